@@ -87,13 +87,13 @@ class Fairness:
     """One crawl: the large host is number 0."""
 
     def __init__(self, folder: Path, hosts: int, pages: int, slots: int, seed: int = 1) -> None:
-        self.crawl = Crawl(folder, _CACHE_BYTES)
+        self.benched: list[str] = []
+        self.crawl = Crawl(folder, _CACHE_BYTES, self.benched)
         for partition in self.crawl.partitions:
             if partition.seen.stamp < 0:
                 partition.seen.rebuild((), 0)
         self.chance = random.Random(seed)
         self.frontier = self.crawl.frontier
-        self.frontier.on_benched = self._benched
         self.hosts, self.pages, self.slots = hosts, pages, slots
         self.report, self.known = Report(), 0
         self.waiting: dict[str, Promise] = {}  # lined up for the first time, and not visited
@@ -148,11 +148,14 @@ class Fairness:
 
     # -- the crawl
 
-    def _benched(self, host: str) -> None:
-        self.turns += 1
-        promise = self.waiting.get(host)
-        if promise is not None and not promise.turn:
-            promise.turn = self.turns
+    def _note_benched(self) -> None:
+        """Count the turns of the hosts that have entered the workbench since the last call."""
+        for host in self.benched:
+            self.turns += 1
+            promise = self.waiting.get(host)
+            if promise is not None and not promise.turn:
+                promise.turn = self.turns
+        self.benched.clear()
 
     def run(self, visits: int) -> None:
         """Until nobody but the large host waits, at most so many visits."""
@@ -164,10 +167,12 @@ class Fairness:
                 len(going) < self.slots
                 and (host := self.frontier.acquire(self.now, NOW + self.now)) is not None
             ):
+                self._note_benched()
                 lease = self._begin(host)
                 if lease is not None:
                     duration = 0.05 + 0.45 * (host.host8[0] / 255)
                     heapq.heappush(going, (self.now + duration, self.visits, host, lease, duration))
+            self._note_benched()
             ready = self.frontier.next_time()
             if going and (len(going) >= self.slots or ready is None or ready > going[0][0]):
                 self.now, _, host, lease, duration = heapq.heappop(going)
@@ -226,6 +231,7 @@ class Fairness:
             lease, Completed(host.host8, lease.entry.url8, lease.number, UrlState.FETCHED)
         )
         self.frontier.release(host, self.now + delay, wall + delay)
+        self._note_benched()
         self.find(_FOUND)
 
 

@@ -13,6 +13,7 @@ that makes them up. Memory is that of the process, and what the page cache holds
 from __future__ import annotations
 
 import argparse
+import asyncio
 import ctypes
 import gc
 import mmap
@@ -46,12 +47,14 @@ from lycosa.stages.frontier.partition_rules import FrontierRules
 from lycosa.stages.frontier.workbench import Workbench
 from lycosa.stages.schedule.priority import link_importance, prioritizer
 from lycosa.state.commit import Commit, CommitLog, PartitionBatch, marked
+from lycosa.state.kv.memory_table import MemoryKeyValue
 from lycosa.state.kv.overlay import Overlay
 from lycosa.state.kv.rocks import rocks_opener
 from lycosa.state.seen.recent import RecentHashes
 from lycosa.state.seen.urls_sorted import SortedSeenUrls
 from lycosa.worker.intake.admission import Admission
 from lycosa.worker.intake.intake import Intake
+from lycosa.worker.intake.outgoing_parcels import OutgoingParcels
 from lycosa.worker.intake.owners import Addressing
 
 PARTITIONS = 16
@@ -71,9 +74,12 @@ class _Clock:
 
 
 class Crawl:
-    """The frontier of one worker over a folder made by ``load``."""
+    """The frontier of one worker over a folder made by ``load``.
 
-    def __init__(self, folder: Path, cache_bytes: int) -> None:
+    ``benched`` gets the names of hosts that enter the workbench.
+    """
+
+    def __init__(self, folder: Path, cache_bytes: int, benched: list[str] | None = None) -> None:
         opener = rocks_opener(cache_bytes, 64 << 20)
         self.tables = {n: opener(table_folder(folder, n)) for n in range(PARTITIONS)}
         self.partitions = [
@@ -86,7 +92,7 @@ class Crawl:
             )
             for n, table in self.tables.items()
         ]
-        self.frontier = Frontier(self.partitions, Workbench(4), SECTION.workbench)
+        self.frontier = Frontier(self.partitions, Workbench(4), SECTION.workbench, benched=benched)
         self.log = CommitLog(folder / "log", 0)
         self.intake = self._intake()
         self.chance = random.Random(7)
@@ -103,8 +109,14 @@ class Crawl:
             admission,
             RecentHashes(0),
             _Clock(),
-            lambda *_: None,
-            lambda _: None,
+            OutgoingParcels(
+                {p.number: p for p in self.partitions},
+                {number: MemoryKeyValue() for number in range(PARTITIONS)},
+                None,
+                asyncio.sleep,
+                lambda error: None,
+                PARTITIONS,
+            ),
         )
 
     def discover(self, urls: list[str]) -> None:

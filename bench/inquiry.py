@@ -27,8 +27,8 @@ import trustme
 import uvloop
 
 from lycosa.base.config.cluster_file import TlsSection
-from lycosa.cluster.network import Credentials, NetworkInquiry, TlsFiles
-from lycosa.state.exchange import Inquiry, Parcel, SocketExchange
+from lycosa.cluster.network import Credentials, NetworkInquiry, SocketExchange, TlsFiles
+from lycosa.state.exchange import Inquiry, Parcel
 
 TOKEN = b"0123456789abcdef"
 KEYS = 4
@@ -51,12 +51,12 @@ async def _answer(kind: str, folder: Path) -> None:
     """The other process: answers until it is killed."""
     if kind == "socket":
         sockets = SocketExchange(folder / "w1", lambda partition: folder / "w0", "c")
-        sockets.register_partition(1, _receive, lambda key: key)
+        sockets.receivers.register_partition(1, _receive, lambda key: key)
         await sockets.open()
         print("open", flush=True)
     else:
         network = NetworkInquiry(_credentials(kind, folder), "c")
-        network.register_partition(1, _receive, lambda key: key)
+        network.receivers.register_partition(1, _receive, lambda key: key)
         print(await network.open("127.0.0.1:0"), flush=True)
     await asyncio.Event().wait()
 

@@ -32,7 +32,7 @@ from lycosa.base.urls.identity import hash8
 from lycosa.processes.session import Session
 from lycosa.stages.frontier.visit_state import VisitState
 from lycosa.state.kv.rocks import rocks_opener
-from lycosa.worker.assembly import Assembled, assemble
+from lycosa.worker.assemble import Assembled, assemble
 from lycosa.worker.real_ports import real_ports
 
 _PAGE_LINKS = 190

@@ -35,7 +35,7 @@ from lycosa.state.store.journal_rows import JournalRow
 from lycosa.synthetic import SyntheticWeb, WebPlan
 from lycosa.synthetic.synthetic_crawl import VirtualCrawl
 from lycosa.synthetic.virtual_clock import VIRTUAL_EPOCH
-from lycosa.worker import assembly
+from lycosa.worker.worker_ports import Ports
 from scripted import Answer, page, scripted_crawl
 from several_workers import SlowExchange, run_workers
 
@@ -73,7 +73,7 @@ def watched(by_events: bool, lags: list[float]) -> Iterator[None]:
     """Verdicts come later, whatever the exchange; their lags are noted."""
     import asyncio
 
-    has_topic, note = assembly._has_topic, AlikePages.note_verdict
+    has_topic, note = Ports.has_topic, AlikePages.note_verdict
 
     def noted(self: AlikePages, verdict: Verdict) -> None:
         before = self._noted
@@ -88,12 +88,12 @@ def watched(by_events: bool, lags: list[float]) -> Iterator[None]:
             assert history is not None
             lags.append(now - history.date_us / 1e6)
 
-    assembly._has_topic = lambda ports: by_events
+    Ports.has_topic = property(lambda ports: by_events)  # type: ignore[assignment,method-assign]
     AlikePages.note_verdict = noted  # type: ignore[method-assign]
     try:
         yield
     finally:
-        assembly._has_topic = has_topic
+        Ports.has_topic = has_topic  # type: ignore[method-assign]
         AlikePages.note_verdict = note  # type: ignore[method-assign]
 
 

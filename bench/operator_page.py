@@ -39,7 +39,7 @@ from lycosa.base.urls.identity import hash8, host_of
 from lycosa.processes.session import Session
 from lycosa.state.kv.rocks import rocks_opener
 from lycosa.synthetic import SyntheticWeb, WebPlan
-from lycosa.worker.assembly import Assembled, assemble
+from lycosa.worker.assemble import Assembled, assemble
 from lycosa.worker.real_ports import real_ports
 
 _PORT, _API = 18090, 18476

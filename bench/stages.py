@@ -88,7 +88,7 @@ STAGES = {
     "lycosa.worker.commit.committer": "commit log",
     "lycosa.worker.commit.snapshot_saver": "commit log",
     "lycosa.state.shard": "commit log",
-    "lycosa.worker.assembly": "start and end",
+    "lycosa.worker.assemble": "start and end",
     "lycosa": "start and end",
     "lycosa.__main__": "supervisor",
     "lycosa.base.config": "start and end",

@@ -78,7 +78,7 @@ class Worker:
     def __init__(self, world: World, shard: int, term: int) -> None:
         self.world, self.shard, self.term = world, shard, term
         self.log = world.logs[shard]
-        self.permits = GrantedPermits(world.limits, self.log.captures, lambda: None)
+        self.permits = GrantedPermits(world.limits, self.log.captures)
         self.pending = 0  # captures that are not committed
         self.expects_more = True
         self.stop: Stop | None = None

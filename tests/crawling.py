@@ -30,7 +30,8 @@ from lycosa.synthetic import (
     VirtualOffload,
     run_virtual,
 )
-from lycosa.worker.assembly import Assembled, Ports, assemble
+from lycosa.worker.assemble import Assembled, assemble
+from lycosa.worker.worker_ports import Ports
 
 # Identifying languages is left out: the model takes half a second to load.
 QUICK = Config(frontier=FrontierSection(partitions=3), parse=ParseSection(language=False))

@@ -18,7 +18,7 @@ from lycosa.state.kv.kv_port import KeyValue
 from lycosa.state.kv.rocks import RocksKeyValue, SharedCache
 from lycosa.synthetic import Crash, FaultRates, Faults, SyntheticWeb
 from lycosa.synthetic.synthetic_crawl import VirtualCrawl
-from lycosa.worker.assembly import Assembled
+from lycosa.worker.assemble import Assembled
 from several_workers import SlowExchange, run_workers
 
 _APPENDED = ("warc/*.open", "journal/*.open", "log/commit-*")

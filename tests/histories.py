@@ -64,7 +64,7 @@ from lycosa.synthetic import (
 )
 from lycosa.synthetic.synthetic_crawl import VirtualCrawl
 from lycosa.synthetic.virtual_clock import VIRTUAL_EPOCH
-from lycosa.worker.assembly import Assembled
+from lycosa.worker.assemble import Assembled
 from lycosa.worker.intake.outgoing_parcels import OutgoingParcels
 from lycosa.worker.visit.pacing import HostRest
 from planting import Change, Plant, breaches, planted
@@ -294,7 +294,7 @@ class History(DyingCrawl):
         worker may be in its open commit by now.)
         """
         acquit(assembled)
-        for number, table in assembled.worker._books.shard.tables.items():
+        for number, table in assembled.worker._files.shard.tables.items():
             is_balanced(table)
             self._opened[number] = table
         if len(self._opened) == self.crawl.config.frontier.partitions:
@@ -344,7 +344,7 @@ def acquit(assembled: Assembled) -> None:
     """These crashes are nobody's fault, so no URL may be condemned for being in flight at three
     of them.
     """
-    crashes = assembled.worker._books.crashes
+    crashes = assembled.worker._files.crashes
     for url in crashes.suspects():
         if crashes.suspicion_of(url) > Suspicion.SUSPECT:
             crashes.clear_suspicion(url)

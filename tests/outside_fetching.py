@@ -131,12 +131,12 @@ def _told() -> Iterable[Change]:
 
 
 def _eager() -> Iterable[Change]:
-    from lycosa.worker.calls.lease_service import OutsideDesk
+    from lycosa.worker.calls.lease_service import LeaseService
     from lycosa.worker.visit.pacing import HostRest
 
-    store = OutsideDesk._store
+    store = LeaseService._store
 
-    async def eager(self: OutsideDesk, visit: Any, row: Any, fetched: Any, after: float) -> None:
+    async def eager(self: LeaseService, visit: Any, row: Any, fetched: Any, after: float) -> None:
         rest = HostRest.__call__
         HostRest.__call__ = lambda self, *given: 0.0  # type: ignore[method-assign]
         until = HostRest.__exit__
@@ -150,7 +150,7 @@ def _eager() -> Iterable[Change]:
         finally:
             HostRest.__call__, HostRest.__exit__ = rest, until  # type: ignore[method-assign]
 
-    return [Change(OutsideDesk, "_store", eager)]
+    return [Change(LeaseService, "_store", eager)]
 
 
 FREE = Plant("a host is not busy while an outside fetcher has one of its URLs", _free)

@@ -15,7 +15,7 @@ from judging import is_polite
 from lycosa.base.calls import ResultVerdict
 from lycosa.inspect.audit.folder_audit import audit
 from lycosa.synthetic import RequestLog, SyntheticFetcher
-from lycosa.worker.assembly import Assembled
+from lycosa.worker.assemble import Assembled
 from outside_fetching import OutsideFetcher
 from planting import Plant
 

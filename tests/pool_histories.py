@@ -29,10 +29,10 @@ from lycosa.stages.politeness.address_pool import (
     PoolCall,
     PoolWorker,
 )
-from lycosa.stages.politeness.memory_pool import PoolServer
 from lycosa.stages.politeness.node_addresses import NodeAddresses
 from lycosa.stages.politeness.pooled_addresses import PooledAddresses
 from lycosa.synthetic import VirtualClock, run_virtual
+from memory_pool import PoolServer
 from planting import Change, Plant
 from pool_links import PoolLink
 

@@ -12,7 +12,7 @@ from lycosa.stages.politeness.address_pool import (
     PoolCall,
     PoolClock,
 )
-from lycosa.stages.politeness.memory_pool import PoolServer
+from memory_pool import PoolServer
 
 Gate = Callable[[], Awaitable[object]]
 """Waits while the caller's machine stands still."""

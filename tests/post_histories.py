@@ -143,7 +143,7 @@ class History:
 
     def _target(self, store: MemoryKeyValue) -> Target:
         target = Target(store, self.topics.inbound(DESTINATION) if self.is_topic else None)
-        self.exchange.register_partition(DESTINATION, target.receive_parcel)
+        self.exchange.receivers.register_partition(DESTINATION, target.receive_parcel)
         return target
 
     def fault(self) -> str:

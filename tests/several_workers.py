@@ -39,8 +39,9 @@ from lycosa.state.exchange import ExchangeEnds, InProcessExchange
 from lycosa.synthetic import Faults, SyntheticFetcher, VirtualOffload, run_virtual
 from lycosa.synthetic.faults import FaultyFetcher, FaultyOffload
 from lycosa.synthetic.synthetic_crawl import VirtualCrawl
-from lycosa.worker.assembly import Assembled, Ports, assemble
+from lycosa.worker.assemble import Assembled, assemble
 from lycosa.worker.coordinator_link import CoordinatorLink
+from lycosa.worker.worker_ports import Ports
 from progress_making import progress_with
 
 _TICK_S = 1.0
@@ -95,20 +96,21 @@ async def _main(
     loop = asyncio.get_running_loop()
     with crawl.session() as session:
 
-        def start(number: int, tell_want: Callable[[], None]) -> Assembled:
+        def start(number: int) -> Assembled:
             owned = tuple(range(number, crawl.config.frontier.partitions, workers))
             ends = exchange.ends(number) if workers > 1 else None
             ports = msgspec.structs.replace(_ports(crawl, number, faults), exchange=ends)
-            each = assemble(session.job(number, owned), ports, tell_want if workers > 1 else None)
+            each = assemble(session.job(number, owned), ports, has_coordinator=True)
             meanwhile(each)
             if workers > 1:
                 for partition in each.worker.frontier.partitions:
-                    exchange.register_partition(
+                    exchange.receivers.register_partition(
                         partition,
-                        each.delivery.arrivals.receive_parcel,
-                        each.delivery.arrivals.look_up(partition),
+                        each.incoming.receive_parcel,
+                        each.incoming.look_up(partition),
                     )
-                each.delivery.start()
+                each.outgoing.start()
+                each.incoming.start()
             return each
 
         coordinator = Coordinator(
@@ -127,7 +129,8 @@ async def _main(
             machine.cancel()
         running = [each.assembled for _, each in sorted(machine.workers.items())]
         for each in running:
-            await each.delivery.close()
+            await each.incoming.close()
+            await each.outgoing.close()
         await exchange.close()
         for each in running:
             each.close()
@@ -144,6 +147,7 @@ class _Worker:
         self.told: asyncio.Queue[ToldWorker] = asyncio.Queue()
         loop = asyncio.get_running_loop()
         self.tasks = [loop.create_task(assembled.worker.run()), loop.create_task(self._listen())]
+        self.tasks.append(loop.create_task(duties.send_news()))
 
     async def _listen(self) -> None:
         while True:
@@ -170,7 +174,7 @@ class OneMachine:
     def __init__(
         self,
         coordinator: Coordinator,
-        start: Callable[[int, Callable[[], None]], Assembled],
+        start: Callable[[int], Assembled],
     ) -> None:
         self._coordinator, self._start = coordinator, start
         self._plan = NodePlan(0.0)
@@ -237,10 +241,7 @@ class OneMachine:
                 self._plan.handle_worker_message(number, message, asyncio.get_running_loop().time())
             )
 
-        def want_permits() -> None:
-            self.workers[number].duties.want_permits()
-
-        assembled = self._start(number, want_permits)
+        assembled = self._start(number)
         worker = self.workers[number] = _Worker(
             assembled, CoordinatorLink(assembled, act.process, say)
         )

@@ -24,7 +24,7 @@ from lycosa.stages.politeness.address_pool import (
     StartedSlot,
     WantedSlot,
 )
-from lycosa.stages.politeness.memory_pool import PoolServer
+from memory_pool import PoolServer
 from redis_server import RedisServers, started
 
 pytestmark = pytest.mark.service

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from lycosa.base.calls import CountsQuery
 from lycosa.base.config.sections import Config, LimitSection
 from lycosa.base.messages.coordinator_messages import ClusterStatus, Refused, encode_node_message
 from lycosa.base.messages.timeouts import ONE_PROCESS
@@ -55,7 +56,7 @@ async def test_connections_to_the_workers_of_an_earlier_run_are_closed_at_once(
     worker = await asyncio.start_unix_server(accept, sockets / "w0")
     async with worker, asyncio.timeout(PATIENCE_S):
         place.follow(status_of_run(1))
-        calling = asyncio.create_task(place.call_owner(0, b""))
+        calling = asyncio.create_task(place.call_owner(0, CountsQuery()))
         await has_connected.wait()
         assert not has_closed.is_set()
         place.follow(status_of_run(2))

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from lycosa.base.model.discovered import Discovered, LinkKind
 from lycosa.base.system.frames import frame_pieces
+from lycosa.cluster.network import SocketExchange
 from lycosa.state.commit import Commit, CommitLog, PartitionBatch
 from lycosa.state.exchange import (
     ExchangeError,
@@ -33,7 +34,6 @@ from lycosa.state.exchange import (
     ParcelRefused,
     ParcelsStuck,
     Receiver,
-    SocketExchange,
 )
 from lycosa.state.exchange.outbox_sender import Stalled
 from lycosa.state.kv.kv_port import pairs_of
@@ -120,7 +120,7 @@ class Pair:
 async def pair(request: pytest.FixtureRequest, sockets: Path) -> AsyncIterator[Pair]:
     if request.param == "in_process":
         exchange = InProcessExchange(deadline_s=1.0)
-        yield Pair(exchange, exchange.register_partition)
+        yield Pair(exchange, exchange.receivers.register_partition)
         await exchange.close()
         return
     ends = [
@@ -131,7 +131,7 @@ async def pair(request: pytest.FixtureRequest, sockets: Path) -> AsyncIterator[P
     ]
     for end in ends:
         await end.open()
-    yield Pair(ends[0], ends[1].register_partition)
+    yield Pair(ends[0], ends[1].receivers.register_partition)
     for end in ends:
         await end.close()
 
@@ -234,8 +234,9 @@ def trouble(
         source, failures = Partition(3), list[BaseException]()
         source.outbox.enqueue(6, [found(1)])
         source.commit()
-        sender = OutboxSender(source.outbox, Answering(answer), asyncio.sleep)
-        sender.on_failure = failures.append
+        sender = OutboxSender(
+            source.outbox, Answering(answer), asyncio.sleep, on_failure=failures.append
+        )
         sender.send_to([6])
         await asyncio.sleep(seconds)
         stalled = sender.stalled()
@@ -390,7 +391,7 @@ async def test_sockets_keep_at_most_a_window_unanswered(sockets: Path) -> None:
     for end in ends:
         await end.open()
     receiver = Partition(1)
-    ends[1].register_partition(1, receiver.receive_parcel)
+    ends[1].receivers.register_partition(1, receiver.receive_parcel)
     deliveries = [
         asyncio.create_task(ends[0].deliver_parcel(parcel(number))) for number in range(1, 11)
     ]
@@ -415,7 +416,7 @@ async def test_sockets_reach_a_worker_that_starts_later_and_one_that_starts_agai
         delivery = asyncio.create_task(delivered(sending, parcel(number)))
         await asyncio.sleep(0)
         receiving = SocketExchange(sockets / "w1", lambda partition: sockets / "w0", "c")
-        receiving.register_partition(1, receiver.receive_parcel)
+        receiving.receivers.register_partition(1, receiver.receive_parcel)
         await receiving.open()
         await reached(lambda number=number: len(receiver.effects) == number)  # type: ignore[misc]
         receiver.commit()
@@ -437,7 +438,7 @@ async def test_sockets_hear_nobody_from_another_run(sockets: Path) -> None:
     ]
     await ends[1].open()
     receiver = Partition(1)
-    ends[1].register_partition(1, receiver.receive_parcel)
+    ends[1].receivers.register_partition(1, receiver.receive_parcel)
     with pytest.raises(ExchangeError, match=r"belongs to crawl and run crawl run 1|was lost"):
         await ends[0].deliver_parcel(parcel(1))
     assert receiver.effects == []
@@ -468,7 +469,7 @@ async def test_a_visitor_who_does_not_speak_the_language_is_closed_and_harms_nob
     assert b"refused" not in await reader.read()
     writer.close()
     receiver = Partition(1)
-    ends[1].register_partition(1, receiver.receive_parcel)
+    ends[1].receivers.register_partition(1, receiver.receive_parcel)
     delivery = asyncio.create_task(ends[0].deliver_parcel(parcel(1)))
     await reached(lambda: bool(receiver.effects))
     receiver.commit()
@@ -595,7 +596,8 @@ WORKER = """
 import asyncio, sys
 from pathlib import Path
 from lycosa.state.commit import CommitLog, Commit, Mark, PartitionBatch
-from lycosa.state.exchange import Inbox, SocketExchange
+from lycosa.cluster.network import SocketExchange
+from lycosa.state.exchange import Inbox
 from lycosa.state.kv.memory_table import MemoryKeyValue
 from lycosa.state.kv.overlay import Overlay
 
@@ -616,7 +618,7 @@ async def main(folder, sockets):
         while not inbox.is_committed(parcel.source, parcel.sequence):
             await committed.wait()
     exchange = SocketExchange(sockets / "w1", lambda partition: sockets / "w0", "c")
-    exchange.register_partition(1, receive)
+    exchange.receivers.register_partition(1, receive)
     await exchange.open()
     print("ready", flush=True)
     while True:

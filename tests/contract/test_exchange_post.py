@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from lycosa.base.model.errand import Asker, Errand
 from lycosa.cluster.kafka import KafkaInbound, KafkaPost
+from lycosa.cluster.network import SocketExchange
 from lycosa.state.exchange import (
     ExchangeError,
     Handover,
@@ -32,7 +33,6 @@ from lycosa.state.exchange import (
     ParcelsLost,
     PositionLost,
     Post,
-    SocketExchange,
     TopicPost,
 )
 from lycosa.state.kv.memory_table import MemoryKeyValue
@@ -146,7 +146,7 @@ async def way(request: pytest.FixtureRequest) -> AsyncIterator[Way]:
 
         def register(store: MemoryKeyValue) -> Target:
             target = Target(store, None)
-            ends[-1].register_partition(DESTINATION, target.receive_parcel)
+            ends[-1].receivers.register_partition(DESTINATION, target.receive_parcel)
             return target
 
         yield Way(ends[0], register)

@@ -20,7 +20,7 @@ import pytest
 
 from lycosa.base.model.discovered import Discovered, LinkKind
 from lycosa.base.model.partition_key import PartitionKey
-from lycosa.cluster.network import Credentials, NetworkInquiry, TlsFiles
+from lycosa.cluster.network import Credentials, NetworkInquiry, SocketExchange, TlsFiles
 from lycosa.state.exchange import (
     CallRefused,
     ExchangeError,
@@ -32,7 +32,6 @@ from lycosa.state.exchange import (
     Outbox,
     OutboxSender,
     Parcel,
-    SocketExchange,
 )
 from lycosa.state.kv.memory_table import MemoryKeyValue
 from lycosa.state.kv.overlay import Overlay
@@ -57,7 +56,7 @@ class Ends(Generic[Asking]):
 @asynccontextmanager
 async def in_process() -> AsyncIterator[Ends[InProcessExchange]]:
     exchange = InProcessExchange(deadline_s=1.0, call_s=1.0)
-    yield Ends(exchange, exchange.register_partition)
+    yield Ends(exchange, exchange.receivers.register_partition)
     await exchange.close()
 
 
@@ -79,7 +78,7 @@ async def over_sockets() -> AsyncIterator[Ends[SocketExchange]]:
         ]
         for end in both:
             await end.open()
-        yield Ends(both[0], both[1].register_partition)
+        yield Ends(both[0], both[1].receivers.register_partition)
         for end in both:
             await end.close()
 
@@ -90,7 +89,7 @@ async def over_network(credentials: Credentials) -> AsyncIterator[Ends[NetworkIn
     addresses = [await end.open("127.0.0.1:0") for end in both]
     for end in both:
         end.follow_routes({partition: addresses[partition % 2] for partition in range(6)})
-    yield Ends(both[0], both[1].register_partition)
+    yield Ends(both[0], both[1].receivers.register_partition)
     for end in both:
         await end.close()
 
@@ -187,7 +186,7 @@ async def test_a_worker_of_another_run_does_not_answer() -> None:
         both = [SocketExchange(route(end), route, f"run {end}", answer_s=1.0) for end in (0, 1)]
         for end in both:
             await end.open()
-        both[1].register_partition(1, takes_nothing, {b"C": b"1"}.get)
+        both[1].receivers.register_partition(1, takes_nothing, {b"C": b"1"}.get)
         assert await both[0].look_up_keys([(1, b"C")]) == {}
         for end in both:
             await end.close()
@@ -199,7 +198,7 @@ async def test_three_workers_are_asked_at_the_same_time() -> None:
         all_ends = [SocketExchange(route(end), route, "c", answer_s=5.0) for end in range(3)]
         for number, end in enumerate(all_ends):
             await end.open()
-            end.register_partition(
+            end.receivers.register_partition(
                 number, takes_nothing, lambda key, number=number: key + b"%d" % number
             )  # type: ignore[misc]
         assert await all_ends[0].look_up_keys([(n, b"C%d" % n) for n in range(3)]) == {
@@ -395,11 +394,11 @@ def test_rows_are_divided_into_parcels_and_an_empty_list_is_none() -> None:
 _ANSWERING = """
 import asyncio, sys
 from pathlib import Path
-from lycosa.state.exchange import SocketExchange
+from lycosa.cluster.network import SocketExchange
 async def main():
     async def receive(parcel): await asyncio.Event().wait()
     exchange = SocketExchange(Path(sys.argv[1]), lambda partition: Path(), "c")
-    exchange.register_partition(1, receive, lambda key: key * 2)
+    exchange.receivers.register_partition(1, receive, lambda key: key * 2)
     await exchange.open()
     print("open", flush=True)
     await asyncio.Event().wait()

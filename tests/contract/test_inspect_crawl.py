@@ -17,17 +17,21 @@ import pytest
 from crawling import QUICK, Names, Pages, crawl_folder, html, moved, page, robots
 from judging import file_bytes
 from lycosa.base.config.sections import PolitenessSection
+from lycosa.base.messages.progress import ProcessMemory
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8
 from lycosa.cli.main import main
-from lycosa.inspect.audit.folder_audit import AuditOptions, audit
+from lycosa.inspect.audit.crawl_audit import AuditOptions
+from lycosa.inspect.audit.folder_audit import audit
 from lycosa.inspect.committed_state import read_folder
 from lycosa.inspect.crawl_status import crawl_status, estimate
 from lycosa.inspect.saved_settings import load_saved_settings
+from lycosa.processes.status_file import StatusFile
 from lycosa.state.folder.lock import CrawlLock
 from lycosa.state.kv.rocks import RocksKeyValue
 from lycosa.state.kv.table_records import url_key
 from lycosa.synthetic import VIRTUAL_EPOCH, Faults
+from progress_making import progress_with
 
 SITE = "http://www.example.org"
 PAGES = {
@@ -142,24 +146,19 @@ def test_status_of_a_running_crawl_says_what_it_says_of_itself(
     slow: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = Path(shutil.copytree(slow, tmp_path / "slow"))
-    live = {
-        "state": "crawling",
-        "pages_per_s": 12.5,
-        "running": 3,
-        "hosts": {"ready": 1},
-        "memory": {
-            "bound_bytes": 1_500_000_000,
-            "held_bytes": 412_000_000,
-            "relief": "drops caches",
-            "processes": [
-                {"part": "supervisor", "own_bytes": 43_000_000, "mapped_bytes": 55_000_000},
-                {"part": "worker", "own_bytes": 314_000_000, "mapped_bytes": 74_000_000},
-            ],
-        },
-        "waiting_for": "3 pages being fetched or read",
-        "updated": time.time(),
-    }
-    (folder / "status.json").write_text(json.dumps(live))
+    progress = progress_with(
+        memory_bound=1_500_000_000,
+        memory_bytes=412_000_000,
+        running=3,
+        relief="drops caches",
+        memory=[
+            ProcessMemory("supervisor", 43_000_000, 55_000_000),
+            ProcessMemory("worker", 314_000_000, 74_000_000),
+        ],
+        needs={3: 1},
+    ).with_numbers({}, {"lycosa_captures_per_second": {"minute": 12.5}})
+    StatusFile(folder).write("crawling", progress, 1, 0)
+    live = json.loads((folder / "status.json").read_text())
     with CrawlLock(folder).acquire(time.time() - 60):
         code, text = told(capsys, "status", folder)
         assert (

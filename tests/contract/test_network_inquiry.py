@@ -17,8 +17,8 @@ from test_network_hostile import answering
 
 from lycosa.base.system.frame_stream import FrameStream
 from lycosa.cluster.network import Credentials, NetworkInquiry, connect
+from lycosa.cluster.network.connection import ENCODER, Hello, Parcels
 from lycosa.state.exchange import NoAnswer, Parcel
-from lycosa.state.exchange.connection import ENCODER, Hello, Parcels
 
 CREDENTIALS = Credentials(TOKEN)
 ANSWER_S = 0.2
@@ -51,7 +51,7 @@ async def owner(
     partition: int = 1, address: str = "127.0.0.1:0", crawl: str = "c", value: bytes = b"v"
 ) -> AsyncIterator[str]:
     async with inquiry(crawl) as end:
-        end.register_partition(partition, takes_nothing, lambda key: value, reversed_body)
+        end.receivers.register_partition(partition, takes_nothing, lambda key: value, reversed_body)
         yield await end.open(address)
 
 
@@ -112,7 +112,7 @@ async def test_a_call_in_flight_to_an_owner_that_moved_ends_without_an_answer() 
         return b""
 
     async with inquiry() as asking, inquiry() as old:
-        old.register_partition(1, takes_nothing, None, never)
+        old.receivers.register_partition(1, takes_nothing, None, never)
         asking.follow_routes({1: await old.open("127.0.0.1:0")})
         call = asyncio.create_task(asking.call_owner(1, b"x"))
         await was_called.wait()
@@ -157,7 +157,7 @@ from lycosa.cluster.network import Credentials, NetworkInquiry
 async def main():
     async def receive(parcel): pass
     end = NetworkInquiry(Credentials(sys.argv[1].encode()), "c")
-    end.register_partition(1, receive, lambda key: b"v")
+    end.receivers.register_partition(1, receive, lambda key: b"v")
     print(await end.open("127.0.0.1:0"), flush=True)
     await asyncio.Event().wait()
 asyncio.run(main())
@@ -226,7 +226,7 @@ async def test_a_peer_that_is_none_of_the_crawl_is_no_answer_and_the_state_says_
         if fault in ("another crawl", "another token"):
             credentials = CREDENTIALS if fault == "another crawl" else Credentials(OTHER_TOKEN)
             async with inquiry("d" if fault == "another crawl" else "c", credentials) as end:
-                end.register_partition(1, takes_nothing, lambda key: b"v")
+                end.receivers.register_partition(1, takes_nothing, lambda key: b"v")
                 asking.follow_routes({1: await end.open("127.0.0.1:0")})
                 assert await seconds(asking) < ANSWER_S + 0.3
                 why = "belongs to crawl" if fault == "another crawl" else "token is not the one"

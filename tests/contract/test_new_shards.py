@@ -10,17 +10,17 @@ import pytest
 from kafka_broker import Broker
 from lycosa.base.config.sections import Config
 from lycosa.cluster.kafka import FirstCommit, KafkaLog, NewLogTaken, Topics, begin_log
+from lycosa.moves.new_shards import SnapshotPlace, save_first_snapshot
 from lycosa.state.commit import Commit, Mark, PartitionBatch
 from lycosa.state.folder.names import mark_of, stamp_of
 from lycosa.state.kv.rocks import rocks_opener
 from lycosa.state.objects.folder import FolderStore
 from lycosa.state.objects.objects_port import ObjectStore
 from lycosa.state.seen.seen_port import hashes_of
-from lycosa.state.shard.first_snapshot import SnapshotPlace, save_first_snapshot
 from lycosa.state.shard.folder_snapshots import FolderSnapshots
-from lycosa.state.shard.memory_snapshots import SnapshotUnusable
 from lycosa.state.shard.object_snapshots import ObjectSnapshots, snapshot_key
 from lycosa.state.shard.opened_shard import Ground, Shard, open_shard
+from lycosa.state.shard.usable_snapshots import SnapshotUnusable
 from lycosa.state.store.object_segments import ObjectSegments
 
 pytestmark = pytest.mark.service

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from lycosa.state.objects.folder import FolderStore
-from lycosa.state.objects.memory_objects import MemoryStore
 from lycosa.state.objects.object_errors import (
     ObjectExists,
     ObjectMissing,
@@ -23,6 +22,7 @@ from lycosa.state.objects.object_errors import (
 from lycosa.state.objects.objects_port import ObjectStore, StoredObject
 from lycosa.state.objects.sameness import PART_BYTES, create_or_read, file_content, holds
 from lycosa.state.objects.store_opening import CreateOnlyIgnored, check_create_only, open_store
+from memory_objects import MemoryStore
 from s3_server import BUCKET, CREDENTIALS, FaultyProxy, S3Server, needs_s3
 
 LARGE = 2 * PART_BYTES + 5

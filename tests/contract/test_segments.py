@@ -34,9 +34,9 @@ from lycosa.state.store import (
     layout,
 )
 from lycosa.state.store.damage import CommitsLost
-from lycosa.state.store.memory_segments import MemorySegments
 from lycosa.state.store.object_segments import ObjectSegments
 from lycosa.state.store.pending import PendingWrite
+from memory_segments import MemorySegments
 from s3_server import needs_s3, s3_program, s3_store
 from store_samples import INFO, SECTION, START, digest, numbered, page
 

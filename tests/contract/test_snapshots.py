@@ -44,11 +44,12 @@ from lycosa.state.objects.objects_port import ObjectStore
 from lycosa.state.seen.seen_port import hashes_of
 from lycosa.state.seen.urls_sorted import SortedSeenUrls
 from lycosa.state.shard.folder_snapshots import FolderSnapshots
-from lycosa.state.shard.memory_snapshots import MemorySnapshots, SnapshotUnusable
 from lycosa.state.shard.object_snapshots import ObjectSnapshots
 from lycosa.state.shard.opened_shard import Ground, PartitionData, Shard, open_shard
+from lycosa.state.shard.usable_snapshots import SnapshotUnusable
 from lycosa.state.store import SegmentFiles
-from lycosa.state.store.memory_segments import MemorySegments
+from memory_segments import MemorySegments
+from memory_snapshots import MemorySnapshots
 from s3_server import needs_s3, s3_program, s3_store, shared_server
 
 CRAWL = "2f0cf3d2"

@@ -14,6 +14,7 @@ from crawling import QUICK, crawl_folder
 from lycosa.base.calls import (
     Call,
     CallRefusal,
+    CallReply,
     CapturesQuery,
     ContentFound,
     ContentQuery,
@@ -21,42 +22,17 @@ from lycosa.base.calls import (
     HostQuery,
     HostsQuery,
     UrlQuery,
-    decode_call,
-    encode_reply,
 )
-from lycosa.base.system.clock import SystemClock
-from lycosa.inspect.committed_state import CrawlReader, read_folder
+from lycosa.inspect.committed_state import read_folder
 from lycosa.inspect.queries.question_thread import Allowance, StateReader
-from lycosa.inspect.saved_settings import SavedSettings, load_saved_settings
 from lycosa.service.api.api_job import ApiLimits
 from lycosa.service.api.owner_calls import OwnerCalls
-from lycosa.service.api.places import ReachedCrawl
-from lycosa.stages.parse.parent import ChildParser
-from lycosa.stages.parse.parser_config import ParserConfig
-from lycosa.state.shard.folder_view import FolderView
+from lycosa.service.api.places import CallableCrawl
+from lycosa.state.shard.folder_view import recent_views
 from lycosa.synthetic import SyntheticWeb, WebPlan
 from lycosa.worker.worker_progress import memory_of
 
 WEB = SyntheticWeb(WebPlan(hosts=3, pages=8, gzip=1.0, seed=3))
-
-
-class FolderState:
-    """A stopped crawl as a source of answers."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.parsers = folder, list[ChildParser]()
-
-    def open_view(self, partition: int | None) -> FolderView:
-        return FolderView(self.folder)
-
-    def saved_settings(self) -> SavedSettings:
-        return load_saved_settings(CrawlReader(FolderView(self.folder)))
-
-    def make_parser(self) -> ChildParser:
-        config = QUICK
-        parser = ParserConfig(config.parse, config.canonical, config.agent.product)
-        self.parsers.append(ChildParser(parser, SystemClock()))
-        return self.parsers[-1]
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +44,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 async def reader(folder: Path) -> AsyncIterator[StateReader]:
-    made = StateReader(FolderState(folder), share=1.0)
+    made = StateReader(recent_views(folder), share=1.0)
     yield made
     await made.close()
 
@@ -141,7 +117,7 @@ async def test_a_question_whose_caller_waits_no_longer_uses_nothing_of_the_share
     folder: Path,
 ) -> None:
     url, partition = home(folder)
-    reader = StateReader(FolderState(folder), share=0.001)
+    reader = StateReader(recent_views(folder), share=0.001)
     assert isinstance(await reader.answer(partition, UrlQuery(url, within_s=60.0)), Found)
     reader.allowance.use(1000.0)  # the share allows nothing for days
     used_s = reader.allowance.used_s
@@ -167,13 +143,13 @@ async def test_a_question_carries_the_time_for_which_its_caller_still_waits() ->
         def shard_of(self, partition: int) -> int:
             return 0
 
-        async def call_owner(self, partition: int, body: bytes) -> bytes:
-            questions.append(decode_call(body))
+        async def call_owner(self, partition: int, call: Call) -> CallReply:
+            questions.append(call)
             asked.set()
             await release.wait()
-            return encode_reply(Found(b"[]"))
+            return Found(b"[]")
 
-    calls = OwnerCalls(cast(ReachedCrawl, Place()), ApiLimits(calls=1))
+    calls = OwnerCalls(cast(CallableCrawl, Place()), ApiLimits(calls=1))
     first = asyncio.ensure_future(calls.call(0, HostsQuery(), 2.0))
     second = asyncio.ensure_future(calls.call(0, HostsQuery(), 2.0))
     await asked.wait()
@@ -184,7 +160,7 @@ async def test_a_question_carries_the_time_for_which_its_caller_still_waits() ->
 
 
 async def test_a_reader_that_was_closed_refuses(folder: Path) -> None:
-    reader = StateReader(FolderState(folder))
+    reader = StateReader(recent_views(folder))
     await reader.close()
     assert isinstance(await reader.answer(0, HostsQuery()), CallRefusal)
 

@@ -37,7 +37,7 @@ from lycosa.state.kv.rocks import RocksKeyValue
 from lycosa.state.kv.table_records import encode_record, prefix_end
 from lycosa.synthetic import Crash, Faults, SyntheticServer, SyntheticWeb, WebPlan
 from lycosa.synthetic.synthetic_crawl import VirtualCrawl, in_memory
-from lycosa.worker.assembly import Assembled
+from lycosa.worker.assemble import Assembled
 from proofs import damage
 from proofs.crawls import FAST, RunningCrawl, Whom, crawl
 from several_workers import run_workers
@@ -383,7 +383,7 @@ def test_parcels_that_can_never_arrive_end_the_crawl_and_are_named(tmp_path: Pat
         """A receiver loses the last parcel that it took from each source, which passed the check
         a moment ago.
         """
-        for table in assembled.worker._books.shard.tables.values():
+        for table in assembled.worker._files.shard.tables.values():
             for key, value in list(table.scan(b"I", b"J")):
                 table.write([(key, (int.from_bytes(value) - 1).to_bytes(8))])
 

@@ -31,7 +31,7 @@ from lycosa.state.kv.rocks import RocksKeyValue, SharedCache
 from lycosa.synthetic import SyntheticWeb, WebPlan
 from lycosa.synthetic.request_log import LoggedRequest
 from lycosa.synthetic.synthetic_crawl import VirtualCrawl
-from lycosa.worker.assembly import Assembled
+from lycosa.worker.assemble import Assembled
 from several_workers import run_workers
 
 PACKED = Path(__file__).parents[1] / "data" / "older"
@@ -169,7 +169,7 @@ def test_what_was_under_way_in_an_older_folder_is_taken_over(
     accused: list[Mapping[str, int]] = []
 
     def look(assembled: Assembled) -> None:
-        crashes = assembled.worker._books.crashes
+        crashes = assembled.worker._files.crashes
         accused.append({url: crashes.suspicion_of(url) for url in crashes.suspects()})
         if len(accused) == workers:  # all tables are open, and nothing has happened yet
             tables = [table for _, table in sorted(older.tables.items())]

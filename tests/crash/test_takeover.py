@@ -19,7 +19,7 @@ from lycosa.base.ports import Fetcher
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8, host_of
 from lycosa.state.kv.table_records import crash_key
-from lycosa.worker.assembly import Assembled
+from lycosa.worker.assemble import Assembled
 from lycosa.worker.job import WorkerJob
 from scripted import page, scripted_crawl
 
@@ -49,7 +49,7 @@ class Watched:
         return self
 
     def look_into(self, assembled: Assembled) -> None:
-        self._tables = [table.get for table in assembled.worker._books.shard.tables.values()]
+        self._tables = [table.get for table in assembled.worker._files.shard.tables.values()]
 
     async def fetch(self, request: FetchRequest) -> Fetched:
         self.in_flight += 1
@@ -133,7 +133,7 @@ def test_only_a_crash_accuses_what_was_in_flight(previous: PreviousEnd, tmp_path
     crawl.folder = crawl.folder.with_name("c-1")
     assert (
         crawl.run(
-            [A], meanwhile=lambda each: accused.append(each.worker._books.crashes.suspects())
+            [A], meanwhile=lambda each: accused.append(each.worker._files.crashes.suspects())
         ).end
         is End.FINISHED
     )

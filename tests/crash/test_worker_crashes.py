@@ -41,7 +41,7 @@ from lycosa.state.kv.memory_table import MemoryTables
 from lycosa.state.kv.rocks import RocksKeyValue, SharedCache
 from lycosa.synthetic import Crash, ExpectedOutcome, Faults, Misbehaviour, SyntheticWeb, WebPlan
 from lycosa.synthetic.synthetic_crawl import VirtualCrawl
-from lycosa.worker.assembly import Assembled
+from lycosa.worker.assemble import Assembled
 
 _WANTED = int(os.environ.get("LYCOSA_SEEDS", "7"))
 # The others are long tests: ``script/prove histories`` lives through the same, and more.
@@ -259,7 +259,7 @@ def test_after_the_log_was_dropped_the_tables_hold_what_it_held(tmp_path: Path) 
     death = Dying(copied(crawl, tmp_path / "image"), random.Random(1), 310, "commit:logged")
 
     def in_small_files(assembled: Assembled) -> None:
-        assembled.worker._books.shard.ground.log._log._file_bytes = 10_000
+        assembled.worker._files.shard.ground.log._log._file_bytes = 10_000
 
     with pytest.raises(Crash):
         crawl.run([web.seed_url(0)], death, in_small_files)

@@ -22,7 +22,7 @@ from lycosa.base.ports import Clock, Fetcher
 from lycosa.base.reasons import Reason
 from lycosa.stages.frontier.visit_state import HostState
 from lycosa.synthetic.synthetic_crawl import VirtualCrawl
-from lycosa.worker.assembly import Assembled
+from lycosa.worker.assemble import Assembled
 from lycosa.worker.worker_progress import ProgressReport
 from scripted import page, scripted_crawl
 from several_workers import run_workers

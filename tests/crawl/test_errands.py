@@ -38,7 +38,7 @@ from lycosa.state.kv.memory_table import MemoryTables
 from lycosa.state.kv.rocks import RocksKeyValue, SharedCache
 from lycosa.synthetic import Crash
 from lycosa.synthetic.synthetic_crawl import VirtualCrawl, in_memory
-from lycosa.worker.assembly import Assembled
+from lycosa.worker.assemble import Assembled
 from scripted import Answer as WebAnswer
 from scripted import Names, error, first, moved, page, robots, scripted_crawl
 from several_workers import SlowExchange, run_workers
@@ -292,7 +292,7 @@ def test_an_answer_without_its_question_is_ignored(tmp_path: Path) -> None:
     seen: list[Answer] = []
 
     def repeat(assembled: Assembled) -> None:
-        errands = assembled.pipeline._stages.errands
+        errands = assembled.pipeline._errands
         right = errands.deliver_item
 
         def twice(destination: int, item: object) -> None:

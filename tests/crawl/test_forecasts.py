@@ -17,7 +17,7 @@ from lycosa.cluster.coordinator.forecast import Forecast, forecast_of
 from lycosa.cluster.coordinator.rates import CrawlRates
 from lycosa.synthetic import SyntheticWeb, WebPlan
 from lycosa.synthetic.synthetic_crawl import VirtualCrawl
-from lycosa.worker.assembly import Assembled
+from lycosa.worker.assemble import Assembled
 from lycosa.worker.worker_progress import ProgressReport
 
 _EVERY_S = 1.0

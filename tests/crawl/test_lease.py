@@ -22,7 +22,7 @@ from lycosa.state.commit import ShardLease
 from lycosa.state.folder.names import attempts_folder
 from lycosa.state.kv.rocks import RocksKeyValue
 from lycosa.synthetic.synthetic_crawl import VirtualCrawl
-from lycosa.worker.assembly import Assembled
+from lycosa.worker.assemble import Assembled
 from scripted import Answer as WebAnswer
 from scripted import moved, page, robots, scripted_crawl
 

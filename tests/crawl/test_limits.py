@@ -34,7 +34,7 @@ from lycosa.base.reasons import Reason
 from lycosa.stages.frontier.visit_state import HostState
 from lycosa.synthetic import ExpectedOutcome, Misbehaviour, OracleRules, SyntheticWeb, WebPlan
 from lycosa.synthetic.synthetic_crawl import VirtualCrawl
-from lycosa.worker.assembly import Assembled
+from lycosa.worker.assemble import Assembled
 from scripted import Names, error, first, page, robots, scripted_crawl
 
 A, B = "http://a.example/", "http://b.test/"

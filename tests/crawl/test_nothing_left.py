@@ -28,8 +28,8 @@ from lycosa.base.reasons import Reason
 from lycosa.stages.politeness import AddressTable, MachineAddresses
 from lycosa.synthetic import VirtualClock, run_virtual
 from lycosa.synthetic.synthetic_crawl import VirtualCrawl
-from lycosa.worker.assembly import Assembled, assemble
-from lycosa.worker.job import Extensions
+from lycosa.worker.assemble import Assembled, assemble
+from lycosa.worker.extensions import Extensions
 from scripted import Answer, Names, error, moved, page, robots, scripted_crawl
 
 A, B, C = "http://a.test/", "http://b.test/", "http://c.test/"

@@ -15,11 +15,12 @@ from lycosa.base.calls import HostAction, HostDecision, encode_call
 from lycosa.base.config.sections import FrontierSection, PolitenessSection
 from lycosa.base.model.fetched import Fetched, FetchRequest
 from lycosa.base.ports import Fetcher
-from lycosa.inspect.audit.politeness_check import PolitenessChecks
+from lycosa.inspect.audit.politeness_check import OwnersLogs, PolitenessChecks
+from lycosa.state.attempts.attempt_files import attempt_files_of
 from lycosa.state.folder.names import attempts_folder
 from lycosa.synthetic import Crash
 from lycosa.synthetic.synthetic_crawl import VirtualCrawl
-from lycosa.worker.assembly import Assembled
+from lycosa.worker.assemble import Assembled
 from scripted import moved, page, robots, scripted_crawl
 
 HOST = "a.example"
@@ -112,5 +113,5 @@ def test_the_audit_expects_the_pause_of_the_operator_after_a_request_that_was_ca
     crawl.run()
     assert len(starts(crawl)) == 4
     checks = PolitenessChecks(config.politeness, False, lambda what, done, total: None)
-    checks.run(crawl.folder)
+    checks.check_logs([OwnersLogs(attempt_files_of(attempts_folder(crawl.folder)))])
     assert (checks.hosts.checked, checks.hosts.first) == (4, [])

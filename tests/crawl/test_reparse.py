@@ -28,7 +28,7 @@ from lycosa.state.folder.names import table_folder
 from lycosa.state.kv.rocks import rocks_opener
 from lycosa.state.kv.table_records import prefix_end
 from lycosa.synthetic import Crash, Response
-from lycosa.worker.assembly import Assembled
+from lycosa.worker.assemble import Assembled
 
 HOST = "http://a.example/"
 ROBOTS = f"{HOST}robots.txt"

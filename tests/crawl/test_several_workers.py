@@ -273,9 +273,9 @@ def test_workers_that_hand_over_by_topics_crawl_what_others_crawl(
     are_balanced(crawl)
     is_polite(crawl.log, crawl.config.politeness)
     ends = [exchange.topics.last_position(number) for number in range(len(SITES))]
-    assert [each.delivery.arrivals.position for each in running] == ends and sum(ends) > 10
-    assert all(each.delivery.is_idle for each in running)
-    assert any(each.delivery.arrivals.stepped_over for each in running) == has_faults
+    assert [each.topic.position for each in running] == ends and sum(ends) > 10
+    assert all(each.outgoing.is_idle and not each.topic.uncommitted for each in running)
+    assert any(each.incoming.stepped_over for each in running) == has_faults
 
 
 def test_a_worker_without_work_sends_what_it_found_at_once(tmp_path: Path) -> None:

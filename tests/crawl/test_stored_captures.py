@@ -31,8 +31,9 @@ from lycosa.state.kv.table_records import prefix_end, robots_key
 from lycosa.state.store.journal_rows import JournalRow
 from lycosa.state.store.segment_files import SegmentFiles
 from lycosa.synthetic import Response, SyntheticFetcher, VirtualClock, VirtualOffload, run_virtual
-from lycosa.worker.assembly import Ports, assemble
+from lycosa.worker.assemble import assemble
 from lycosa.worker.commit.reparser import Reparser
+from lycosa.worker.worker_ports import Ports
 
 ONE = msgspec.structs.replace(QUICK, frontier=FrontierSection(partitions=1))
 HOST, OTHER = "http://a.example/", "http://b.example/"
@@ -93,13 +94,11 @@ class Entered:
             )
             assembled = assemble(session.job(0, (0,)), ports)
             partition = assembled.worker.frontier.partitions[0]
-            stages, clock_of = assembled.stages, assembled.clock
+            intake, clock_of = assembled.intake, assembled.clock
             stored = Reparser(
-                segments, {0: partition}, stages.intake, stages.parser, ports.offload, clock_of
+                segments, {0: partition}, intake, ports.parser, ports.offload, clock_of
             )
-            captures = StoredCaptures(
-                stages, partition, config, stored, ports.offload, lambda url: None
-            )
+            captures = StoredCaptures(assembled, partition, config, stored, ports.offload)
             for segment in segments.list_segments({}):
                 self.rows += segments.read_rows(segment)
             try:

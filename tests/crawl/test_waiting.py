@@ -21,7 +21,7 @@ from lycosa.processes.status_file import waiting_for
 from lycosa.stages.politeness import AddressTable
 from lycosa.state.attempts import read_attempts
 from lycosa.state.folder.names import addresses_path, attempts_folder
-from lycosa.worker.assembly import Assembled
+from lycosa.worker.assemble import Assembled
 from lycosa.worker.worker_progress import ProgressReport
 from progress_making import progress_with
 from scripted import error, page, robots, scripted_crawl

@@ -22,6 +22,7 @@ from pathlib import Path
 
 import msgspec
 
+from joined_view import JoinedView
 from judging import (
     asked,
     ends_as_surveyed,
@@ -44,19 +45,18 @@ from lycosa.base.config.sections import (
 from lycosa.base.messages.coordinator_messages import CALLER, Drain, MoreAsks, Move, NoMoreAsks
 from lycosa.base.model.fetched import FetchKind
 from lycosa.base.urls.identity import join_url
-from lycosa.inspect.audit.view_audit import audit_view
+from lycosa.inspect.audit.crawl_audit import audit_view
 from lycosa.state.kv.kv_port import KeyValue
 from lycosa.state.kv.memory_table import MemoryKeyValue
 from lycosa.state.seen.urls_sorted import SortedSeenUrls
-from lycosa.state.shard.joined_view import JoinedView
-from lycosa.state.shard.memory_snapshots import MemorySnapshots
 from lycosa.state.shard.opened_shard import Ground, PartitionData, open_shard
 from lycosa.state.shard.snapshot_view import SnapshotView
 from lycosa.state.shard.view import CrawlOrigin, CrawlView
-from lycosa.state.store.memory_segments import MemorySegments
 from lycosa.synthetic import Crash, SyntheticWeb, WebPlan, run_virtual
 from lycosa.synthetic.synthetic_web import Responder
 from lycosa.worker.commit.committed_rows import PAGES
+from memory_segments import MemorySegments
+from memory_snapshots import MemorySnapshots
 from nodes.machine import Machine
 from nodes.near_copies import near_copies_are_told, rows_name_originals
 from nodes.plugin import Plugin

@@ -45,9 +45,10 @@ from lycosa.state.seen.urls_sorted import SortedSeenUrls
 from lycosa.state.shard.opened_shard import Ground, PartitionData, Shard, SnapshotLimit, open_shard
 from lycosa.synthetic.fetcher import SyntheticFetcher
 from lycosa.synthetic.virtual_clock import VIRTUAL_EPOCH
-from lycosa.worker.assembly import Assembled, Ports, assemble
+from lycosa.worker.assemble import Assembled, assemble
 from lycosa.worker.coordinator_link import CoordinatorLink
 from lycosa.worker.job import WorkerJob
+from lycosa.worker.worker_ports import Ports
 from nodes.logs import NodeLog
 from nodes.ports import (
     Dead,
@@ -262,10 +263,10 @@ class Process:
         each = self.assembled
         if each is None or self.is_dead:
             return repr(self)
-        worker, delivery = each.worker, each.delivery
+        worker, outgoing = each.worker, each.outgoing
         return (
             f"{self!r} idle={worker.is_idle} more={worker.expects_more} lease={worker.has_lease}"
-            f" {worker!r} {delivery!r} {each.permits!r}"
+            f" {worker!r} {outgoing!r} {each.incoming!r} {each.permits!r}"
         )
 
     def check(self) -> None:
@@ -344,22 +345,18 @@ class Process:
         self.term = shard.term
         lease.renew(began)
         job = self._job(folder, shard, clock, claimed, latest, last_commit)
-        duties: CoordinatorLink | None = None
-
-        def want() -> None:
-            if duties is not None:
-                duties.want_permits()
-
         ports = self._ports(clock, offload, lease, folder)
-        assembled = self.assembled = assemble(job, ports, want, shard)
+        assembled = self.assembled = assemble(job, ports, shard, has_coordinator=True)
         duties = CoordinatorLink(assembled, shard.term, self._tell)
         world.inquiry_register(self, assembled)
-        assembled.delivery.start()
+        assembled.outgoing.start()
+        assembled.incoming.start()
         working = self._spawn(assembled.worker.run())
         tasks = [
             working,
             self._spawn(self._listen(duties, assembled)),
             self._spawn(self._report(duties, assembled)),
+            self._spawn(duties.send_news()),
         ]
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in tasks:
@@ -367,7 +364,8 @@ class Process:
         for task in done:
             task.result()
         end = working.result()
-        await assembled.delivery.close()
+        await assembled.incoming.close()
+        await assembled.outgoing.close()
         await world.leave(self)
         assembled.close()
         return Ended(end.value, progress_with(commits=assembled.worker.committer.commits))

@@ -20,12 +20,12 @@ from lycosa.cluster.kafka.visibility import Visibility
 from lycosa.stages.frontier.frontier import Frontier
 from lycosa.state.commit import Commit
 from lycosa.state.exchange import Handover, Parcel, TopicPost
-from lycosa.state.shard.memory_snapshots import MemorySnapshots
 from lycosa.state.shard.opened_shard import PartitionData
 from lycosa.state.store import FoundSegments
-from lycosa.state.store.memory_segments import MemorySegments
 from lycosa.worker.commit.committer import Committer
 from memory_kafka import MemoryProducer, Partition
+from memory_segments import MemorySegments
+from memory_snapshots import MemorySnapshots
 from nodes.outside import Outside
 from outside_fetching import EAGER, FREE
 from planting import Change, Plant
@@ -63,7 +63,7 @@ def _late_lease() -> Sequence[Change]:
 
     async def write(self: Committer, pending: Any, commit: Commit, *others: Any) -> None:
         await right(self, pending, commit, *others)
-        self._books.lease.renew(self._clock.monotonic())
+        self._files.lease.renew(self._clock.monotonic())
 
     return [Change(Committer, "_write", write)]
 

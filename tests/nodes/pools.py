@@ -21,10 +21,10 @@ from lycosa.stages.politeness.address_pool import (
     PoolCall,
     PoolWorker,
 )
-from lycosa.stages.politeness.memory_pool import PoolServer
 from lycosa.stages.politeness.node_addresses import WorkerAddresses
 from lycosa.stages.politeness.pooled_addresses import PooledAddresses
 from lycosa.synthetic import RequestLog
+from memory_pool import PoolServer
 from nodes.history import NodesHistory
 from nodes.machine import Machine, Process
 from nodes.plugin import Plugin

@@ -14,13 +14,13 @@ from lycosa.base.ports import ResolveError, Resolver
 from lycosa.base.reasons import Reason
 from lycosa.state.commit import Log, RolledBack
 from lycosa.state.exchange import ExchangeError, Parcel
-from lycosa.state.shard.memory_snapshots import MemorySnapshots
 from lycosa.state.shard.opened_shard import PartitionData
 from lycosa.state.store import NotStored, PendingWrite
-from lycosa.state.store.memory_segments import MemorySegments, Objects
 from lycosa.synthetic.fetcher import SyntheticFetcher
 from lycosa.synthetic.request_log import LoggedRequest, RequestLog
 from lycosa.synthetic.virtual_clock import VIRTUAL_EPOCH
+from memory_segments import MemorySegments, Objects
+from memory_snapshots import MemorySnapshots
 
 if TYPE_CHECKING:
     from nodes.machine import Process

@@ -33,7 +33,7 @@ from lycosa.state.shard.opened_shard import PartitionData
 from lycosa.synthetic import SyntheticResolver, SyntheticWeb
 from lycosa.synthetic.synthetic_web import Responder
 from lycosa.synthetic.virtual_clock import VIRTUAL_EPOCH, VirtualClock
-from lycosa.worker.assembly import Assembled
+from lycosa.worker.assemble import Assembled
 from nodes.logs import ShardLogs
 from nodes.machine import CURRENT, Machine, Process
 from nodes.plugin import Plugin
@@ -284,12 +284,12 @@ class World:
 
     def inquiry_register(self, process: Process, assembled: Assembled) -> None:
         """The shard's owner answers from now on; one before it, which may still live, does not."""
-        delivery = assembled.delivery
+        incoming = assembled.incoming
         self.owners[process.shard] = process
-        self._mesh.register_partition(
+        self._mesh.receivers.register_partition(
             process.shard,
-            delivery.arrivals.receive_parcel,
-            delivery.arrivals.look_up(process.shard),
+            incoming.receive_parcel,
+            incoming.look_up(process.shard),
             partial(assembled.calls.answer_call, process.shard),
         )
 

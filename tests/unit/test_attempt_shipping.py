@@ -24,8 +24,8 @@ from lycosa.state.attempts.shipping import (
     ship_left_files,
     shipped_files,
 )
-from lycosa.state.objects.memory_objects import MemoryStore
 from lycosa.state.objects.object_errors import StoreUnreachable
+from memory_objects import MemoryStore
 
 SHARD = 3
 FIVE_MINUTES = Keeping(age_s=300.0)

@@ -22,8 +22,9 @@ from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import reversed_host
 from lycosa.inspect.audit.audit_report import AuditReport, Check
 from lycosa.inspect.audit.audited_segments import segments
-from lycosa.inspect.audit.folder_audit import AuditOptions, audit
-from lycosa.inspect.audit.politeness_check import PolitenessChecks
+from lycosa.inspect.audit.crawl_audit import AuditOptions
+from lycosa.inspect.audit.folder_audit import audit
+from lycosa.inspect.audit.politeness_check import OwnersLogs, PolitenessChecks
 from lycosa.inspect.committed_state import UrlEntry, read_folder
 from lycosa.state.attempts import Attempt, Gap
 from lycosa.state.attempts.attempt_files import attempt_files_of, open_file, zstd
@@ -377,7 +378,7 @@ def test_attempts_that_began_after_the_audit_did_are_not_judged(
     edit_attempts(folder, lambda number, fields: lasting(fields, 3_000_000))
     for until, is_found in ((None, True), (0.0, False)):
         checks = PolitenessChecks(PolitenessSection(), False, lambda what, done, total: None, until)
-        checks.run(folder)
+        checks.check_logs([OwnersLogs(attempt_files_of(folder / "log"))])
         assert bool(checks.hosts.breaches) is is_found
 
 

@@ -13,7 +13,8 @@ from lycosa.base.config.sections import UploadSection
 from lycosa.cli.main import main
 from lycosa.cli.output import ExitCode
 from lycosa.inspect.audit.audit_report import AuditReport, Check
-from lycosa.inspect.audit.folder_audit import AuditOptions, audit
+from lycosa.inspect.audit.crawl_audit import AuditOptions
+from lycosa.inspect.audit.folder_audit import audit
 from lycosa.state.folder.upload import Upload
 from lycosa.state.objects.folder import FolderStore
 from lycosa.state.store.removed_files import removed_files

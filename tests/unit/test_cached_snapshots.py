@@ -11,11 +11,11 @@ from lycosa.base.config.sections import Config
 from lycosa.state.commit import Commit, Mark, MemoryChangelog, MemoryLog, PartitionBatch, marked
 from lycosa.state.folder.names import mark_of
 from lycosa.state.kv.rocks import rocks_opener
-from lycosa.state.objects.memory_objects import MemoryStore
 from lycosa.state.shard.cached_snapshots import CachedSnapshots, new_work_folder
 from lycosa.state.shard.folder_snapshots import FolderSnapshots
-from lycosa.state.shard.memory_snapshots import SnapshotUnusable
 from lycosa.state.shard.object_snapshots import ObjectSnapshots, snapshot_key
+from lycosa.state.shard.usable_snapshots import SnapshotUnusable
+from memory_objects import MemoryStore
 
 CRAWL, SHARD = "2f0cf3d2", 3
 OPENER = rocks_opener(8 << 20, 4 << 20)

@@ -19,11 +19,12 @@ from lycosa.base.config.sources import settings
 from lycosa.base.messages.progress import Progress, UnreadSeed, total
 from lycosa.base.reasons import Reason
 from lycosa.cli.cluster_status import damage_line
-from lycosa.cli.crawl_display import folder_display, hosts_in_words
+from lycosa.cli.crawl_display import folder_display
 from lycosa.cli.crawl_seeds import CrawlSeeds, default_folder, shortened, with_scheme
 from lycosa.cli.crawl_summary import FilesThere, end_of, exit_code, summary_lines, summary_values
 from lycosa.cli.main import main
 from lycosa.cli.output import ExitCode, Unbroken, counted
+from lycosa.cli.progress_rows import hosts_in_words
 from lycosa.inspect.unfetched import HeldGroup, HeldHost, Unfetched
 from lycosa.processes.status_file import waiting_for
 from lycosa.processes.supervisor import CrawlOutcome
@@ -356,7 +357,7 @@ def test_a_time_limit_is_not_said_to_count_the_whole_crawl() -> None:
     for limits, counts in ((LimitSection(max_time_s=9), False), (LimitSection(max_pages=9), True)):
         config = Config(limits=limits)
         said = "\n".join(summary_lines(Path("x"), ended, ExitCode.LIMIT, config, files))
-        assert "limits are not kept" in said and ("count the whole crawl" in said) is counts
+        assert "limits are not saved" in said and ("count all runs" in said) is counts
 
 
 def test_failures_and_remarks_are_told_apart_and_none_is_neither() -> None:
@@ -411,11 +412,11 @@ def test_hosts_add_up() -> None:
     )
     assert (
         hosts_in_words(progress)
-        == "9 hosts: 2 fetching, 1 ready, 2 waiting for a place, 1 made to wait, 1 parked, 2"
+        == "9: 2 fetching, 1 ready, 2 waiting for a place, 1 made to wait, 1 parked, 2"
         " between requests or done"
     )
     assert (hosts_in_words(Progress()), counted(1, "host"), counted(1234, "host")) == (
-        "0 hosts",
+        "0",
         "1 host",
         "1,234 hosts",
     )

@@ -17,7 +17,7 @@ from lycosa.base.calls import HostAction, HostDecision, encode_call
 from lycosa.base.urls.near_hosts import near_names, near_searches
 from lycosa.cli.main import main
 from lycosa.inspect.committed_state import read_folder
-from lycosa.worker.assembly import Assembled
+from lycosa.worker.assemble import Assembled
 
 BLOG, SHOP, NEWS = "http://blog.test:8081", "http://www.shop.test", "http://news.shop.test"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,8 @@ def read(folder: Path, text: str) -> ClusterFile:
 def problems(folder: Path, text: str) -> list[str]:
     with pytest.raises(SettingsError) as error:
         read(folder, text)
-    return [each.removeprefix(f"{folder / 'cluster.toml'}: ") for each in error.value.problems]
+    place = re.escape(str(folder / "cluster.toml")) + r"(:\d+)?: "
+    return [re.sub(place, "", each) for each in error.value.problems]
 
 
 def test_a_name_and_addresses_are_enough(tmp_path: Path) -> None:
@@ -58,25 +60,28 @@ def test_everything_that_the_file_may_say_is_read(tmp_path: Path) -> None:
     ("text", "problem"),
     [
         ("[kafka]\naddresses = ['a:1']", "name: needed"),
-        ('name = "News"\n[kafka]\naddresses = ["a:1"]', "name: needed"),
+        ('name = "News"\n[kafka]\naddresses = ["a:1"]', "name: 'News' is not a name; write"),
         ('name = "news"', "kafka.addresses: needed"),
         ('name = "news"\nkafka = 3', "kafka: a section is needed"),
-        (LEAST + "[coordinator]", "coordinator.addresses: needed"),
+        (
+            LEAST + "[coordinator]",
+            "coordinator: a section is needed, [coordinator], with addresses",
+        ),
         (LEAST + '[coordinator]\naddresses = ["a"]', "coordinator.addresses: 'a' is not HOST:PORT"),
         (LEAST + '[tls]\nkey = "missing"', "tls.certificate: needed"),
         (LEAST + '[tls]\ncertificate = "missing"', "tls.certificate: "),
-        ("nodes = 0\n" + LEAST, "nodes: a whole number"),
+        ("nodes = 0\n" + LEAST, "nodes: 0 is out of bounds, write 1 to 1024: Maximum number"),
         ('name = "news"\n[kafka]\naddresses = ["a"]', "kafka.addresses: 'a' is not HOST:PORT"),
         ('name = "news"\n[kafka]\naddresses = ["a:99999"]', "is not HOST:PORT"),
-        (f"shards = 0\n{LEAST}", "shards: a whole number from 1 to 1024 is needed"),
-        (f"shards = true\n{LEAST}", "shards: a whole number"),
+        (f"shards = 0\n{LEAST}", "shards: 0 is out of bounds, write 1 to 1024"),
+        (f"shards = true\n{LEAST}", "shards: true is not a whole number"),
         (f"shard = 4\n{LEAST}", "shard: no such key; did you mean shards?"),
         (f"{LEAST}adresses = []", "kafka.adresses: no such key; did you mean addresses?"),
         (f"{LEAST}min_insync = 4", "kafka.min_insync: greater than kafka.replication"),
         (f'{LEAST}security = {{ "linger.ms" = "3" }}', "linger.ms is not a security setting"),
-        (f'{LEAST}security = {{ "ssl.x" = 3 }}', "the value of ssl.x is no text"),
+        (f'{LEAST}security = {{ "ssl.x" = 3 }}', "the value of ssl.x is not a text"),
         (f'{LEAST}[kafka.security]\nsasl.username = "x"', 'write "sasl.username" in quotes'),
-        (f'{LEAST}[objects]\nurl = "ftp://x"', "objects.url: a URL is needed"),
+        (f'{LEAST}[objects]\nurl = "ftp://x"', "objects.url: 'ftp://x' is not the URL of a store"),
         (f'{LEAST}[objects]\nurl = "s3://k:s@b/x"', "objects.url: credentials do not belong"),
         (f'token_file = "absent"\n{LEAST}', "cannot be read, or is empty"),
         ("name = ", "not TOML"),
@@ -95,6 +100,36 @@ def test_all_problems_are_told_at_once_and_no_secret_is(tmp_path: Path) -> None:
     )
     assert len(found) == 5
     assert "hush" not in "".join(found)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        LEAST + '[objects]\nurl = ["s3://k:hush@b"]',
+        LEAST + '[redis]\naddresses = ["redis://:hush@a:1", 3]',
+        LEAST + '[redis]\naddresses = "redis://:hush@a:1"',
+        LEAST + 'security = "hush"',
+        LEAST + 'security = { "sasl.password" = ["hush"] }',
+        LEAST + '[redis]\naddresses = ["a:1"]\npasword = "hush"',
+    ],
+)
+def test_a_secret_of_the_wrong_form_or_place_is_not_said(tmp_path: Path, text: str) -> None:
+    [found] = problems(tmp_path, text)
+    assert "hush" not in found
+
+
+def test_mistakes_have_the_line_of_their_key(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError) as error:
+        read(tmp_path, f"shards = 0\n{LEAST}replication = 99\n")
+    assert [each.split(": ")[0] for each in error.value.problems] == [
+        f"{tmp_path / 'cluster.toml'}:1",
+        f"{tmp_path / 'cluster.toml'}:5",
+    ]
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="cannot be read: No such file"):
+        read_cluster_file(tmp_path / "absent.toml")
 
 
 def test_settings_do_not_show_their_values(tmp_path: Path) -> None:
@@ -134,11 +169,12 @@ def test_the_section_of_redis_is_read_and_its_password_is_not_shown(
 @pytest.mark.parametrize(
     ("section", "problem"),
     [
-        ("", "redis.addresses: needed"),
+        ("", "redis: a section is needed, [redis], with addresses"),
+        ("database = 1", "redis.addresses: needed"),
         ('addresses = ["redis://:secret@a:1"]', "redis.addresses: "),
         ('addresses = ["a:1"]\nurl = "x"', "redis.url: no such key"),
         ('addresses = ["a:1"]\npassword = "secret"', "redis.password: no such key"),
-        ('addresses = ["a:1"]\ndatabase = -1', "redis.database: a whole number"),
+        ('addresses = ["a:1"]\ndatabase = -1', "redis.database: -1 is out of bounds"),
         ('addresses = ["a:1"]\npassword_file = "none"', "redis.password_file: "),
         ('addresses = ["a:1"]\nauthority = "cluster.toml"', "redis.authority: without tls"),
     ],

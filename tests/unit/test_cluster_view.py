@@ -12,14 +12,14 @@ from lycosa.base.config.sections import Config, FrontierSection
 from lycosa.base.model.capture import Location
 from lycosa.base.urls.identity import Sites
 from lycosa.base.urls.surt import surt
-from lycosa.cluster.shards.cluster_view import ClusterView, CrawlStores, ReadingProgress
+from lycosa.cluster.shards.cluster_view import ClusterView, ReadingProgress
 from lycosa.state.commit import Commit, LogDamaged, Mark, MemoryChangelog, MemoryLog, PartitionBatch
 from lycosa.state.folder import manifest as manifests
 from lycosa.state.kv.rocks import rocks_opener
-from lycosa.state.objects.memory_objects import MemoryStore
 from lycosa.state.shard.view import CrawlOrigin
 from lycosa.state.store import RecordError, SegmentStore
 from lycosa.state.store.object_segments import ObjectSegments
+from memory_objects import MemoryStore
 from store_samples import INFO, SECTION, START, numbered
 
 SHARDS = 3
@@ -110,14 +110,15 @@ class Cluster:
 
     def view(self) -> ClusterView:
         origin = CrawlOrigin("a crawl", self.manifest, Sites, Config)
-        stores = CrawlStores(
+        self.told: list[ReadingProgress] = []
+        return ClusterView(
+            origin,
             self.store,
             lambda shard: OpenedLog(self.changelogs[shard], self),
             rocks_opener(8 << 20, 4 << 20),
             self._folder / "cache",
+            self.told.append,
         )
-        self.told: list[ReadingProgress] = []
-        return ClusterView(origin, stores, self.told.append)
 
 
 @pytest.fixture

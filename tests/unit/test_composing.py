@@ -11,20 +11,22 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-import msgspec
 import pyarrow.parquet as pq
 import pytest
 from test_object_segments import Owner, failing_at, parts
 
-from lycosa.moves.import_run import _Ends
+from lycosa.base.config.sections import Config
+from lycosa.base.urls.identity import Sites
+from lycosa.moves.gathered import GatheredState
 from lycosa.moves.new_generation import unneeded
-from lycosa.state.commit import Commit
+from lycosa.moves.stopped_cluster import seal_segments
+from lycosa.state.commit import Mark
+from lycosa.state.folder.manifest import identity_of, new_manifest
 from lycosa.state.kv.memory_table import MemoryKeyValue
-from lycosa.state.objects.memory_objects import MemoryStore
-from lycosa.state.shard.view import LastCommits
 from lycosa.state.store import NotStored
 from lycosa.state.store.object_segments import KEPT_S, MISSING_S, ObjectSegments
 from lycosa.state.store.stored_parts import StoredPart, committed_parts
+from memory_objects import MemoryStore
 from store_samples import START, numbered
 
 URL = "https://www.example.org/page/"
@@ -242,21 +244,21 @@ def test_an_import_seals_by_the_sums_and_keeps_the_parts_of_damaged_segments(
     store, told = MemoryStore(), list[str]()
     owner = crawled(store, tmp_path)
     flip_record(store, own_parts(store)[1])
-    commit = Commit(term=2, sequence=9, wall=1.0, batches=[], shard=3, lengths=owner.named)
-    last = LastCommits.of_commit(msgspec.structs.replace(commit, sums=owner.sums))
-    opened = SimpleNamespace(
-        crawl="",
-        topics=None,
-        objects=store,
-        view=SimpleNamespace(
-            shards={3: SimpleNamespace(last=commit.mark)}, seen=SimpleNamespace(last=last)
-        ),
-    )
     places = SimpleNamespace(
-        work=tmp_path / "import", tell=told.append, open_table=lambda folder: MemoryKeyValue()
+        objects=store,
+        work=tmp_path / "import",
+        tell=told.append,
+        open_table=lambda folder: MemoryKeyValue(),
     )
-    ends = _Ends(cast(Any, places), cast(Any, opened), cast(Any, SimpleNamespace(folder=tmp_path)))
-    assert ends.seal_segments() == 1
+    state = GatheredState(
+        tmp_path,
+        new_manifest(identity_of(Config(), Sites()), "", 0.0),
+        Config(),
+        ends={3: Mark(2, 9)},
+        lengths=owner.named,
+        sums=owner.sums,
+    )
+    assert seal_segments(cast(Any, places), state) == 1
     assert len(told) == 1 and "has a damaged record" in told[0]
     left = unneeded([*sorted(store.objects)])
     assert any(key in left for key in parts(store) if "-t0001-" in key)

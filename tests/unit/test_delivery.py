@@ -22,8 +22,8 @@ from lycosa.state.exchange import (
 )
 from lycosa.state.kv.memory_table import MemoryKeyValue
 from lycosa.state.kv.overlay import Overlay
-from lycosa.worker.intake.delivery import Delivery
-from lycosa.worker.intake.incoming_parcels import IncomingParcels, ParcelReceivers
+from lycosa.worker.calls.incoming_parcels import IncomingParcels, ParcelReceivers
+from lycosa.worker.intake.inbox_topic import InboxTopic
 from lycosa.worker.intake.outgoing_parcels import OutgoingParcels
 
 
@@ -38,7 +38,7 @@ class Sending:
             for number, overlay in self.overlays.items()
         }
         failures: list[BaseException] = []
-        self.departures = OutgoingParcels(
+        self.outgoing = OutgoingParcels(
             self.partitions, self.stores, None, asyncio.sleep, failures.append, 4
         )
 
@@ -47,10 +47,10 @@ class Sending:
             Discovered(f"http://a.test/{n}", b"hosthost", n.to_bytes(8), LinkKind.A, 1)
             for n in numbers
         ]
-        self.departures.post_urls(self.partitions[source], destination, found)
+        self.outgoing.post_urls(self.partitions[source], destination, found)
 
     def commit(self) -> frozenset[tuple[int, int]]:
-        posted = self.departures.cut_parcels()
+        posted = self.outgoing.cut_parcels()
         for number, overlay in self.overlays.items():
             self.stores[number].write(overlay.freeze())
             overlay.settle()
@@ -77,7 +77,7 @@ def test_what_pages_of_one_commit_have_for_a_partition_is_one_parcel_from_the_pa
     sending.post(0, 1, 4)
     sending.post(2, 1, 5)
     sending.post(0, 3, 6)
-    assert not sending.departures.is_idle
+    assert not sending.outgoing.is_idle
     assert sending.commit() == {(2, 1), (0, 3)}
     assert sending.parcels(1) == [["1", "4", "2", "3", "5"]] and sending.parcels(3) == [["6"]]
 
@@ -95,9 +95,9 @@ def test_what_is_enough_for_a_parcel_leaves_from_the_partition_that_found_it() -
 
 def test_what_was_stored_under_keys_of_others_leaves_from_one_partition_in_the_commit() -> None:
     sending = Sending()
-    sending.departures.tell_owner(1, b"Cdigest", b"first")
-    sending.departures.tell_owner(3, b"Cother", b"second")
-    assert not sending.departures.is_idle
+    sending.outgoing.tell_owner(1, b"Cdigest", b"first")
+    sending.outgoing.tell_owner(3, b"Cother", b"second")
+    assert not sending.outgoing.is_idle
     assert sending.commit() == {(0, 1), (0, 3)}
     box = Outbox(0, sending.overlays[0], sending.stores[0])
     assert [parcel.contents for parcel in box.pending_parcels(1, 9)] == [[(b"Cdigest", b"first")]]
@@ -105,10 +105,10 @@ def test_what_was_stored_under_keys_of_others_leaves_from_one_partition_in_the_c
 
 def test_errands_leave_from_the_partition_whose_host_asks_or_was_asked() -> None:
     sending = Sending()
-    sending.departures.post_errand(
+    sending.outgoing.post_errand(
         2, 1, Errand("http://a.test/robots.txt", (Asker(2, b"hosthost", False, 1),))
     )
-    assert not sending.departures.is_idle
+    assert not sending.outgoing.is_idle
     assert sending.commit() == {(2, 1)}
 
 
@@ -117,9 +117,9 @@ def test_a_place_that_joined_the_scope_goes_to_every_partition_of_others_before_
 ):
     sending = Sending()
     sending.post(0, 1, 1)
-    sending.departures.post_place("http://a.test/")
+    sending.outgoing.post_place("http://a.test/")
     sending.post(2, 3, *range(PARCEL_URLS))  # enough for a parcel before the commit is cut
-    assert not sending.departures.is_idle
+    assert not sending.outgoing.is_idle
     assert sending.commit() == {(0, 1), (0, 3), (2, 1), (2, 3)}
     for number, store in sending.stores.items():
         box = Outbox(number, sending.overlays[number], store)
@@ -171,17 +171,13 @@ class Receiving:
         )
         nobody: Any = None
         tables = {1: self.store}
-        self.arrivals = IncomingParcels(
+        self.topic = InboxTopic(topics.inbound(1), after, self.failures.append)
+        self.incoming = IncomingParcels(
             partitions,
             tables,
             ParcelReceivers(cast(Any, self), nobody, nobody, nobody),
             worker,
-            topics.inbound(1),
-            after,
-        )
-        self.delivery = Delivery(
-            OutgoingParcels(partitions, tables, None, asyncio.sleep, self.failures.append, 2),
-            self.arrivals,
+            self.topic,
         )
 
     def receive_urls(self, partition: Any, found: list[Discovered]) -> None:
@@ -196,15 +192,15 @@ class Receiving:
         assert is_forced
 
     def commit(self) -> int:
-        cut = self.delivery.cut_parcels()
+        position = self.topic.position
         self.store.write(self.overlay.freeze())
         self.overlay.settle()
         waiters = self.waiters[:]
         self.waiters.clear()
         for waiter in waiters:
             waiter.set_result(None)
-        self.delivery.send_parcels(cut)
-        return cut.inbox
+        self.topic.note_committed(position)
+        return position
 
 
 def parcel(number: int, acknowledged: int = 0) -> Parcel:
@@ -228,15 +224,15 @@ async def test_a_commit_names_the_position_up_to_which_everything_read_is_taken(
     for number in (2, 1, 2, 1, 3):
         await topics.append_parcel(parcel(number))
     receiving = Receiving(topics)
-    receiving.delivery.start()
+    receiving.incoming.start()
     await settled()
-    assert (receiving.taken, receiving.arrivals.stepped_over, receiving.delivery.is_idle) == (
+    assert (receiving.taken, receiving.incoming.stepped_over, receiving.topic.uncommitted) == (
         ["1", "2", "3"],
         1,
-        False,
+        5,
     )
-    assert (receiving.commit(), receiving.delivery.is_idle) == (5, True)
-    await receiving.delivery.close()
+    assert (receiving.commit(), receiving.topic.uncommitted) == (5, 0)
+    await receiving.incoming.close()
 
 
 async def test_what_was_read_and_not_committed_is_read_again_from_the_position_of_the_last_commit() -> (
@@ -245,19 +241,19 @@ async def test_what_was_read_and_not_committed_is_read_again_from_the_position_o
     topics = MemoryTopics()
     await topics.append_parcel(parcel(1))
     first = Receiving(topics)
-    first.delivery.start()
+    first.incoming.start()
     await settled()
     position = first.commit()
     await topics.append_parcel(parcel(2))
     await settled()
     assert first.taken == ["1", "2"]
-    await first.delivery.close()
+    await first.incoming.close()
     topics.trim(1, position)
     second = Receiving(topics, first.store, position)
-    second.delivery.start()
+    second.incoming.start()
     await settled()
     assert second.taken == ["2"] and second.failures == []
-    await second.delivery.close()
+    await second.incoming.close()
 
 
 async def test_a_reader_that_is_far_ahead_of_its_commits_waits_for_them() -> None:
@@ -265,14 +261,14 @@ async def test_a_reader_that_is_far_ahead_of_its_commits_waits_for_them() -> Non
     for number in range(1, 501):
         await topics.append_parcel(parcel(number))
     receiving = Receiving(topics)
-    receiving.delivery.start()
+    receiving.incoming.start()
     await settled()
     assert 100 < len(receiving.taken) < 200
     for _ in range(5):
         receiving.commit()
         await settled()
     assert len(receiving.taken) == 500
-    await receiving.delivery.close()
+    await receiving.incoming.close()
 
 
 async def test_foreign_records_are_stepped_over_and_counted_as_read() -> None:
@@ -283,12 +279,12 @@ async def test_foreign_records_are_stepped_over_and_counted_as_read() -> None:
     await topics.append_parcel(parcel(2, 1))
     topics.append_foreign(1)
     receiving = Receiving(topics)
-    receiving.delivery.start()
+    receiving.incoming.start()
     await settled()
     assert (receiving.taken, receiving.failures) == (["1", "2"], [])
-    assert (receiving.commit(), receiving.delivery.is_idle) == (5, True)
-    assert await receiving.arrivals.lag() == 0
-    await receiving.delivery.close()
+    assert (receiving.commit(), receiving.topic.uncommitted) == (5, 0)
+    assert await receiving.topic.lag() == 0
+    await receiving.incoming.close()
 
 
 async def test_a_foreign_record_in_the_place_of_a_parcel_is_missed_at_the_next_one() -> None:
@@ -297,13 +293,13 @@ async def test_a_foreign_record_in_the_place_of_a_parcel_is_missed_at_the_next_o
     topics.append_foreign(1)
     await topics.append_parcel(parcel(3, 2))
     receiving = Receiving(topics)
-    receiving.delivery.start()
+    receiving.incoming.start()
     await settled()
     assert receiving.taken == ["1"]
     assert str(receiving.failures[0]).startswith(
         "the parcels of shard 0 from number 2 on are missing in the inbox topic"
     )
-    await receiving.delivery.close()
+    await receiving.incoming.close()
 
 
 @pytest.mark.parametrize(
@@ -317,21 +313,21 @@ async def test_a_topic_that_lacks_what_was_handed_over_ends_the_worker(
     for each in records:
         await topics.append_parcel(each)
     receiving = Receiving(topics, after=after)
-    receiving.delivery.start()
+    receiving.incoming.start()
     await settled()
     assert [type(each) for each in receiving.failures] == [error]
     assert "cluster rescue" in str(receiving.failures[0])
     assert (receiving.commit(), receiving.taken) == (after, [])
-    await receiving.delivery.close()
+    await receiving.incoming.close()
 
 
 def test_rows_and_fingerprints_for_one_partition_share_a_parcel() -> None:
     sending, original = Sending(), Original("http://a.test/", 1)
     verdict = Verdict("http://b.test/", 7, 1, original)
-    sending.departures.tell_owner(1, b"C" * 21, b"value")
+    sending.outgoing.tell_owner(1, b"C" * 21, b"value")
     for item in (Fingerprint(7, original), verdict):
-        sending.departures.post_near(1, item)
-    assert not sending.departures.is_idle
+        sending.outgoing.post_near(1, item)
+    assert not sending.outgoing.is_idle
     sending.commit()
     boxes = [Outbox(n, sending.overlays[n], sending.stores[n]) for n in sending.stores]
     (parcel,) = [parcel for box in boxes for parcel in box.pending_parcels(1, 100)]

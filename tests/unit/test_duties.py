@@ -22,7 +22,7 @@ from lycosa.base.messages.worker_messages import (
 )
 from lycosa.synthetic import SyntheticWeb, WebPlan, run_virtual
 from lycosa.synthetic.synthetic_crawl import VirtualCrawl
-from lycosa.worker.assembly import Assembled
+from lycosa.worker.assemble import Assembled
 from lycosa.worker.coordinator_link import CoordinatorLink
 from lycosa.worker.visit.permits import GrantedPermits
 from several_workers import run_workers
@@ -33,47 +33,48 @@ LIMITED = LimitSection(max_pages=10)
 # -- permits
 
 
-def granted(captures: int = 0) -> tuple[GrantedPermits, list[int]]:
-    wanted: list[int] = []
-    permits = GrantedPermits(LIMITED, captures, lambda: wanted.append(permits.may))
-    return permits, wanted
+def has_news(permits: GrantedPermits) -> bool:
+    """Whether the coordinator should know at once; then it is told."""
+    found = permits.news.is_set()
+    permits.news.clear()
+    return found
 
 
 def test_permits_are_asked_for_once_and_a_permit_that_comes_twice_is_one() -> None:
-    permits, wanted = granted(3)
-    assert not permits.take_permit() and not permits.take_permit() and wanted == [3]
+    permits = GrantedPermits(LIMITED, 3)
+    assert not permits.take_permit() and has_news(permits)
+    assert not permits.take_permit() and not has_news(permits)
     for _ in range(2):
         permits.set_permit(1, 5)
-    assert [permits.take_permit() for _ in range(3)] == [True, True, False]
-    assert wanted == [3, 5]
+    assert [permits.take_permit() for _ in range(2)] == [True, True] and not has_news(permits)
+    assert not permits.take_permit() and has_news(permits)
 
 
 def test_an_older_permit_that_comes_late_is_not_followed() -> None:
-    permits, _ = granted()
+    permits = GrantedPermits(LIMITED, 0)
     permits.set_permit(2, 4)
     permits.set_permit(1, 9)
     assert permits.may == 4
 
 
 def test_what_was_given_back_does_not_come_back_by_the_same_permit() -> None:
-    permits, wanted = granted()
+    permits = GrantedPermits(LIMITED, 0)
     permits.set_permit(1, 5)
     assert permits.take_permit()
     permits.use_permit(100)
     assert permits.take_permit()  # one is still in flight
     permits.return_unused()
     permits.set_permit(1, 5)
-    assert permits.may == 2 and wanted == [2] and not permits.take_permit()
+    assert permits.may == 2 and has_news(permits) and not permits.take_permit()
     permits.return_permit()
     assert permits.take_permit()
 
 
 def test_without_a_limit_nothing_is_asked() -> None:
-    wanted: list[int] = []
-    permits = GrantedPermits(LimitSection(), 0, lambda: wanted.append(1))
-    assert permits.take_permit() and not wanted
+    permits = GrantedPermits(LimitSection(), 0)
+    assert permits.take_permit() and not has_news(permits)
     permits.return_unused()
-    assert not wanted
+    assert not has_news(permits)
 
 
 # -- messages

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -31,6 +33,7 @@ from lycosa.state.kv.table_records import UrlRecord, joined_key
 from lycosa.state.seen.recent import RecentHashes
 from lycosa.worker.intake.admission import Admission, UserRule
 from lycosa.worker.intake.intake import Intake
+from lycosa.worker.intake.outgoing_parcels import OutgoingParcels
 from lycosa.worker.intake.owners import Addressing
 
 PARTITIONS = 4
@@ -49,6 +52,22 @@ class FixedClock:
         return None
 
 
+class Posted(OutgoingParcels):
+    """Keeps what is posted to other workers' partitions."""
+
+    def __init__(self, partitions: Mapping[int, Partition]) -> None:
+        tables = {number: MemoryKeyValue() for number in partitions}
+        super().__init__(partitions, tables, None, asyncio.sleep, lambda error: None, PARTITIONS)
+        self.posted: list[tuple[int, int, list[Discovered]]] = []
+        self.spread: list[str] = []
+
+    def post_urls(self, source: Partition, destination: int, found: list[Discovered]) -> None:
+        self.posted.append((source.number, destination, found))
+
+    def post_place(self, url: str) -> None:
+        self.spread.append(url)
+
+
 class Bench:
     """An intake over some of four partitions, and what it posted to the others."""
 
@@ -58,8 +77,8 @@ class Bench:
         self.partitions: dict[int, Partition] = {}
         for number in owned:
             self.partitions[number] = open_partition(MemoryKeyValue(), 100, number)
-        self.posted: list[tuple[int, int, list[Discovered]]] = []
-        self.spread: list[str] = []
+        self.outgoing = Posted(self.partitions)
+        self.posted, self.spread = self.outgoing.posted, self.outgoing.spread
         sites = Sites()
         self.scope = Scope(ScopeSection(**{"rule": ScopeRule.ANY, **scope}), sites.site_of)
         self.intake = Intake(
@@ -68,10 +87,7 @@ class Bench:
             Admission(self.scope, Traps(TrapSection(), 2026), rules),
             RecentHashes(1000),
             FixedClock(),
-            lambda source, destination, found: self.posted.append(
-                (source.number, destination, found)
-            ),
-            self.spread.append,
+            self.outgoing,
         )
         self.frontier = Frontier(
             self.partitions.values(), Workbench(4), FrontierSection().workbench

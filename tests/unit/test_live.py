@@ -20,8 +20,9 @@ from lycosa.stages.frontier.visit_state import VisitRecord, VisitState
 from lycosa.state.kv.table_records import prefix_end
 from lycosa.synthetic import SyntheticWeb, WebPlan
 from lycosa.synthetic.synthetic_crawl import VirtualCrawl
-from lycosa.worker.assembly import Assembled
+from lycosa.worker.assemble import Assembled
 from lycosa.worker.worker_progress import ProgressReport
+from several_workers import run_workers
 
 
 def test_all_live_settings_exist() -> None:
@@ -94,7 +95,7 @@ def test_what_decides_by_a_live_setting_follows_it(tmp_path: Path, key: str) -> 
         if key == "fetch.own_pages":
             return [worker._pipeline.fetches_pages]
         readers = {
-            "politeness": [assembled.stages.pacing.section],
+            "politeness": [assembled.pacing.section],
             "refetch": [assembled.live._capturing.refetch, rules.forward.section],
         }
         return [getattr(each, name) for each in readers[section]]
@@ -166,7 +167,6 @@ def test_an_owner_that_expects_settings_starts_nothing_before_it_knows_those_of_
 
     def expect(assembled: Assembled) -> None:
         worker, live = assembled.worker, assembled.live
-        live.expect()
         seen.append(worker.lacks_settings)
         live.follow(3, {})
         seen.append(worker.lacks_settings)
@@ -174,7 +174,7 @@ def test_an_owner_that_expects_settings_starts_nothing_before_it_knows_those_of_
         live.follow(4, {})
         seen.append(worker.lacks_settings)
 
-    crawl.run(meanwhile=expect)
+    run_workers(crawl, 1, [], meanwhile=expect)  # they have a coordinator
     assert seen == [True, True, False]
     assert len(crawl.log) == requests
 

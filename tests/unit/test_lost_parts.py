@@ -10,7 +10,6 @@ from fastwarc.warc import ArchiveIterator
 from test_object_segments import Owner, parts
 from warcio.archiveiterator import ArchiveIterator as WarcioIterator
 
-from lycosa.state.objects.memory_objects import MemoryStore
 from lycosa.state.store.lost_parts import (
     LostPart,
     fill_lost_parts,
@@ -20,6 +19,7 @@ from lycosa.state.store.lost_parts import (
 )
 from lycosa.state.store.object_segments import ObjectSegments
 from lycosa.state.store.stored_parts import StoredPart
+from memory_objects import MemoryStore
 
 
 @pytest.mark.parametrize("size", [330, 400, 70_000, 131_080, 131_099, 1_000_003])

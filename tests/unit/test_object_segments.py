@@ -17,11 +17,11 @@ import pytest
 from lycosa.base.model.capture import Location, Original
 from lycosa.base.urls.surt import surt
 from lycosa.processes.log_comparison import StoredEnd, stored_end
-from lycosa.state.objects.memory_objects import MemoryStore
 from lycosa.state.objects.object_errors import ObjectExists, StoreUnreachable
 from lycosa.state.store import NotStored, SegmentStore, layout
 from lycosa.state.store.object_segments import UNNAMED_S, ObjectSegments
 from lycosa.state.store.segment_recovery import rebuild
+from memory_objects import MemoryStore
 from store_samples import INFO, SECTION, START, capture, fetched, numbered
 
 KINDS = ("cdxj", "journal", "links", "pages", "text", "warc")

@@ -39,7 +39,7 @@ from lycosa.inspect.committed_state import read_folder
 from lycosa.stages.frontier.outside_leases import LEASES, LeaseRow
 from lycosa.state.kv.table_records import prefix_end
 from lycosa.synthetic import Crash
-from lycosa.worker.assembly import Assembled
+from lycosa.worker.assemble import Assembled
 from lycosa.worker.calls.outside_answers import UnreadableResult, read_result
 
 A = "http://a.test"
@@ -235,7 +235,7 @@ def test_leases_survive_a_kill_and_their_results_are_taken_by_the_next_owner(
     assert "1 URL to outside fetchers" in capsys.readouterr().out
 
     async def after(fetcher: Fetcher) -> None:
-        assert fetcher.assembled.calls.open_calls == 0
+        assert fetcher.assembled.worker.open_calls == 0
         await fetcher.assembled.clock.sleep(100.0)
         fetcher.assembled.worker.fetch_pages(True)
         await fetcher.assembled.clock.sleep(10.0)

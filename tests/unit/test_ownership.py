@@ -16,11 +16,11 @@ from lycosa.stages.politeness.robots_cache import RobotsRecord
 from lycosa.state.commit import Commit, CommitLog, MemoryChangelog, MemoryLog
 from lycosa.state.folder.names import log_folder
 from lycosa.state.kv.table_records import encode_record
-from lycosa.state.shard.memory_snapshots import MemorySnapshots
 from lycosa.state.shard.opened_shard import Ground, Shard
-from lycosa.state.store.memory_segments import MemorySegments
 from lycosa.worker.job import WorkerJob
 from lycosa.worker.visit.robots_reader import earlier
+from memory_segments import MemorySegments
+from memory_snapshots import MemorySnapshots
 from scripted import page, scripted_crawl
 
 URL = "http://a.test/"

@@ -6,7 +6,6 @@ import threading
 
 import pytest
 
-from lycosa.state.objects.memory_objects import MemoryStore
 from lycosa.state.objects.object_errors import (
     ObjectExists,
     ObjectMissing,
@@ -15,6 +14,7 @@ from lycosa.state.objects.object_errors import (
 )
 from lycosa.state.objects.objects_port import StoredObject
 from lycosa.state.objects.patient import PatientStore
+from memory_objects import MemoryStore
 
 
 class Failing(MemoryStore):

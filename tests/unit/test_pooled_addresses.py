@@ -19,10 +19,10 @@ from lycosa.stages.politeness.address_pool import (
     PoolClock,
     PoolWorker,
 )
-from lycosa.stages.politeness.memory_pool import PoolServer
 from lycosa.stages.politeness.node_addresses import NodeAddresses
 from lycosa.stages.politeness.pooled_addresses import PooledAddresses
 from lycosa.synthetic import VirtualClock, run_virtual
+from memory_pool import PoolServer
 
 SECTION = PolitenessSection(address_delay_s=0.5, address_slots=4)
 TOTAL_S = 20.0

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from lycosa.base.calls import (
+    Call,
     CallRefusal,
+    CallReply,
     CapturesQuery,
     CountsQuery,
     DeadLettersQuery,
@@ -20,8 +22,6 @@ from lycosa.base.calls import (
     HostUrlsQuery,
     StateQuestion,
     UrlQuery,
-    decode_call,
-    encode_reply,
 )
 from lycosa.base.config.sections import Config, FrontierSection
 from lycosa.base.messages.coordinator_messages import ClusterStatus
@@ -346,11 +346,9 @@ class _BusyCrawl:
     def shard_of(self, partition: int) -> int:
         return partition
 
-    async def call_owner(self, partition: int, body: bytes) -> bytes:
-        question = decode_call(body)
-        assert isinstance(question, StateQuestion)
-        view = FolderView(self._crawl.folder)
-        return encode_reply(answer_question(view, 0, question, 0.0))
+    async def call_owner(self, partition: int, call: Call) -> CallReply:
+        assert isinstance(call, StateQuestion)
+        return answer_question(FolderView(self._crawl.folder), 0, call, 0.0)
 
     async def close(self) -> None: ...
 

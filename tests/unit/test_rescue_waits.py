@@ -8,9 +8,9 @@ import pytest
 from test_attempt_shipping import SHARD, Owner
 
 from lycosa.base.reasons import Reason
-from lycosa.moves.rescue_waits import waits_of_hosts
+from lycosa.moves.rescue_survey import waits_of_hosts
 from lycosa.state.attempts.shipping import AttemptShipper
-from lycosa.state.objects.memory_objects import MemoryStore
+from memory_objects import MemoryStore
 
 
 @pytest.mark.parametrize("since", [1310.0, 0.0])

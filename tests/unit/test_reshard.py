@@ -29,9 +29,9 @@ from lycosa.inspect.committed_state import TableView
 from lycosa.moves.reshard import division
 from lycosa.moves.reshard.counting import divided_total, recounted
 from lycosa.moves.reshard.division import Division, OldState
-from lycosa.moves.reshard.from_folder import gather_folder
 from lycosa.moves.reshard.host_owners import HostOwners, StateDamaged
 from lycosa.moves.reshard.row_sink import RowSink
+from lycosa.moves.stopped_folder import gather_folder
 from lycosa.stages.frontier.dead_letters import decisions_of
 from lycosa.stages.frontier.visit_state import VisitRecord, decode_visit
 from lycosa.state.kv import table_records
@@ -313,9 +313,8 @@ def test_every_kind_of_row_and_every_counter_has_a_rule() -> None:
     table = (table_records.__doc__ or "").split("====\n")[1]
     kinds = set(re.findall(r"``([A-Za-z])(?: |``)", table))
     assert len(kinds) > 25
-    assert kinds <= {prefix.decode() for prefix in division._MOVERS} | set(
-        division._BY_HOST.decode()
-    )
+    ruled = {prefix.decode() for prefix in (*division._MOVERS, *division._ROUTES)}
+    assert kinds <= ruled | set(division._MADE_AGAIN.decode())
     # a new one must be recounted, or divided, in ``reshard.counting``
     assert set(Counters.__struct_fields__) == {
         *("discovered", "states", "captures", "pages", "requests", "body_bytes", "rule_refusals"),

@@ -8,13 +8,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from lycosa.base.config.sections import PolitenessSection
-from lycosa.base.model.fetched import Fetched, FetchRequest, Limits
+from lycosa.base.config.sections import Config, PolitenessSection
+from lycosa.base.model.fetched import Fetched, FetchRequest
 from lycosa.base.reasons import Reason
 from lycosa.stages.politeness import AddressTable, MachineAddresses
 from lycosa.state.attempts import AttemptLog, read_attempts
 from lycosa.state.commit import ShardLease, folder_lease
-from lycosa.worker.visit.request_sender import RequestSender
+from lycosa.worker.visit.request_sender import RequestSender, RequestSlots
 
 ADDRESS, DELAY_S = "192.0.2.1", 0.2
 
@@ -62,11 +62,10 @@ def sender_of(
     return RequestSender(
         server,
         server,
-        MachineAddresses(table, clock),
+        RequestSlots(MachineAddresses(table, clock), clock, lease or folder_lease()),
         log,
         clock,
-        Limits(),
-        lease or folder_lease(),
+        Config(),
     )
 
 
@@ -83,7 +82,12 @@ async def test_a_worker_that_was_held_up_does_not_send_just_before_another(
     logs = [AttemptLog(tmp_path, number, clock.wall(), clock.monotonic()) for number in range(2)]
     ours, other = (
         RequestSender(
-            server, server, MachineAddresses(table, clock), log, clock, Limits(), folder_lease()
+            server,
+            server,
+            RequestSlots(MachineAddresses(table, clock), clock, folder_lease()),
+            log,
+            clock,
+            Config(),
         )
         for table, log in zip(tables, logs, strict=True)
     )

@@ -71,7 +71,7 @@ def test_later_sources_win_and_are_remembered(tmp_path: Path) -> None:
     )
     assert (given.prices.core_hour, given.means) == (1.0, Resources())
     assert given.origins["web.hosts"] == "--hosts"
-    assert given.origins["prices.core_hour"] == str(file)
+    assert given.origins["prices.core_hour"] == f"{file}:6"
 
 
 def test_a_web_is_as_dense_as_the_usual_one_when_only_one_number_is_given() -> None:

@@ -21,9 +21,9 @@ from lycosa.state.shard.opened_shard import (
     SnapshotLimit,
 )
 from lycosa.state.store import NotStored
-from lycosa.state.store.memory_segments import MemorySegments
-from lycosa.worker.commit.parcel_commit import NoParcels
 from lycosa.worker.commit.snapshot_saver import SnapshotSaver
+from lycosa.worker.intake.inbox_topic import InboxTopic
+from memory_segments import MemorySegments
 
 
 class Trimming(MemoryLog):
@@ -58,13 +58,14 @@ class Slow:
         self.saved.append(mark)
 
 
-class Mail(NoParcels):
+class Topic(InboxTopic):
     """Remembers up to where the inbox was trimmed."""
 
     def __init__(self) -> None:
+        super().__init__(None, 0, lambda error: None)
         self.trims: list[int] = []
 
-    def trim_inbox(self, position: int) -> None:
+    def trim(self, position: int) -> None:
         self.trims.append(position)
 
 
@@ -78,7 +79,7 @@ class Bench:
         limit: SnapshotLimit = SnapshotLimit(3),  # noqa: B008
     ) -> None:
         self.now = 1000.0
-        self.log, self.slow, self.mail = Trimming(), Slow(), Mail()
+        self.log, self.slow, self.topic = Trimming(), Slow(), Topic()
         ground = Ground(self.log, MemorySegments({}, 0), self.slow, limit, saves_aside=is_aside)
         data = PartitionData(MemoryKeyValue(), SortedSeenUrls(seen))
         self.saver = SnapshotSaver(
@@ -86,14 +87,14 @@ class Bench:
             ThreadOffload(),
             lambda point: None,
             0,
-            0,
+            self.topic,
             lambda: self.now,
         )
 
     async def commit(self, number: int, value: bytes = b"") -> None:
         batch = PartitionBatch(0, {b"key": value, b"deleted": None})
         self.saver.note_commit(Commit(term=1, sequence=number, wall=0.0, batches=[batch]))
-        await self.saver.tend(number, 10 * number, {0: Mark(1, number)}, self.mail)
+        await self.saver.tend(number, 10 * number, {0: Mark(1, number)})
 
     async def until(self, holds: Callable[[], object]) -> None:
         async with asyncio.timeout(20):
@@ -111,10 +112,10 @@ async def test_commits_continue_while_a_snapshot_is_saved_aside(tmp_path: Path) 
     assert bench.slow.saved == [Mark(1, 3)]
     await bench.until(lambda: bench.saver._done)
     await bench.commit(9)
-    assert bench.log.trims == [3] and bench.mail.trims == [0]
+    assert bench.log.trims == [3] and bench.topic.trims == [0]
     await bench.until(lambda: len(bench.slow.saved) == 1)
-    await bench.saver.finish(9, 90, {0: Mark(1, 9)}, bench.mail)
-    assert bench.log.trims[-1] == 9 and bench.mail.trims[-1] in (30, 90)
+    await bench.saver.finish(9, 90, {0: Mark(1, 9)})
+    assert bench.log.trims[-1] == 9 and bench.topic.trims[-1] in (30, 90)
     await bench.saver.close()
 
 
@@ -124,7 +125,7 @@ async def test_the_next_commit_waits_for_a_snapshot_on_one_machine(tmp_path: Pat
     for number in range(1, 7):
         await bench.commit(number)
     assert bench.slow.saved == [Mark(1, 3), Mark(1, 6)]
-    assert bench.log.trims == [3, 6] and bench.mail.trims == [0, 30]
+    assert bench.log.trims == [3, 6] and bench.topic.trims == [0, 30]
 
 
 async def test_nothing_is_trimmed_after_a_snapshot_that_was_not_stored(tmp_path: Path) -> None:
@@ -150,7 +151,7 @@ async def test_in_a_cluster_a_snapshot_is_due_after_ten_minutes(tmp_path: Path) 
     await bench.commit(400)
     assert bench.slow.saved == [Mark(1, 400)]
     bench.now += 1e6  # without a commit there is nothing to save
-    await bench.saver.tend(400, 4000, {0: Mark(1, 400)}, bench.mail)
+    await bench.saver.tend(400, 4000, {0: Mark(1, 400)})
     assert len(bench.slow.saved) == 1
     await bench.commit(401)
     assert bench.slow.saved[1:] == [Mark(1, 401)]
@@ -226,5 +227,5 @@ async def test_the_last_snapshot_is_not_put_off(tmp_path: Path) -> None:
     bench.slow.failures = 1
     await bench.commit(1)
     assert bench.slow.saved == []
-    await bench.saver.finish(1, 10, {0: Mark(1, 1)}, bench.mail)
+    await bench.saver.finish(1, 10, {0: Mark(1, 1)})
     assert bench.slow.saved == [Mark(1, 1)]

@@ -22,7 +22,6 @@ from lycosa.state.folder.upload import (
     reserve,
 )
 from lycosa.state.objects.folder import FolderStore
-from lycosa.state.objects.memory_objects import MemoryStore
 from lycosa.state.objects.object_errors import StoreFailed, StoreUnreachable
 from lycosa.state.store import StoreDamaged, layout
 from lycosa.state.store.closing import lacking_files
@@ -34,6 +33,7 @@ from lycosa.state.store.removed_files import (
 )
 from lycosa.state.store.segment_recovery import recover
 from lycosa.state.store.stored_data import read_record_at
+from memory_objects import MemoryStore
 from store_samples import close_all, commit, crawl_rows, numbered, open_store
 
 URL = "s3://crawl/test"

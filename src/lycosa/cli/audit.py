@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, crawl_place, opened_cluster, tell_age
+from lycosa.cli.crawl_reading import (
+    CrawlCommand,
+    CrawlPlace,
+    ProgressLine,
+    crawl_place,
+    opened_cluster,
+    tell_age,
+)
 from lycosa.cli.output import (
+    Column,
     ExitCode,
     clean,
     emit,
+    emit_columns,
     emit_json,
     emit_table,
     human_count,
@@ -23,7 +29,8 @@ from lycosa.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from lycosa.inspect.audit.audit_report import AuditReport
+    from lycosa.inspect.audit.audit_report import AuditReport, HostPace, OnAuditProgress
+    from lycosa.state.attempts.coverage import UnprovenTime
 
 _EPILOG = """
 \b
@@ -38,7 +45,6 @@ The exit code is 0 when every check passes, and 1 with the first ten breaches wh
 cannot be checked, because files were removed after their upload and their store cannot be read, is
 listed and does not change the code.
 """
-_EVERY_S = 0.2
 
 
 @click.command(
@@ -79,45 +85,36 @@ def command(
     The checks cover URLs by state, links (from a second source), politeness, robots.txt and output
     files. Nothing is written.
     """
-    place = CrawlPlace(folder, cluster, cache)
-    wanted = 0 if everything else sample
-    if cluster is not None:
-        return print_cluster_audit(place, wanted, hosts, reads_feed, as_json)
-    if reads_feed:
+    if reads_feed and cluster is None:
         raise click.UsageError("--feed is for a crawl on machines: give --cluster FILE")
-    return run(place, wanted, hosts, as_json)
-
-
-def run(place: CrawlPlace, sample: int, hosts: bool, as_json: bool) -> int:
-    """Audit the crawl of a folder and print the report; returns the exit code."""
-    from lycosa.inspect.audit.folder_audit import AuditOptions, audit
-
-    return _told(audit(place.folder, AuditOptions(sample, hosts), _progress()), as_json)
-
-
-def print_cluster_audit(
-    place: CrawlPlace, sample: int, hosts: bool, reads_feed: bool, as_json: bool
-) -> int:
-    """Audit the crawl of a cluster and print the report; returns the exit code."""
-    from lycosa.inspect.audit.cluster_audit import audit_cluster
-    from lycosa.inspect.audit.folder_audit import AuditOptions
-
-    with opened_cluster(place) as opened:
-        report = audit_cluster(opened, AuditOptions(sample, hosts), reads_feed, _progress())
-        tell_age(opened.view)
-    return _told(report, as_json)
-
-
-def _told(report: AuditReport, as_json: bool) -> int:
-    import msgspec
-
+    place = CrawlPlace(folder, cluster, cache)
+    report = run(place, 0 if everything else sample, hosts, reads_feed)
     if as_json:
+        import msgspec
+
         emit_json(
             {**msgspec.to_builtins(report), "clean": report.is_clean, "breaches": report.breaches}
         )
     else:
         _print(report)
     return ExitCode.FINISHED if report.is_clean else ExitCode.INTERNAL
+
+
+def run(place: CrawlPlace, sample: int, hosts: bool, reads_feed: bool) -> AuditReport:
+    """Audit the crawl and return the report."""
+    from lycosa.inspect.audit.crawl_audit import AuditOptions
+    from lycosa.inspect.audit.folder_audit import audit
+
+    options = AuditOptions(sample, hosts)
+    if place.cluster is None:
+        return audit(place.folder, options, _showing(ProgressLine()))
+    with opened_cluster(place) as opened:
+        # the Kafka client is an optional extra, and is there when a cluster could be opened
+        from lycosa.inspect.audit.cluster_audit import audit_cluster
+
+        report = audit_cluster(opened, options, reads_feed, _showing(ProgressLine()))
+        tell_age(opened.view)
+    return report
 
 
 def _print(report: AuditReport) -> None:
@@ -134,14 +131,8 @@ def _print(report: AuditReport) -> None:
     for check in report.checks:
         for note in check.notes:
             emit(f"  {check.name}: {clean(note)}")
-    if report.hosts:
-        emit("")
-        lines = (
-            (x.host, x.requests, f"{x.shortest_s:.6f}", f"{x.due_s:.6f}", f"{x.margin_s:+.6f}")
-            for x in report.hosts
-        )
-        emit_table(("host", "requests", "pause s", "due s", "margin s"), lines)
-    _print_unproven(report)
+    emit_columns(_HOSTS, report.hosts)
+    emit_columns(_UNPROVEN, report.unproven)
     emit("")
     if report.share < 1:
         emit(f"Records of {report.share:.1%} of the captures were read; --all reads all of them.")
@@ -165,39 +156,28 @@ def _print(report: AuditReport) -> None:
         emit(f"  {clean(text)}")
 
 
-def _print_unproven(report: AuditReport) -> None:
-    """Print the times for which there is no attempt log: nothing is known against them."""
-    if not report.unproven:
-        return
-    emit("")
-    rows = (
-        (
-            x.shard,
-            x.term,
-            human_time(x.since) or "the beginning",
-            human_time(x.until) or "now",
-            x.why,
-        )
-        for x in report.unproven
-    )
-    emit_table(
-        ("shard", "term", "since", "until", "requests not provable, because"),
-        rows,
-    )
+_HOSTS: tuple[Column[HostPace], ...] = (
+    Column("host", lambda x: x.host),
+    Column("requests", lambda x: x.requests),
+    Column("pause s", lambda x: f"{x.shortest_s:.6f}"),
+    Column("due s", lambda x: f"{x.due_s:.6f}"),
+    Column("margin s", lambda x: f"{x.margin_s:+.6f}"),
+)
+_UNPROVEN: tuple[Column[UnprovenTime], ...] = (
+    Column("shard", lambda x: x.shard),
+    Column("term", lambda x: x.term),
+    Column("since", lambda x: human_time(x.since) or "the beginning"),
+    Column("until", lambda x: human_time(x.until) or "now"),
+    Column("requests not provable, because", lambda x: x.why),
+)
+"""Times for which there is no attempt log: nothing is known against their requests."""
 
 
-def _progress() -> Callable[[str, int, int], None]:
-    """Yield a callback that rewrites one line on standard error when that is a terminal."""
-    if not sys.stderr.isatty():
-        return lambda what, done, total: None
-    last = 0.0
+def _showing(line: ProgressLine) -> OnAuditProgress:
+    """Shows progress of an audit in a line on standard error."""
 
     def show(what: str, done: int, total: int) -> None:
-        nonlocal last
-        if time.monotonic() - last >= _EVERY_S:
-            last = time.monotonic()
-            share = f" of {human_count(total)}" if total else ""
-            sys.stderr.write(f"\r\x1b[K{human_count(done)}{share} {what}\r")
-            sys.stderr.flush()
+        share = f" of {human_count(total)}" if total else ""
+        line.show(f"{human_count(done)}{share} {what}")
 
     return show

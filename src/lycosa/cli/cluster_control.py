@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from lycosa.cli.cluster_parts import CLUSTER_FILE, reachable_cluster, tell_line
-from lycosa.cli.cluster_status import SEARCH_S, state_line
+from lycosa.cli.cluster_parts import CLUSTER_FILE, reachable_cluster
+from lycosa.cli.cluster_status import ask_coordinator, state_line
 from lycosa.cli.output import ExitCode, emit
 from lycosa.cli.remarks import remark_options
 
 if TYPE_CHECKING:
-    from lycosa.base.messages.coordinator_messages import CallerMessage, ClusterStatus
+    from lycosa.base.messages.coordinator_messages import ClusterStatus
 
 
 @click.command("drain", short_help="Move all shards away from a node.")
@@ -31,7 +29,7 @@ def drain(file: Path, node: str, over: bool, force: bool) -> int:
     """
     from lycosa.base.messages.coordinator_messages import Drain
 
-    found = _call(file, [Drain(node, over, force)])
+    found = ask_coordinator(reachable_cluster(file), Drain(node, over, force))
     left = sum(shard.node == node for shard in found.shards)
     emit(
         f"{node} may have shards again"
@@ -49,7 +47,7 @@ def move(file: Path, shard: int, node: str) -> int:
     """Move SHARD (a number) to NODE, which takes 10 to 20 seconds."""
     from lycosa.base.messages.coordinator_messages import Move
 
-    _call(file, [Move(shard, node)])
+    ask_coordinator(reachable_cluster(file), Move(shard, node))
     emit(f"shard {shard} moves to {node}; `lycosa cluster status` shows when it runs there")
     return ExitCode.FINISHED
 
@@ -63,7 +61,7 @@ def stop(file: Path, now: bool, why: str, by: str) -> int:
     from lycosa.base.messages.coordinator_messages import StopCrawl
     from lycosa.base.model.end import End
 
-    found = _call(file, [StopCrawl(End.STOPPED.value, now, by, why)])
+    found = ask_coordinator(reachable_cluster(file), StopCrawl(End.STOPPED.value, now, by, why))
     emit(f"{found.crawl}: {state_line(found)}; `lycosa cluster resume {file}` continues it")
     return ExitCode.FINISHED
 
@@ -79,13 +77,14 @@ def resume(file: Path, why: str, by: str) -> int:
     """
     from lycosa.base.messages.coordinator_messages import MoreAsks, NoMoreAsks, PauseCrawl
 
-    found = _call(file, [])
+    given = reachable_cluster(file)
+    found = ask_coordinator(given)
     if not found.end and not found.progress.discovered:
         raise click.UsageError(
             f"{found.crawl} has not ended ({state_line(found)}); `lycosa crawl URL --cluster"
             f" {file}` gives it seeds"
         )
-    found = _call(file, [MoreAsks(), PauseCrawl(False, by, why), NoMoreAsks()])
+    found = ask_coordinator(given, MoreAsks(), PauseCrawl(False, by, why), NoMoreAsks())
     emit(f"{found.crawl}: {state_line(found)}")
     return ExitCode.FINISHED
 
@@ -110,22 +109,12 @@ def change(file: Path, pairs: tuple[str, ...], why: str, by: str) -> int:
             raise click.UsageError(f"{pair}: write KEY=VALUE, for instance politeness.delay_s=2s")
         values[key.strip()] = value
     check_live(values)
-    found = _call(file, [ChangeSettings(values, by, why)])
+    found = ask_coordinator(reachable_cluster(file), ChangeSettings(values, by, why))
     emit(f"settings, version {found.settings_version}: {_pairs(found)}")
     return ExitCode.FINISHED
 
 
 COMMANDS = (drain, move, stop, resume, change)
-
-
-def _call(file: Path, messages: Sequence[CallerMessage]) -> ClusterStatus:
-    from lycosa.cluster.network import credentials_of
-    from lycosa.cluster.serve.caller import call_coordinator
-
-    given = reachable_cluster(file)
-    return asyncio.run(
-        call_coordinator(given, credentials_of(given), list(messages), tell_line, SEARCH_S)
-    )
 
 
 def _pairs(found: ClusterStatus) -> str:

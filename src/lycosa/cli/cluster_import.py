@@ -16,7 +16,8 @@ from lycosa.cli.output import ExitCode, counted, emit, emit_json, human_count, h
 
 if TYPE_CHECKING:
     from lycosa.base.config.cluster_file import ClusterFile
-    from lycosa.moves.import_run import ImportReport
+    from lycosa.moves.move import MoveReport
+    from lycosa.moves.new_generation import ClusterPlaces
 
 _EPILOG = """
 \b
@@ -81,17 +82,15 @@ def import_crawl(
 
 def _imported(
     given: ClusterFile, folder: Path | None, shards: int | None, base: Path
-) -> ImportReport:
-    client, store = kafka_client(given), object_store(given)
-    from lycosa.moves.import_run import import_folder, import_shards
-    from lycosa.moves.new_generation import ClusterPlaces
-    from lycosa.state.kv.rocks import rocks_opener
+) -> MoveReport:
+    from lycosa.moves.stopped_cluster import import_shards
+    from lycosa.moves.stopped_folder import import_folder
     from lycosa.state.shard.cached_snapshots import new_work_folder
 
-    work, line = new_work_folder(base / "lycosa-import"), _StepLine()
-    opener = rocks_opener(64 << 20, 128 << 20)
-    places = ClusterPlaces(given, client, store, work, opener, line.show_step, line.say)
+    line = StepLine("import")
+    work = new_work_folder(base / "lycosa-import")
     try:
+        places = cluster_places(given, work, line)
         if folder is not None:
             return import_folder(folder, places)
         assert shards is not None
@@ -101,24 +100,38 @@ def _imported(
         shutil.rmtree(work, ignore_errors=True)
 
 
-class _StepLine(ProgressLine):
-    """Shows what the import does: each step once, and its progress on a terminal."""
+def cluster_places(given: ClusterFile, work: Path, line: StepLine) -> ClusterPlaces:
+    """The services of a cluster, for a command that moves its crawl."""
+    client, store = kafka_client(given), object_store(given)
+    from lycosa.moves.new_generation import ClusterPlaces
+    from lycosa.state.kv.rocks import rocks_opener
 
-    def __init__(self) -> None:
+    opener = rocks_opener(64 << 20, 128 << 20)
+    return ClusterPlaces(given, client, store, work, opener, line.show_step, line.say)
+
+
+class StepLine(ProgressLine):
+    """Shows what ``command`` does: each step once, and its progress on a terminal.
+
+    With ``as_lines`` progress is printed too.
+    """
+
+    def __init__(self, command: str, as_lines: bool = False) -> None:
         super().__init__()
-        self._step = ""
+        self._command, self._as_lines, self._step = command, as_lines, ""
 
     def show_step(self, step: str, done: int, total: int) -> None:
         """Show how much of a step is done; a total of 0 is not known."""
+        text = f"{self._command}: {step}"
         if step != self._step:
             self._step = step
-            self.say(f"import: {step}")
-        elif done:
+            self.say(text)
+        if done:
             of = f" of {human_count(total)}" if total else ""
-            self.show(f"import: {step}, {human_count(done)}{of}")
+            (self.say if self._as_lines else self.show)(f"{text}, {human_count(done)}{of}")
 
 
-def _values(given: ClusterFile, report: ImportReport) -> dict[str, object]:
+def _values(given: ClusterFile, report: MoveReport) -> dict[str, object]:
     manifest = report.manifest
     return {
         "name": given.name,
@@ -134,7 +147,7 @@ def _values(given: ClusterFile, report: ImportReport) -> dict[str, object]:
     }
 
 
-def _print(given: ClusterFile, report: ImportReport) -> None:
+def _print(given: ClusterFile, report: MoveReport) -> None:
     shards = report.manifest.identity.partitions
     name = f"crawl {report.manifest.crawl[:8]}"
     if not report.is_new:

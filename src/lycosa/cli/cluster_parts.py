@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,16 +57,25 @@ def reachable_cluster(file: Path) -> ClusterFile:
     return given
 
 
-def kafka_client(given: ClusterFile) -> KafkaClient:
-    """A client of the cluster's Kafka. Raises ``click.UsageError``, ``BadClientSettings``."""
-    try:
-        from lycosa.cluster.kafka import KafkaClient, KafkaSettings
+@contextmanager
+def client_of(service: str, extra: str) -> Iterator[None]:
+    """For an import that needs the client of a service, which ``extra`` installs.
 
-        return KafkaClient(KafkaSettings(given.kafka.addresses, given.kafka.security))
+    Raises ``click.UsageError``.
+    """
+    try:
+        yield
     except ImportError as error:
         raise click.UsageError(
-            f"the Kafka client is not installed ({error.name}): {install_command('cluster')}"
+            f"the client of {service} is not installed ({error.name}): {install_command(extra)}"
         ) from error
+
+
+def kafka_client(given: ClusterFile) -> KafkaClient:
+    """A client of the cluster's Kafka. Raises ``click.UsageError``, ``BadClientSettings``."""
+    with client_of("Kafka", "cluster"):
+        from lycosa.cluster.kafka import KafkaClient, KafkaSettings
+    return KafkaClient(KafkaSettings(given.kafka.addresses, given.kafka.security))
 
 
 def redis_findings(given: ClusterFile) -> list[RedisFinding]:

@@ -3,34 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from lycosa.cli.cluster_parts import (
-    CLUSTER_FILE,
-    given_cluster,
-    kafka_client,
-    object_store,
-    tell_line,
-    topics_of,
-)
+from lycosa.cli.cluster_import import StepLine, cluster_places
+from lycosa.cli.cluster_parts import CLUSTER_FILE, given_cluster
 from lycosa.cli.output import ExitCode, counted, emit, emit_json, emit_table, human_time
 
 if TYPE_CHECKING:
     from lycosa.base.config.cluster_file import ClusterFile
     from lycosa.cluster.kafka import KafkaClient, Topics
     from lycosa.moves.rescue_run import RescueReport
-    from lycosa.moves.rescue_survey import RescuePlace
     from lycosa.moves.rescued_shard import RescuedShard
     from lycosa.state.objects.objects_port import ObjectStore
 
 _SEARCH_S = 2.0
-_CACHE_BYTES, _MEMTABLE_BYTES = 128 << 20, 64 << 20
 
 _UNKNOWN = (
     "seeds and URLs behind a snapshot to which no stored page led: give all seeds again with"
@@ -78,51 +69,21 @@ def rescue(file: Path, dry_run: bool, folder: Path | None, progress: bool, as_js
     End all nodes and the coordinator first. Refused while the topics have a log of the crawl. May
     be interrupted and repeated, also on another machine.
     """
-    given = given_cluster(file)
+    from lycosa.moves.rescue_run import rescue_crawl
+
+    given, line = given_cluster(file), StepLine("rescue", progress)
     with _folder(given, folder) as work:
         _refuse_coordinator(given)
-        report = asyncio.run(_run(given, work, dry_run, _progress(progress)))
+        try:
+            report = asyncio.run(rescue_crawl(cluster_places(given, work, line), dry_run))
+        finally:
+            line.clear()
     if as_json:
         emit_json(_values(report))
     else:
-        for line in _lines(report, file):
-            emit(line)
+        for text in _lines(report, file):
+            emit(text)
     return ExitCode.FINISHED
-
-
-async def _run(
-    given: ClusterFile, work: Path, is_dry: bool, progress: Callable[[str], None]
-) -> RescueReport:
-    from lycosa.moves.rescue_run import Rescue
-
-    client, store = kafka_client(given), object_store(given)
-    place = _place(given, store, work, progress)
-    topics = topics_of(given, store)
-    return await Rescue(place, client, topics, tell_line, progress).run(is_dry)
-
-
-def _place(
-    given: ClusterFile, store: ObjectStore, work: Path, progress: Callable[[str], None]
-) -> RescuePlace:
-    from lycosa.base.config.units import show_mb
-    from lycosa.cluster.shards.stored_crawl import read_crawl
-    from lycosa.moves.rescue_survey import RescuePlace
-    from lycosa.state.kv.rocks import rocks_opener
-    from lycosa.state.objects.generation import placed_objects
-    from lycosa.state.objects.patient import PatientStore
-
-    crawl = read_crawl(store, given)
-    placed = placed_objects(store, crawl.manifest.generation)
-
-    def tell(text: str) -> None:
-        if text:
-            tell_line(f"waiting for {text}")
-
-    def show(shard: int, done: int, total: int) -> None:
-        progress(f"shard {shard}: {show_mb(done)} of {show_mb(total)} of its snapshot")
-
-    opener = rocks_opener(_CACHE_BYTES, _MEMTABLE_BYTES)
-    return RescuePlace(crawl, PatientStore(placed, tell), work, opener, show)
 
 
 @contextmanager
@@ -189,15 +150,6 @@ def _refuse_coordinator(given: ClusterFile) -> None:
     )
 
 
-def _progress(as_lines: bool) -> Callable[[str], None]:
-    """Shows what is done now: in place on a terminal, otherwise what each shard is at."""
-    if as_lines:
-        return tell_line
-    if sys.stderr.isatty():
-        return lambda text: click.echo(f"\r\033[K{text}", err=True, nl=False)
-    return lambda text: None if any(map(str.isdigit, text.partition(":")[2])) else tell_line(text)
-
-
 def _values(report: RescueReport) -> dict[str, Any]:
     state = report.state
     return {
@@ -235,8 +187,6 @@ def _shard_values(found: RescuedShard) -> dict[str, Any]:
 
 
 def _lines(report: RescueReport, file: Path) -> Iterator[str]:
-    if sys.stderr.isatty():
-        click.echo("\r\033[K", err=True, nl=False)
     shards = [each for _, each in sorted(report.state.shards.items())]
     emit_table(
         ("shard", "snapshot", "captures behind it", "from", "to", "links", "since", "robots"),

@@ -13,20 +13,25 @@ import click
 
 from lycosa.cli.cluster_parts import CLUSTER_FILE, reachable_cluster, tell_line
 from lycosa.cli.output import (
+    Column,
     ExitCode,
     counted,
     emit,
+    emit_columns,
     emit_json,
     emit_pairs,
-    emit_table,
     human_bytes,
-    human_count,
     human_duration,
 )
 
 if TYPE_CHECKING:
     from lycosa.base.config.cluster_file import ClusterFile
-    from lycosa.base.messages.coordinator_messages import ClusterStatus, NodeStatus, ShardStatus
+    from lycosa.base.messages.coordinator_messages import (
+        CallerMessage,
+        ClusterStatus,
+        NodeStatus,
+        ShardStatus,
+    )
     from lycosa.base.messages.progress import Progress
     from lycosa.base.model.pool_use import PoolUse
 
@@ -43,7 +48,7 @@ def status(file: Path, as_json: bool, watch: bool) -> int:
     """Print what the coordinator knows about the crawl of FILE (cluster.toml)."""
     given = reachable_cluster(file)
     while True:
-        found = _asked(given)
+        found = ask_coordinator(given)
         if as_json:
             emit_json(status_values(found))
         else:
@@ -56,16 +61,17 @@ def status(file: Path, as_json: bool, watch: bool) -> int:
             emit("")
 
 
-def asked_status(file: Path) -> ClusterStatus:
-    """The answer of the coordinator of a ``cluster.toml``. Raises ``NoCoordinator``."""
-    return _asked(reachable_cluster(file))
+def ask_coordinator(given: ClusterFile, *messages: CallerMessage) -> ClusterStatus:
+    """Make requests of the coordinator of a ``cluster.toml``; returns the status after them.
 
-
-def _asked(given: ClusterFile) -> ClusterStatus:
+    Raises ``NoCoordinator``.
+    """
     from lycosa.cluster.network import credentials_of
     from lycosa.cluster.serve.caller import call_coordinator
 
-    return asyncio.run(call_coordinator(given, credentials_of(given), [], tell_line, SEARCH_S))
+    return asyncio.run(
+        call_coordinator(given, credentials_of(given), list(messages), tell_line, SEARCH_S)
+    )
 
 
 def status_values(found: ClusterStatus) -> dict[str, Any]:
@@ -103,9 +109,7 @@ def state_line(found: ClusterStatus) -> str:
 
 def shards_line(found: ClusterStatus) -> str:
     """``16 shards: 14 running, 2 without a node``."""
-    states = Counter(
-        each.state or "starting" if each.node else "without a node" for each in found.shards
-    )
+    states = Counter(map(_state_of_shard, found.shards))
     parts = ", ".join(f"{number} {state}" for state, number in states.most_common())
     return f"{counted(len(found.shards), 'shard')}: {parts}"
 
@@ -164,17 +168,8 @@ def print_status(found: ClusterStatus) -> None:
             ("settings", ", ".join(f"{key}={value}" for key, value in found.settings.items())),
         ]
     )
-    if found.nodes:
-        emit("")
-        emit_table(
-            ["node", "shards", "report", "clock", "disk free", "memory free", "note"],
-            [_node_row(node) for node in found.nodes],
-        )
-    emit("")
-    emit_table(
-        ["shard", "node", "state", "term", "captures", "queued", "commits", "note"],
-        [_shard_row(shard) for shard in found.shards],
-    )
+    emit_columns(_NODES, found.nodes)
+    emit_columns(_SHARDS, found.shards)
 
 
 def _formats(found: ClusterStatus) -> str:
@@ -187,51 +182,51 @@ def _formats(found: ClusterStatus) -> str:
     )
 
 
-def _totals(found: ClusterStatus) -> list[tuple[str, object]]:
-    progress = found.progress
-    if found.is_over and not progress.discovered:
+def _totals(found: ClusterStatus) -> list[tuple[str, str]]:
+    if found.is_over and not found.progress.discovered:
         return [
             ("totals", "not known to this coordinator; `lycosa status --cluster FILE` has them")
         ]
-    queued, failed = (progress.states.get(name, 0) for name in ("queued", "failed"))
-    return [
-        (
-            "captured",
-            f"{human_count(progress.captures)} captures, {human_bytes(progress.body_bytes)}",
-        ),
-        (
-            "URLs",
-            f"{human_count(progress.discovered)} discovered, {human_count(queued)} queued,"
-            f" {human_count(failed)} failed",
-        ),
-    ]
+    from lycosa.cli.progress_rows import progress_rows
+
+    return progress_rows(found.progress)
 
 
-def _node_row(node: NodeStatus) -> list[object]:
-    note = "lost" if node.is_lost else "; ".join(filter(None, (node.refusal, node.trouble)))
-    return [
-        node.name,
-        len(node.shards),
-        f"{human_duration(node.silent_s)} ago",
-        f"{node.ahead_s:+.1f} s",
-        human_bytes(node.free_disk),
-        human_bytes(node.free_memory),
-        note,
-    ]
+def _note_of_node(node: NodeStatus) -> str:
+    return "lost" if node.is_lost else "; ".join(filter(None, (node.refusal, node.trouble)))
 
 
-def _shard_row(shard: ShardStatus) -> list[object]:
-    waits = f"waits for {shard.waits_for}" if shard.waits_for else ""
-    unable = "its node cannot run it, and tries again" if shard.is_unable else ""
-    moving = "leaving its node" if shard.is_leaving else ""
-    wanted = f"wanted on {shard.wanted}" if shard.wanted and shard.wanted != shard.node else ""
-    return [
-        shard.shard,
-        shard.node or "-",
-        shard.state or ("starting" if shard.node else "without a node"),
-        shard.term if shard.term >= 0 else "",
-        shard.captures,
-        shard.queued,
-        shard.commits,
-        "; ".join(filter(None, (shard.why, unable, waits, moving, wanted))),
-    ]
+def _note_of_shard(shard: ShardStatus) -> str:
+    notes = (
+        shard.why,
+        "its node cannot run it, and tries again" if shard.is_unable else "",
+        f"waits for {shard.waits_for}" if shard.waits_for else "",
+        "leaving its node" if shard.is_leaving else "",
+        f"wanted on {shard.wanted}" if shard.wanted and shard.wanted != shard.node else "",
+    )
+    return "; ".join(filter(None, notes))
+
+
+def _state_of_shard(shard: ShardStatus) -> str:
+    return shard.state or ("starting" if shard.node else "without a node")
+
+
+_NODES: tuple[Column[NodeStatus], ...] = (
+    Column("node", lambda x: x.name),
+    Column("shards", lambda x: len(x.shards)),
+    Column("report", lambda x: f"{human_duration(x.silent_s)} ago"),
+    Column("clock", lambda x: f"{x.ahead_s:+.1f} s"),
+    Column("disk free", lambda x: human_bytes(x.free_disk)),
+    Column("memory free", lambda x: human_bytes(x.free_memory)),
+    Column("note", _note_of_node),
+)
+_SHARDS: tuple[Column[ShardStatus], ...] = (
+    Column("shard", lambda x: x.shard),
+    Column("node", lambda x: x.node or "-"),
+    Column("state", _state_of_shard),
+    Column("term", lambda x: x.term if x.term >= 0 else ""),
+    Column("captures", lambda x: x.captures),
+    Column("queued", lambda x: x.queued),
+    Column("commits", lambda x: x.commits),
+    Column("note", _note_of_shard),
+)

@@ -18,7 +18,7 @@ from lycosa.cli.api_options import api_given, api_options
 from lycosa.cli.crawl_feeds import CrawlFeeds, FeedTarget, feed_option, feed_targets
 from lycosa.cli.crawl_seeds import CrawlSeeds, default_folder
 from lycosa.cli.log_options import log_options
-from lycosa.cli.output import ExitCode, Unbroken, clean, counted, emit, emit_json, human_duration
+from lycosa.cli.output import ExitCode, Unbroken, clean, emit, emit_json, human_duration
 from lycosa.cli.setting_options import config_option, set_option
 
 if TYPE_CHECKING:
@@ -236,7 +236,7 @@ def _check_seeds(seeds: CrawlSeeds, folder: Path, config: Config) -> None:
     """Check, before anything is written, that there is something to crawl.
 
     A new crawl needs a usable seed. An existing one is not resumed when all seeds that are given to
-    it are refused: whoever misspelt a URL would get another crawl, and exit code 0.
+    it are refused: a user who misspelt a URL would get another crawl, and exit code 0.
     """
     from lycosa.processes.seed_check import SeedCheck
     from lycosa.state.folder import manifest
@@ -261,7 +261,7 @@ def _report(
     as_json: bool,
 ) -> ExitCode:
     """Print the summary on standard output, and errors of seeds on standard error."""
-    from lycosa.cli.crawl_seeds import refusal_line
+    from lycosa.cli.crawl_seeds import refusal_lines
     from lycosa.cli.crawl_summary import exit_code, files_there, summary_lines, summary_values
     from lycosa.inspect.unfetched import failed_seeds, unfetched_of
     from lycosa.state.folder.seed_sources import unread
@@ -275,10 +275,8 @@ def _report(
     else:
         for line in summary_lines(session.folder, outcome, code, session.config, files, left):
             emit(clean(line))
-    for seed, reason in outcome.refused_seeds[:_MOST_TOLD]:
-        _tell(refusal_line(seed, reason))
-    if len(outcome.refused_seeds) > _MOST_TOLD:
-        _tell(f"and {counted(len(outcome.refused_seeds) - _MOST_TOLD, 'more seed')} refused")
+    for line in refusal_lines(outcome.refused_seeds):
+        _tell(line)
     is_small = outcome.progress.discovered <= _SMALL and not session.recovered.captures
     if code is ExitCode.NOTHING_FETCHED or (
         is_small and any(outcome.progress.states.get(name) for name in ("failed", "retired"))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lycosa.cli.cluster_parts import reachable_cluster, tell_line
-from lycosa.cli.crawl_seeds import CrawlSeeds, refusal_line
+from lycosa.cli.crawl_seeds import CrawlSeeds, refusal_lines
 from lycosa.cli.output import ExitCode, clean, counted, emit, emit_json
 
 if TYPE_CHECKING:
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from lycosa.cli.crawl_display import Display
     from lycosa.cluster.serve.seed_caller import SeedsOutcome
     from lycosa.processes.supervisor import CrawlOutcome
-
-_MOST_TOLD = 10
 
 
 def check_options(folder: Path | None, options: dict[str, Any]) -> None:
@@ -92,10 +90,8 @@ def _report(
     else:
         for line in _lines(given, outcome, crawl, code):
             emit(clean(line))
-    for seed, reason in outcome.refused[:_MOST_TOLD]:
-        tell_line(refusal_line(seed, reason))
-    if len(outcome.refused) > _MOST_TOLD:
-        tell_line(f"and {counted(len(outcome.refused) - _MOST_TOLD, 'more seed')} refused")
+    for line in refusal_lines(outcome.refused):
+        tell_line(line)
     return code
 
 

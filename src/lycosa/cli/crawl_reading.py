@@ -16,19 +16,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from lycosa.base.config.extras import install_command
+from lycosa.cli.cluster_parts import client_of
 from lycosa.cli.output import clean, counted, human_bytes, human_count, human_duration
 
 if TYPE_CHECKING:
-    from lycosa.cluster.shards.cluster_view import (
-        ClusterView,
-        OnReading,
-        ReadingProgress,
-        ShardPosition,
-    )
+    from lycosa.cluster.shards.cluster_view import ClusterView, OnReading, ReadingProgress
     from lycosa.cluster.shards.opened_cluster import OpenedCluster
     from lycosa.inspect.committed_state import CrawlReader
     from lycosa.state.objects.cached import OnPiece
+    from lycosa.state.shard.view import ShardPosition
 
 _OPTION = "--cluster"
 _EVERY_S = 0.2
@@ -78,8 +74,17 @@ def crawl_place(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @contextmanager
-def reading_crawl(place: CrawlPlace, needs_all: bool = True) -> Iterator[CrawlReader]:
-    """A reader of the crawl. With ``needs_all`` all shards of a cluster are opened at once."""
+def reading_crawl(
+    place: CrawlPlace,
+    needs_all: bool = True,
+    reads_attempts: bool = False,
+    tells_age: bool = True,
+) -> Iterator[CrawlReader]:
+    """A reader of the crawl.
+
+    With ``needs_all`` all shards of a cluster are opened at once, and their age is told;
+    ``reads_attempts`` as in ``OpenedCluster``.
+    """
     from lycosa.inspect.committed_state import CrawlReader, read_folder
 
     if place.cluster is None:
@@ -87,30 +92,32 @@ def reading_crawl(place: CrawlPlace, needs_all: bool = True) -> Iterator[CrawlRe
             raise click.UsageError("--cache is for a crawl on machines: give --cluster FILE")
         yield read_folder(place.folder)
         return
-    with opened_cluster(place) as opened:
+    with opened_cluster(place, reads_attempts) as opened:
         if needs_all:
             opened.view.open_shards()
+        if needs_all and tells_age:
             tell_age(opened.view)
         yield CrawlReader(opened.view)
 
 
 @contextmanager
-def opened_cluster(place: CrawlPlace) -> Iterator[OpenedCluster]:
+def opened_cluster(place: CrawlPlace, reads_attempts: bool = False) -> Iterator[OpenedCluster]:
     """The crawl of ``place.cluster``, closed at the end."""
     from lycosa.base.config.cluster_file import read_cluster_file
 
     assert place.cluster is not None
     given = read_cluster_file(place.cluster)
-    try:
+    with client_of("Kafka", "cluster"):
         from lycosa.cluster.shards.opened_cluster import CacheDamaged, OpenedCluster, default_cache
         from lycosa.state.kv.kv_port import TableDamaged
-    except ImportError as error:
-        raise click.UsageError(
-            f"the Kafka client is not installed ({error.name}): {install_command('cluster')}"
-        ) from error
     line = ProgressLine()
     opened = OpenedCluster(
-        given, place.cache or default_cache(), _telling(line), line.say, _downloading(line)
+        given,
+        place.cache or default_cache(),
+        _telling(line),
+        line.say,
+        _downloading(line),
+        reads_attempts,
     )
     try:
         yield opened

@@ -8,7 +8,7 @@ at once, with its line, and dropped. The position in each source is recorded in 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -194,6 +194,14 @@ def refusal_line(seed: str, reason: str, place: str = "") -> str:
     """One line that names the refused seed, its place and the reason."""
     where = f"{place}: " if place else ""
     return clean(f"{where}seed refused: {shortened(seed)}: {shortened(reason, 2 * LONGEST_LINE)}")
+
+
+def refusal_lines(refused: Sequence[tuple[str, str]]) -> Iterator[str]:
+    """Lines that name the first refused seeds, and the number of the others."""
+    for seed, reason in refused[:_MOST_TOLD]:
+        yield refusal_line(seed, reason)
+    if len(refused) > _MOST_TOLD:
+        yield f"and {counted(len(refused) - _MOST_TOLD, 'more seed')} refused"
 
 
 def default_folder(given: tuple[str, ...]) -> Path:

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from lycosa.cli.cluster_parts import tell_line
+from lycosa.cli.callable_crawl import callable_crawl, crawl_runs, operator_decisions
 from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, crawl_place, reading_crawl
 from lycosa.cli.output import ExitCode, clean, counted, emit, emit_json, emit_table, human_time
 from lycosa.cli.remarks import remark_options
-from lycosa.cli.running_crawl import running_crawl
 
 if TYPE_CHECKING:
     from lycosa.base.model.dead_letter import ListedLetter
@@ -181,11 +180,8 @@ def _decide(place: CrawlPlace, action: str, *, is_all: bool, **options: Any) -> 
         facts = [_facts(each) for each in letters.first]
         emit_json({"action": action, "dry_run": dry_run, "urls": count, "dead_letters": facts})
     else:
-        from lycosa.inspect.running import is_running
-
-        runs = place.cluster is not None or is_running(place.folder)
         resume = f"`lycosa crawl --dir {shlex.quote(str(place.folder))}`"
-        fetcher = "the crawl" if runs else resume
+        fetcher = "the crawl" if crawl_runs(place) else resume
         for line in _lines(letters, action, dry_run, count, fetcher):
             emit(clean(line))
     return ExitCode.FINISHED
@@ -230,19 +226,20 @@ def _select(reader: CrawlReader, wanted: _Wanted) -> Iterator[ListedLetter]:
 
 
 def _carry_out(place: CrawlPlace, selected: _Selected, action: str, by: str, why: str) -> int:
-    from lycosa.base.model.dead_letter import LetterAction
-    from lycosa.processes.dead_letter_run import decide_letters
-
     waiting = iter(selected)
     if (first := next(waiting, None)) is None:
         return 0
-    letters = chain([first], waiting)
-    if (running := running_crawl(place)) is not None:
-        from lycosa.service.api.decision_calls import DecisionCalls
+    return asyncio.run(_decide_listed(place, chain([first], waiting), action, by, why))
 
-        calls = DecisionCalls(running, tell_line)
-        return asyncio.run(calls.decide_letters(letters, LetterAction(action), by, why))
-    return asyncio.run(decide_letters(place.folder, letters, LetterAction(action), by, why))
+
+async def _decide_listed(
+    place: CrawlPlace, letters: Iterator[ListedLetter], action: str, by: str, why: str
+) -> int:
+    from lycosa.base.model.dead_letter import LetterAction
+
+    async with callable_crawl(place) as crawl:
+        decisions = operator_decisions(crawl)
+        return await decisions.decide_listed(letters, LetterAction(action), by, why)
 
 
 def _lines(

@@ -12,7 +12,6 @@ from lycosa.cli.crawl_reading import (
     CrawlCommand,
     CrawlPlace,
     crawl_place,
-    opened_cluster,
     reading_crawl,
 )
 from lycosa.cli.output import ExitCode, clean, emit, emit_json, emit_pairs
@@ -73,46 +72,25 @@ def command(
     URL may be a url_hash (16 hexadecimal digits).
     """
     place = CrawlPlace(folder, cluster, cache)
-    if cluster is None:
-        if searches_links or reads_attempts:
-            raise click.UsageError("--links and --attempts are for a crawl on machines (--cluster)")
-        return run(place, url, as_json)
-    return explain_cluster(place, url, as_json, searches_links, reads_attempts)
+    if cluster is None and (searches_links or reads_attempts):
+        raise click.UsageError("--links and --attempts are for a crawl on machines (--cluster)")
+    return run(place, url, as_json, searches_links, reads_attempts)
 
 
-def run(place: CrawlPlace, url: str, as_json: bool) -> ExitCode:
-    """Look up the URL in a crawl folder and print the answer."""
-    from lycosa.inspect.explain.explanation import explain
-    from lycosa.inspect.saved_settings import load_saved_settings
-
-    with reading_crawl(place) as reader:
-        return _print(explain(reader, load_saved_settings(reader), url, time.time()), as_json)
-
-
-def explain_cluster(
+def run(
     place: CrawlPlace, url: str, as_json: bool, searches_links: bool, reads_attempts: bool
 ) -> ExitCode:
-    """Look up the URL in the shard that owns it, and print the answer."""
-    from lycosa.inspect.committed_state import CrawlReader
+    """Look up the URL and print the answer; of a cluster, in the shard that owns the URL."""
     from lycosa.inspect.explain.explanation import explain
+    from lycosa.inspect.explain.facts import add_shard
     from lycosa.inspect.explain.lookup import found_on, links_not_searched
-    from lycosa.inspect.explain.shard_facts import add_shard
     from lycosa.inspect.saved_settings import load_saved_settings
 
-    with opened_cluster(place) as opened:
-        opened.reads_attempts = reads_attempts
-        if searches_links:
-            opened.view.open_shards()
-        reader = CrawlReader(opened.view)
-        answer = explain(
-            reader,
-            load_saved_settings(reader),
-            url,
-            time.time(),
-            found_on if searches_links else links_not_searched,
-        )
-        if answer.url:
-            add_shard(answer, opened.view, reader.partition_of(answer.url), time.time())
+    search = found_on if searches_links or place.cluster is None else links_not_searched
+    with reading_crawl(place, searches_links, reads_attempts, tells_age=False) as reader:
+        answer = explain(reader, load_saved_settings(reader), url, time.time(), search)
+        if answer.url and (shards := reader.source.seen.shards):
+            add_shard(answer, shards[reader.partition_of(answer.url)], time.time())
         return _print(answer, as_json)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,20 +11,15 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from lycosa.cli.cluster_parts import tell_line
+from lycosa.cli.callable_crawl import callable_crawl, crawl_runs, operator_decisions
 from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, crawl_place
 from lycosa.cli.output import ExitCode, clean, counted, emit, emit_json, human_duration
 from lycosa.cli.remarks import remark_options
-from lycosa.cli.running_crawl import running_crawl
 
 if TYPE_CHECKING:
     from lycosa.base.calls import HostDecision
-    from lycosa.service.api.places import ReachedCrawl
 
-_PATIENCE_S = 60.0
-_AGAIN_S = 1.0
-_SHOWN = 10  # hosts whose queues are told
-_READING_S = 1.0  # for one question about a stopped crawl
+_SHOWN = 10  # hosts whose queues are shown
 
 
 class _Reach(msgspec.Struct, frozen=True):
@@ -121,24 +115,21 @@ def delay(
     It takes the place of politeness.delay_s for this host, from its next request on. Longer pauses
     that its server asks for are kept. DIR is the crawl folder; leave it out with --cluster.
     """
-    from lycosa.base.calls import LONGEST_DELAY_S
-    from lycosa.base.config.units import read_seconds
+    from lycosa.base.calls import read_delay
 
     try:
-        delay_s = -1.0 if time_ == "default" else read_seconds(time_)
+        read_delay(time_)
     except ValueError as error:
-        raise click.UsageError(f"TIME: {error}; or default") from error
-    if delay_s > LONGEST_DELAY_S:
-        raise click.UsageError(f"TIME: {time_} is too long, write at most 1d; or pause the host")
+        raise click.UsageError(f"TIME: {error}") from error
     place = CrawlPlace(folder, cluster, cache)
-    return run(place, "delay", host, (why, by), _Reach(**reach), delay_s)
+    return run(place, "delay", host, (why, by), _Reach(**reach), time_)
 
 
 _decision("retire", "Never request HOST again; its waiting URLs are refused.")
 
 
 class _Decided(msgspec.Struct, frozen=True):
-    """What a decision came to: its hosts, and the row of the first ones as it is now."""
+    """The result of a decision: its hosts, and the row of the first ones as it is now."""
 
     changed: int
     hosts: list[str]
@@ -151,23 +142,25 @@ def run(
     host: str,
     remark: tuple[str, str],
     reach: _Reach,
-    delay_s: float = -1.0,
+    delay: str = "default",
 ) -> ExitCode:
     """Carry out the decision; returns the exit code."""
-    from lycosa.base.calls import HostAction, HostDecision
+    from lycosa.base.calls import host_decision
     from lycosa.base.urls.near_hosts import HostUnknown
 
     why, by = remark
-    call = f"lycosa host {uuid.uuid4().hex}"
-    decision = HostDecision(
-        call, by, host, HostAction(action), why, reach.is_site, reach.is_new, delay_s
+    decision = host_decision(
+        "lycosa host",
+        by,
+        host,
+        action,
+        why=why,
+        delay=delay,
+        is_site=reach.is_site,
+        is_new=reach.is_new,
     )
-    reached = running_crawl(place)
     try:
-        if reached is not None:
-            decided = asyncio.run(_decide_running(reached, decision))
-        else:
-            decided = asyncio.run(_decide_stopped(place.folder, decision))
+        decided = asyncio.run(_decide(place, decision))
     except HostUnknown as error:
         advice = "; --new decides about a host before the crawl meets it"
         raise click.UsageError(f"{error}{advice if action != 'resume' else ''}") from error
@@ -178,7 +171,7 @@ def run(
             | {"hosts": decided.hosts}
         )
         return ExitCode.FINISHED
-    for line in _told(decided, decision, reached is not None):
+    for line in _told(decided, decision, crawl_runs(place)):
         emit(clean(line))
     return ExitCode.FINISHED
 
@@ -212,62 +205,19 @@ def _told(decided: _Decided, decision: HostDecision, is_running: bool) -> Iterat
         yield f"  and {len(hosts) - len(decided.rows)} more: lycosa status DIR --hosts lists them"
 
 
-async def _decide_stopped(folder: Path, decision: HostDecision) -> _Decided:
-    """Carry out the decision in a run of its own, and read what came of it."""
-    from lycosa.base.calls import Found, HostQuery
-    from lycosa.inspect.committed_state import read_folder
-    from lycosa.inspect.known_hosts import check_known
-    from lycosa.inspect.queries.answering import StateAnswers
-    from lycosa.inspect.queries.time_budget import TimeBudget
-    from lycosa.inspect.saved_settings import load_saved_settings
-    from lycosa.processes.host_run import decide_host
-
-    answer = await decide_host(folder, decision)
-    reader, answers = read_folder(folder), StateAnswers()
-    if not answer.hosts:
-        check_known(reader, load_saved_settings(reader).canonicalizer.host_named(decision.host))
-    rows = []
-    for host in (answer.hosts or [])[:_SHOWN]:
-        partition = reader.partition_of(f"http://{host}/")
-        budget = TimeBudget(_READING_S)
-        reply = answers.answer(reader.source, partition, HostQuery(host), budget)
-        assert isinstance(reply, Found), reply
-        rows += msgspec.json.decode(reply.rows, type=list[dict[str, Any]])
-    return _Decided(answer.changed, answer.hosts or [], rows)
-
-
-async def _decide_running(reached: ReachedCrawl, decision: HostDecision) -> _Decided:
-    """Call the owner of the host, again while it does not answer."""
+async def _decide(place: CrawlPlace, decision: HostDecision) -> _Decided:
+    """Have the owner of the host carry out the decision, and read what came of it."""
     from lycosa.service.api.answers import OwnerSilent, ServiceRefusal
-    from lycosa.service.api.api_job import ApiLimits
-    from lycosa.service.api.service import CrawlService
+    from lycosa.service.api.decision_calls import Undecided
 
-    service = CrawlService(reached, ApiLimits())
-    watching = asyncio.create_task(service.watch.run())
-    deadline = asyncio.get_running_loop().time() + _PATIENCE_S
-    told = ""
-    try:
-        while True:
-            try:
-                async with asyncio.timeout(_PATIENCE_S):
-                    await service.watch.next_status()
-                answer = await service.decide_host(decision)
-                hosts = answer.hosts or [service.addressing.host(decision.host)]
-                rows = [await service.host(host) for host in hosts[:_SHOWN]]
-                return _Decided(answer.changed, hosts, [row for row in rows if row is not None])
-            except ServiceRefusal as error:
-                raise click.UsageError(str(error)) from error
-            except (OwnerSilent, TimeoutError) as error:
-                why = str(error) or "the coordinator does not answer"
-                if asyncio.get_running_loop().time() > deadline:
-                    raise click.ClickException(
-                        f"{why}; the decision may not have been made"
-                    ) from error
-                if why != told:
-                    tell_line(f"{why}; trying again")
-                told = why
-                await asyncio.sleep(_AGAIN_S)
-    finally:
-        watching.cancel()
-        await asyncio.gather(watching, return_exceptions=True)
-        await reached.close()
+    async with callable_crawl(place) as crawl:
+        decisions = operator_decisions(crawl)
+        try:
+            answer = await decisions.decide_host(decision)
+            hosts = answer.hosts or [crawl.addressing.host(decision.host)]
+            rows = [await decisions.find_host(host) for host in hosts[:_SHOWN]]
+        except ServiceRefusal as error:
+            raise click.UsageError(str(error)) from error
+        except OwnerSilent as error:
+            raise Undecided(f"{error}; the decision may not have been made") from error
+    return _Decided(answer.changed, hosts, [row for row in rows if row is not None])

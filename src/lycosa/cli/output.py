@@ -10,15 +10,17 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import Enum, IntEnum
-from typing import Any, TextIO
+from typing import Any, Generic, NamedTuple, TextIO, TypeVar
 
 from lycosa.base.system.durations import duration_parts
 from lycosa.inspect.printable import clean, json_text
 
 __all__ = ["clean"]
+
+_Thing = TypeVar("_Thing")
 
 # a pipe without a reader, a terminal that was closed
 _READER_GONE = frozenset({errno.EPIPE, errno.EIO})
@@ -186,6 +188,26 @@ def emit_table(
         emit(
             "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
         )
+
+
+class Column(NamedTuple, Generic[_Thing]):
+    """A column of a table of things: its heading, and what it shows of one of them.
+
+    A column with a ``spare`` number is left out on a narrow terminal, the lowest number first.
+    """
+
+    name: str
+    show: Callable[[_Thing], object]
+    spare: int = 0
+
+
+def emit_columns(columns: Sequence[Column[_Thing]], things: Iterable[_Thing]) -> None:
+    """Print an empty line and a table with a line for each thing; nothing without things."""
+    rows = [[column.show(thing) for column in columns] for thing in things]
+    if rows:
+        spare = sorted((each for each in columns if each.spare), key=lambda each: each.spare)
+        emit("")
+        emit_table([each.name for each in columns], rows, spare=[each.name for each in spare])
 
 
 def emit_pairs(pairs: Iterable[tuple[str, object]], indent: str = "") -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from lycosa.base.config.extras import install_command
+from lycosa.cli.cluster_parts import client_of
 from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, crawl_place
 from lycosa.cli.project_run import ProjectOptions, project_crawl
 
@@ -113,7 +112,7 @@ def postgres(dsn: str | None, schema: str, **options: Any) -> int:
     """
     if not dsn and not _LIBPQ.intersection(os.environ):
         raise click.UsageError(f"no database given: set {_POSTGRES}, PGHOST or --dsn")
-    with _client("PostgreSQL", "postgres"):
+    with client_of("PostgreSQL", "postgres"):
         from lycosa.feeds import PostgresPlace
     return _project(PostgresPlace(dsn or "", schema), **options)
 
@@ -146,20 +145,9 @@ def cassandra(dsn: str | None, keyspace: str, buckets: int, **options: Any) -> i
     """
     if not dsn:
         raise click.UsageError(f"no database given: set {_CASSANDRA} or --dsn")
-    with _client("Cassandra", "cassandra"):
+    with client_of("Cassandra", "cassandra"):
         from lycosa.feeds import CassandraPlace
     return _project(CassandraPlace(dsn, keyspace, buckets), **options)
-
-
-@contextmanager
-def _client(database: str, extra: str) -> Iterator[None]:
-    """For an import that needs the client of a database."""
-    try:
-        yield
-    except ImportError as error:
-        raise click.UsageError(
-            f"the client of {database} is not installed ({error.name}): {install_command(extra)}"
-        ) from error
 
 
 def _project(

@@ -37,8 +37,9 @@ def _decider(context: click.Context, parameter: click.Parameter, value: str) -> 
 
 
 def _bounded(context: click.Context, parameter: click.Parameter, value: str) -> str:
-    from lycosa.base.calls import MOST_WORDS
+    from lycosa.base.calls import read_remark
 
-    if len(value) > MOST_WORDS:
-        raise click.BadParameter(f"at most {MOST_WORDS} characters; there are {len(value):,}")
-    return value
+    try:
+        return read_remark(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lycosa.cli.cluster_parts import tell_line
+from lycosa.cli.callable_crawl import callable_crawl, operator_decisions
 from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, crawl_place
 from lycosa.cli.output import ExitCode, counted, emit, emit_json
 from lycosa.cli.remarks import remark_options
-from lycosa.cli.running_crawl import running_crawl
 
 if TYPE_CHECKING:
-    from lycosa.processes.reparse_run import ReparseReport
+    from lycosa.processes.callable_folder import ReparseReport
 
 _EPILOG = """
 \b
@@ -57,38 +56,37 @@ def command(
     They are read from the WARC files, and their links join the crawl as if they had been found when
     the documents were fetched.
     """
-    place = CrawlPlace(folder, cluster, cache)
-    running = running_crawl(place)
-    if running is None:
-        return run(folder, killed, as_json)
-    from lycosa.service.api.decision_calls import DecisionCalls
-
-    wanted = asyncio.run(DecisionCalls(running, tell_line).reparse(killed, by, why))
+    wanted, report = asyncio.run(_reparse(CrawlPlace(folder, cluster, cache), killed, by, why))
     if as_json:
-        emit_json({"is_running": True, "wanted": wanted})
-    elif wanted:
-        emit(
-            f"{counted(wanted, 'document')}: the workers of the crawl parse them now;"
-            " `lycosa audit` counts those that remain"
-        )
-    else:
-        emit(_nothing(killed))
+        import msgspec
+
+        emit_json(msgspec.to_builtins(report) if report else {"is_running": True, "wanted": wanted})
+        return ExitCode.FINISHED
+    for line in _report_lines(report, killed) if report else [_wanted_line(wanted, killed)]:
+        emit(line)
     return ExitCode.FINISHED
 
 
-def run(folder: Path, killed: bool, as_json: bool) -> int:
-    """Parse the documents and print the result; returns the exit code."""
-    import msgspec
+async def _reparse(
+    place: CrawlPlace, killed: bool, by: str, why: str
+) -> tuple[int, ReparseReport | None]:
+    """The number of documents, and what came of it if this command parsed them."""
+    from lycosa.processes.callable_folder import CallableFolder
 
-    from lycosa.processes.reparse_run import reparse
+    async with callable_crawl(place) as crawl:
+        wanted = await operator_decisions(crawl).reparse(killed, by, why)
+        if isinstance(crawl, CallableFolder):
+            return wanted, await crawl.parse_wanted(killed)
+    return wanted, None
 
-    report = asyncio.run(reparse(folder, killed))
-    if as_json:
-        emit_json(msgspec.to_builtins(report))
-    else:
-        for line in _lines(report, killed):
-            emit(line)
-    return ExitCode.FINISHED
+
+def _wanted_line(wanted: int, killed: bool) -> str:
+    if not wanted:
+        return _nothing(killed)
+    return (
+        f"{counted(wanted, 'document')}: the workers of the crawl parse them now; `lycosa audit`"
+        " counts those that remain"
+    )
 
 
 def _nothing(killed: bool) -> str:
@@ -96,7 +94,7 @@ def _nothing(killed: bool) -> str:
     return f"nothing to parse: every stored document was parsed{rest}"
 
 
-def _lines(report: ReparseReport, killed: bool) -> list[str]:
+def _report_lines(report: ReparseReport, killed: bool) -> list[str]:
     done = report.done
     if not (done.parsed or done.failed or done.to_fetch):
         return [_nothing(killed)]

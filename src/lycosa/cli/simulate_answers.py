@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from lycosa.cli.output import (
+    Column,
     counted,
     emit,
+    emit_columns,
     emit_pairs,
     emit_table,
     human_bytes,
@@ -21,19 +23,6 @@ from lycosa.simulate.simulation_report import (
 )
 from lycosa.simulate.simulation_run import Model, SimulationOutcome
 
-_COLUMNS = (
-    "day",
-    "pages a day",
-    "known",
-    "stored",
-    "fresh",
-    "age",
-    "queued",
-    "bits/s",
-    "disk",
-    "cores",
-    "limit",
-)
 _LEAST_SHOWN = 0.0005
 
 
@@ -66,8 +55,7 @@ def print_answers(model: Model, outcome: SimulationOutcome, found: SimulationRep
     emit_pairs(_answers(model, found))
     emit("")
     emit_table(("limit", "of the fetches", "of the time", "meaning"), _limits(found))
-    emit("")
-    emit_table(_COLUMNS, map(_cells, some_rows(model, outcome)))
+    emit_columns(_COLUMNS, some_rows(model, outcome))
 
 
 def _limits(found: SimulationReport) -> list[tuple[str, str, str, str]]:
@@ -143,21 +131,20 @@ def _round(found: SimulationReport) -> str:
     return f"90 % after {_days(found.most_day)}, the last after {_days(found.first_round_day)}"
 
 
-def _cells(row: ReportRow) -> tuple[str, ...]:
-    return (
-        f"{row.day:.3g}",
-        human_count(row.pages_per_day),
-        human_count(row.known),
-        human_count(row.stored),
-        f"{100 * row.fresh:.1f} %",
-        _days(row.age_days),
-        human_count(row.queued),
-        human_count(row.bits_per_s),
-        human_bytes(row.disk_bytes),
-        f"{row.busy_cores:.2f}",
-        row.limit,
-    )
-
-
 def _days(days: float) -> str:
     return human_duration(days * DAY_S)
+
+
+_COLUMNS: tuple[Column[ReportRow], ...] = (
+    Column("day", lambda x: f"{x.day:.3g}"),
+    Column("pages a day", lambda x: human_count(x.pages_per_day)),
+    Column("known", lambda x: human_count(x.known)),
+    Column("stored", lambda x: human_count(x.stored)),
+    Column("fresh", lambda x: f"{100 * x.fresh:.1f} %"),
+    Column("age", lambda x: _days(x.age_days)),
+    Column("queued", lambda x: human_count(x.queued)),
+    Column("bits/s", lambda x: human_count(x.bits_per_s)),
+    Column("disk", lambda x: human_bytes(x.disk_bytes)),
+    Column("cores", lambda x: f"{x.busy_cores:.2f}"),
+    Column("limit", lambda x: x.limit),
+)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,7 +16,6 @@ from lycosa.cli.output import (
     emit,
     emit_json,
     emit_pairs,
-    emit_table,
     human_bytes,
     human_count,
     human_duration,
@@ -136,23 +135,7 @@ def run(reader: CrawlReader, hosts: int, sites: int, by: str, as_json: bool) -> 
 def _print(status: CrawlStatus, estimated: str, now: float) -> None:
     _print_head(status, estimated, now)
     _print_states(status)
-    for title, lines in (
-        ("failures and remarks", status.remarks),
-        ("refused links by rule", status.refusals),
-    ):
-        if lines:
-            emit("")
-            emit_table(
-                (title, "count", "cause", "meaning"),
-                ((x.reason, human_count(x.count), x.cause, x.meaning) for x in lines),
-            )
-    print_lists(status)
-    _print_shards(status, now)
-    emit("")
-    emit_table(
-        ("files", "number", "open", "size"),
-        ((x.kind, x.files, x.open or "", human_bytes(x.bytes)) for x in status.outputs if x.files),
-    )
+    print_lists(status, now)
     if status.removed:
         number, size = (
             sum(getattr(each, name) for each in status.removed) for name in ("files", "bytes")
@@ -170,22 +153,27 @@ def _print(status: CrawlStatus, estimated: str, now: float) -> None:
 
 def _print_head(status: CrawlStatus, estimated: str, now: float) -> None:
     """Print the crawl's name, its state and its totals."""
-    live = status.live
+    from lycosa.cli.progress_rows import captures_per_s, memory_by_part, uploads_in_words
+    from lycosa.inspect.crawl_status import shown_status
+
+    shown = shown_status(status.live)
+    live = shown.progress if shown is not None else None
     captures = (
         f"{human_count(status.captures)} ({human_count(status.pages)} pages) in"
         f" {human_count(status.requests)} requests"
     )
+    stored_at = f"to {status.upload_url}" if status.upload_url else ""
     emit_pairs(
         (
             ("crawl", _name(status)),
             ("state", _state(status, now)),
-            ("pages/s", live.get("pages_per_s") if live else None),
-            ("memory", _memory(live.get("memory", {}))),
+            ("pages/s", f"{captures_per_s(live):.4g}" if live else ""),
+            ("memory", memory_by_part(live) if live else ""),
             ("waiting for", status.waits_for),
             ("paused", _paused(status)),
             ("leased", _leased(status)),
-            ("uploads", _uploads(status)),
-            *(("feed", each) for each in (live.get("progress") or {}).get("feeds_away", ())),
+            ("uploads", (uploads_in_words(live) if live else "") or stored_at),
+            ("feeds", "; ".join(live.feeds_away) if live else ""),
             ("estimate", estimated),
             ("clock", _clock(status)),
             *(("seeds", line) for line in _seeds(status)),
@@ -235,44 +223,6 @@ def _print_states(status: CrawlStatus) -> None:
     )
 
 
-def _print_shards(status: CrawlStatus, now: float) -> None:
-    """Print the positions of the shards of a crawl on many machines."""
-    if not status.shards:
-        return
-    emit("")
-    emit_table(
-        ("shard", "owner's term", "commit", "of term", "age", "inbox", "settings", "snapshot"),
-        (
-            (
-                x.shard,
-                x.owner_term,
-                x.last.sequence,
-                x.last.term,
-                human_duration(now - x.wall) if x.wall else "",
-                x.inbox,
-                x.settings,
-                x.snapshot.sequence or "",
-            )
-            for x in status.shards
-        ),
-    )
-
-
-def _uploads(status: CrawlStatus) -> str | None:
-    """The store of the segments, and the progress of the upload while the crawl runs."""
-    live = (status.live.get("progress") or {}).get("uploads")
-    if not live:
-        return f"to {status.upload_url}" if status.upload_url else None
-    import msgspec
-
-    from lycosa.base.model.upload_progress import UploadState
-    from lycosa.cli.crawl_display import upload_in_words
-
-    state = msgspec.convert(live, UploadState)
-    why = f": {state.why}" if state.why else ""
-    return f"{upload_in_words(state)}{why}, to {state.url}"
-
-
 def lacking_lines(lacking: Sequence[LackingFile]) -> list[str]:
     """The first ten missing derived files, with the reasons why they are not built."""
     if not lacking:
@@ -307,24 +257,6 @@ def _clock(status: CrawlStatus) -> str | None:
         f"{human_duration(behind)} behind the clock of an earlier run; waits keep their length"
         if behind >= 1
         else None
-    )
-
-
-def _memory(memory: dict[str, Any]) -> str | None:
-    """Memory by part; empty when the crawl does not run.
-
-    412 MB of 1.5 GB (supervisor 41 MB, worker 210 MB, parser 95 MB;
-    with at most 60 MB of mapped files)
-    """
-    if not memory:
-        return None
-    processes = memory["processes"]
-    parts = ", ".join(f"{each['part']} {human_bytes(each['own_bytes'])}" for each in processes)
-    mapped = max((each["mapped_bytes"] for each in processes), default=0)
-    relief = f": a worker {memory['relief']}" if memory["relief"] else ""
-    return (
-        f"{human_bytes(memory['held_bytes'])} of {human_bytes(memory['bound_bytes'])}{relief} "
-        f"({parts}; with at most {human_bytes(mapped)} of mapped files)"
     )
 
 

@@ -1,74 +1,83 @@
-"""The tables of hosts and of sites of ``lycosa status``."""
+"""The tables of ``lycosa status``: one list of columns for each."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lycosa.cli.output import emit, emit_table, human_count, human_duration
+from lycosa.cli.output import Column, emit_columns, human_bytes, human_count, human_duration
 
 if TYPE_CHECKING:
-    from lycosa.inspect.crawl_status import CrawlStatus
+    from lycosa.inspect.crawl_status import CrawlStatus, Output, ReasonLine
+    from lycosa.inspect.top_lists import HostLine, SiteLine
+    from lycosa.state.shard.view import ShardPosition
 
 
-def print_lists(status: CrawlStatus) -> None:
-    """Print the hosts and the sites that were asked for."""
-    if status.hosts:
-        _print_hosts(status)
-    if status.sites:
-        _print_sites(status)
+_NO_LIMIT = "no limit"
 
 
-def _print_hosts(status: CrawlStatus) -> None:
-    emit("")
-    rows = (
-        (
-            x.host,
-            x.state,
-            human_count(x.waiting),
-            human_count(x.parked),
-            human_count(x.captures),
-            human_count(x.errors),
-            human_duration(x.wait_s),
-            human_duration(x.needs_s),
-            x.reason or x.last_error,
-        )
-        for x in status.hosts
-    )
-    emit_table(
-        ("host", "state", "waiting", "parked", "captures", "errors", "next in", "needs", "why"),
-        rows,
-        spare=("needs", "parked", "errors", "next in", "captures", "why"),
+def print_lists(status: CrawlStatus, now: float) -> None:
+    """Print the tables that are not empty."""
+    emit_columns(_reasons("failures and remarks"), status.remarks)
+    emit_columns(_reasons("refused links by rule"), status.refusals)
+    emit_columns(_HOSTS, status.hosts)
+    emit_columns(_SITES, status.sites)
+    emit_columns(_shards(now), status.shards)
+    emit_columns(_OUTPUTS, (each for each in status.outputs if each.files))
+
+
+def _reasons(title: str) -> tuple[Column[ReasonLine], ...]:
+    return (
+        Column(title, lambda x: x.reason),
+        Column("count", lambda x: human_count(x.count)),
+        Column("cause", lambda x: x.cause),
+        Column("meaning", lambda x: x.meaning),
     )
 
 
-def _print_sites(status: CrawlStatus) -> None:
-    emit("")
-    site_rows = (
-        (
-            x.site,
-            human_count(x.hosts),
-            human_count(x.hosts_parked),
-            human_count(x.waiting),
-            human_count(x.parked),
-            human_count(x.captures),
-            human_count(x.most_captures) if x.most_captures else "no limit",
-            human_count(x.linking_sites),
-            human_count(x.errors),
-            human_duration(x.wait_s),
-        )
-        for x in status.sites
+_HOSTS: tuple[Column[HostLine], ...] = (
+    Column("host", lambda x: x.host),
+    Column("state", lambda x: x.state),
+    Column("waiting", lambda x: human_count(x.waiting)),
+    Column("parked", lambda x: human_count(x.parked), spare=2),
+    Column("captures", lambda x: human_count(x.captures), spare=5),
+    Column("errors", lambda x: human_count(x.errors), spare=3),
+    Column("next in", lambda x: human_duration(x.wait_s), spare=4),
+    Column("needs", lambda x: human_duration(x.needs_s), spare=1),
+    Column("why", lambda x: x.reason or x.last_error, spare=6),
+)
+_SITES: tuple[Column[SiteLine], ...] = (
+    Column("site", lambda x: x.site),
+    Column("hosts", lambda x: human_count(x.hosts)),
+    Column("of them parked", lambda x: human_count(x.hosts_parked), spare=2),
+    Column("waiting", lambda x: human_count(x.waiting)),
+    Column("parked", lambda x: human_count(x.parked), spare=3),
+    Column("captures", lambda x: human_count(x.captures), spare=7),
+    Column(
+        "of", lambda x: human_count(x.most_captures) if x.most_captures else "no limit", spare=1
+    ),
+    Column("linking sites", lambda x: human_count(x.linking_sites), spare=4),
+    Column("errors", lambda x: human_count(x.errors), spare=5),
+    Column("next in", lambda x: human_duration(x.wait_s), spare=6),
+)
+
+
+def _shards(now: float) -> tuple[Column[ShardPosition], ...]:
+    """The positions of the shards of a crawl on many machines."""
+    return (
+        Column("shard", lambda x: x.shard),
+        Column("owner's term", lambda x: x.owner_term),
+        Column("commit", lambda x: x.last.sequence),
+        Column("of term", lambda x: x.last.term),
+        Column("age", lambda x: human_duration(now - x.wall) if x.wall else ""),
+        Column("inbox", lambda x: x.inbox),
+        Column("settings", lambda x: x.settings),
+        Column("snapshot", lambda x: x.snapshot.sequence or ""),
     )
-    names = (
-        "site",
-        "hosts",
-        "of them parked",
-        "waiting",
-        "parked",
-        "captures",
-        "of",
-        "linking sites",
-        "errors",
-        "next in",
-    )
-    spare = ("of", "of them parked", "parked", "linking sites", "errors", "next in", "captures")
-    emit_table(names, site_rows, spare=spare)
+
+
+_OUTPUTS: tuple[Column[Output], ...] = (
+    Column("files", lambda x: x.kind),
+    Column("number", lambda x: x.files),
+    Column("open", lambda x: x.open or ""),
+    Column("size", lambda x: human_bytes(x.bytes)),
+)

@@ -7,7 +7,6 @@ asked of its coordinator, so watching costs the crawl nothing.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
 import time
@@ -18,10 +17,12 @@ from typing import Any, NamedTuple
 import click
 
 from lycosa.base.messages.progress import Progress
-from lycosa.cli.crawl_display import Display, estimate_of
+from lycosa.cli.crawl_display import Display
 from lycosa.cli.crawl_reading import CrawlPlace, reading_crawl
 from lycosa.cli.output import ExitCode
-from lycosa.processes.status_file import read_live, waiting_for
+from lycosa.cli.progress_rows import estimate_of
+from lycosa.inspect.crawl_status import live_status, shown_status
+from lycosa.processes.status_file import waiting_for
 
 
 class WatchedState(NamedTuple):
@@ -56,12 +57,13 @@ def print_metrics(place: CrawlPlace) -> ExitCode:
     from lycosa.cluster.coordinator.crawl_metrics import crawl_metrics, progress_metrics
 
     if place.cluster is not None:
-        from lycosa.cli.cluster_status import asked_status
+        from lycosa.cli.cluster_parts import reachable_cluster
+        from lycosa.cli.cluster_status import ask_coordinator
 
-        snapshot = crawl_metrics(asked_status(place.cluster))
+        snapshot = crawl_metrics(ask_coordinator(reachable_cluster(place.cluster)))
     else:
         with reading_crawl(place):
-            live = read_live(place.folder, time.time())
+            live = shown_status(live_status(place.folder, time.time()))
         if live is None:
             raise click.ClickException(
                 f"the crawl in {place.folder} does not run, so it has no metrics;"
@@ -76,27 +78,22 @@ def _watch_folder(folder: Path, every_s: float, as_json: bool) -> ExitCode:
     from lycosa.inspect.running import is_running
 
     def look() -> WatchedState | None:
-        live = read_live(folder, time.time())
-        if live is None:
-            return None
-        return WatchedState(live.state, live.progress, [])
+        live = shown_status(live_status(folder, time.time()))
+        return WatchedState(live.state, live.progress, []) if live is not None else None
 
     return _watch(_looks(look, lambda: is_running(folder), every_s), str(folder), as_json, every_s)
 
 
 def _watch_cluster(file: Path, every_s: float, as_json: bool) -> ExitCode:
-    from lycosa.cli.cluster_parts import reachable_cluster, tell_line
-    from lycosa.cli.cluster_status import SEARCH_S, shards_line, state_line
-    from lycosa.cluster.network import credentials_of
-    from lycosa.cluster.serve.caller import call_coordinator
+    from lycosa.cli.cluster_parts import reachable_cluster
+    from lycosa.cli.cluster_status import ask_coordinator, shards_line, state_line
 
     given = reachable_cluster(file)
-    credentials = credentials_of(given, tell_line)
     is_over = False
 
     def look() -> WatchedState:
         nonlocal is_over
-        status = asyncio.run(call_coordinator(given, credentials, [], tell_line, SEARCH_S))
+        status = ask_coordinator(given)
         is_over = status.is_over
         return WatchedState(state_line(status), status.progress, [("shards", shards_line(status))])
 

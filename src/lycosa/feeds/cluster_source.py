@@ -49,7 +49,6 @@ class ClusterSource:
             yield commit
 
     def rewind(self) -> None:
-        """See ``ProjectorSource``."""
         self._follower.close()
         self._lengths.clear()
         self._open.clear()
@@ -102,6 +101,3 @@ class ClusterSource:
         if shard not in self._segments:
             self._segments[shard] = ObjectSegments(self._opened.objects, shard, self._opened.cache)
         return self._segments[shard]
-
-    def __repr__(self) -> str:
-        return f"ClusterSource({self.origin.name}, {self._follower!r})"

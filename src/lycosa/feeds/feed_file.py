@@ -103,6 +103,3 @@ class FeedFile:
 
     def _note(self, saved: _Saved) -> None:
         replace_file(self._noted, msgspec.json.encode(saved) + b"\n")
-
-    def __repr__(self) -> str:
-        return f"FeedFile({str(self.path)!r}, bytes={self._bytes})"

@@ -20,7 +20,6 @@ class BadPosition(Exception):
 
 
 def position_text(feed: str, crawl: str, read: Mapping[int, tuple[int, ...]]) -> str:
-    """The text of a position."""
     parts = [".".join(map(str, (key, *numbers))) for key, numbers in sorted(read.items())]
     return f"{feed}/{_id_of(crawl)}/{','.join(parts)}"
 

@@ -59,7 +59,7 @@ class _Read:
 
 
 class PageFeed:
-    """The captures of a crawl folder after a position.
+    """The captures of a crawl folder after a position, as a ``FolderFeed``.
 
     Raises a ``ManifestError`` or ``BadPosition``.
     """
@@ -72,7 +72,6 @@ class PageFeed:
 
     @property
     def position(self) -> str:
-        """See ``FolderFeed``."""
         return position_text(PAGES, self._crawl, self._numbers())
 
     def _numbers(self) -> dict[int, tuple[int, int]]:
@@ -80,11 +79,9 @@ class PageFeed:
 
     @property
     def is_behind(self) -> bool:
-        """See ``FolderFeed``."""
         return bool(self._source.count_waiting())
 
     def new_rows(self) -> Iterator[bytes]:
-        """See ``FolderFeed``."""
         for _ in self._source.commits():
             pass
         for worker, ends in sorted(self._source.journal_ends().items()):
@@ -121,12 +118,9 @@ class PageFeed:
             )
         read.bytes, read.bytes_rows = end.bytes, read.rows
 
-    def __repr__(self) -> str:
-        return f"PageFeed({self.position!r})"
-
 
 class DeadLetterFeed:
-    """The dead letters of a crawl folder after a position.
+    """The dead letters of a crawl folder after a position, as a ``FolderFeed``.
 
     Raises a ``ManifestError`` or ``BadPosition``.
     """
@@ -144,13 +138,11 @@ class DeadLetterFeed:
 
     @property
     def position(self) -> str:
-        """See ``FolderFeed``."""
         read = {number: (last,) for number, last in self._last.items() if last}
         return position_text(DEAD_LETTERS, self._crawl, read)
 
     @property
     def is_behind(self) -> bool:
-        """See ``FolderFeed``."""
         return self._is_due or bool(self._source.count_waiting())
 
     def new_rows(self) -> Iterator[bytes]:
@@ -194,6 +186,3 @@ class DeadLetterFeed:
             letter = DeadLetter(address, row.reason, row.detail, row.tries, row.date_us / 1e6)
             self._last[number] = number_of(key)
             yield dead_letter_row(letter)[1]
-
-    def __repr__(self) -> str:
-        return f"DeadLetterFeed({self.position!r})"

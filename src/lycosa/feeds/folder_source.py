@@ -70,7 +70,6 @@ class FolderSource:
             yield commit
 
     def rewind(self) -> None:
-        """See ``ProjectorSource``."""
         self._tails.clear()
         self._lengths.clear()
 
@@ -150,7 +149,6 @@ class FolderSource:
         return max((each[name] for each in self._lengths.values() if name in each), default=0)
 
     def count_waiting(self) -> int:
-        """See ``ProjectorSource``."""
         self._find_logs()
         return sum(tail.waiting for tail in self._tails.values())
 
@@ -158,9 +156,6 @@ class FolderSource:
         logs = log_folder(self._folder)
         for worker in sorted(log_files_of(logs).keys() - self._tails.keys()):
             self._tails[worker] = TailReader(logs, worker, last_commit_path(self._folder, worker))
-
-    def __repr__(self) -> str:
-        return f"FolderSource({str(self._folder)!r}, logs={len(self._tails)})"
 
 
 def _gap(worker: int, before: int, number: int) -> list[JournalEnd]:

@@ -114,6 +114,3 @@ class TailReader:
         finally:
             os.close(fd)
         return True
-
-    def __repr__(self) -> str:
-        return f"TailReader(worker={self.worker}, next={self.next_sequence}, file={self._path})"

@@ -16,10 +16,10 @@ from typing import Any
 import msgspec
 
 from lycosa.base.config.sections import Config
+from lycosa.base.messages.progress import Progress
 from lycosa.base.model.completed import UrlState
 from lycosa.base.reasons import Reason
 from lycosa.base.system.durations import long_duration
-from lycosa.cluster.shards.cluster_view import ClusterView, ShardPosition
 from lycosa.inspect.committed_state import CrawlReader, TableView
 from lycosa.inspect.running import is_running, lock_holder
 from lycosa.inspect.saved_settings import SavedSettings
@@ -38,8 +38,8 @@ from lycosa.state.folder.lock import LockHolder
 from lycosa.state.folder.names import status_path
 from lycosa.state.folder.seed_sources import SeedSource, load_sources
 from lycosa.state.kv.table_records import prefix_end
-from lycosa.state.shard.counters import Counters, count
-from lycosa.state.shard.view import CrawlView
+from lycosa.state.shard.counters import Counters, total_of
+from lycosa.state.shard.view import ShardPosition
 from lycosa.state.store import layout
 from lycosa.state.store.closing import LackingFile, lacking_files
 from lycosa.state.store.derived_files import DERIVED_KINDS
@@ -70,7 +70,7 @@ class Output(msgspec.Struct, frozen=True):
     bytes: int
 
 
-class CrawlStatus(msgspec.Struct, kw_only=True):
+class CrawlStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The whole status.
 
     ``folder`` is the name of the crawl where it has no folder. Only folders have seeds, derived
@@ -131,53 +131,81 @@ def crawl_status(
     their order. Listing sites holds in memory the sites of one partition that have work left.
     """
     manifest, folder = reader.manifest, reader.origin.folder
+    runs = is_running(folder) if folder else reader.source.seen.is_live
+    live = live_status(folder, now) if folder and runs else {}  # before it is outdated
+    behind = reader.ahead_s(now)
+    tally = _HostTally(saved.config, now, Top(hosts, by))
+    top_sites, counters, due = Top[SiteLine](sites, by), list[Counters](), list[int]()
+    # One pass over all hosts; the lists are kept in heaps, so memory is only theirs.
+    for view in reader.partition_views():
+        counters.append(view.counters())
+        found = SiteLines(reader.sites.site_of, view, saved.config) if sites else None
+        for entry in view.hosts():
+            tally.add_host(visit_in_wall_time(entry.record, behind), found)
+        for line in found.lines() if found else ():
+            top_sites.add_line(line, line.site)
+        due += _next_due(view)
+    total = total_of(counters)
     status = CrawlStatus(
         folder=reader.name,
         crawl=manifest.crawl,
         created=manifest.created,
         started=manifest.started,
         runs=manifest.term,
-        is_running=is_running(folder) if folder else reader.source.seen.is_live,
+        is_running=runs,
         holder=lock_holder(folder) if folder else None,
+        live=live,
         last_commit=reader.last_commit,
-        states={state.label: 0 for state in UrlState},
-        clock_set_back_s=reader.ahead_s(now),
+        discovered=total.discovered,
+        states={state.label: total.count_in(state) for state in UrlState},
+        is_balanced=all(each.is_balanced for each in counters),
+        captures=total.captures,
+        pages=total.pages,
+        requests=total.requests,
+        body_bytes=total.body_bytes,
+        remarks=_reasons(total.reasons),
+        refusals=_reasons(total.rule_refusals),
+        hosts_by_state=tally.states,
+        hosts_paused=total.hosts_paused,
+        leased=total.leased,
+        hosts=tally.hosts.lines(),
+        sites=top_sites.lines(),
+        longest=tally.longest,
+        next_due_s=max(min(due) - behind - now, 0.0) if due else -1.0,
+        clock_set_back_s=behind,
         seeds=load_sources(folder) if folder else [],
+        outputs=_outputs(folder) if folder else _stored(reader.source.list_segments()),
+        lacking=_lacking(folder, runs) if folder else [],
+        upload_url=saved.config.upload.url,
+        removed=_removed(folder) if folder else [],
+        shards=list(reader.source.seen.shards.values()),
     )
-    status.live = live_status(folder, now) if folder and status.is_running else {}
-    remarks, refusals = dict[int, int](), dict[int, int]()
-    top, top_sites, due = Top[HostLine](hosts, by), Top[SiteLine](sites, by), list[int]()
-    # One pass over all hosts; the lists are kept in heaps, so memory is only theirs.
-    for view in reader.partition_views():
-        _add_counters(status, view.counters(), remarks, refusals)
-        found = SiteLines(reader.sites.site_of, view, saved.config) if sites else None
-        for entry in view.hosts():
-            host = visit_in_wall_time(entry.record, status.clock_set_back_s)
-            _add_host(status, host, top, found, saved.config, now)
-        for line in found.lines() if found else ():
-            top_sites.add_line(line, line.site)
-        due += _next_due(view)
-    status.next_due_s = max(min(due) - status.clock_set_back_s - now, 0.0) if due else -1.0
-    status.remarks, status.refusals = _reasons(remarks), _reasons(refusals)
-    status.hosts, status.sites = top.lines(), top_sites.lines()
-    status.upload_url = saved.config.upload.url
-    _add_files(status, folder, reader.source)
-    status.shards = _shards(reader.source)
-    status.waits_for = _waits_for(status, folder, now)
-    return status
+    return msgspec.structs.replace(status, waits_for=_waits_for(status, folder, now))
 
 
-def _add_files(status: CrawlStatus, folder: Path | None, source: CrawlView) -> None:
-    if folder is None:
-        status.outputs = _stored(source.list_segments())
-    else:
-        status.outputs, status.removed = _outputs(folder), _removed(folder)
-        status.lacking = _lacking(folder, status.is_running)
+class _HostTally:
+    """Hosts by state, the list of hosts, and the host that needs longest."""
 
+    def __init__(self, config: Config, now: float, hosts: Top[HostLine]) -> None:
+        self._config, self._now, self.hosts = config, now, hosts
+        self.states: dict[str, int] = {}
+        self.longest: HostLine | None = None
 
-def _shards(source: CrawlView) -> list[ShardPosition]:
-    shards = source.shards.values() if isinstance(source, ClusterView) else ()
-    return sorted(shards, key=lambda shard: shard.shard)
+    def add_host(self, record: VisitRecord, sites: SiteLines | None) -> None:
+        """Count a host, also in the line of its site."""
+        state = record.shown_state
+        self.states[state.label] = self.states.get(state.label, 0) + 1
+        if not record.waiting + record.retrying + record.parked and not (
+            self.hosts.by is Order.ERRORS and failures_of(record)
+        ):
+            return
+        line = host_line(record, self._config, self._now)
+        self.hosts.add_line(line, record.host)
+        if sites is not None:
+            sites.add_host(line)
+        is_active = state in (HostState.READY, HostState.SNOOZED)
+        if is_active and (self.longest is None or line.needs_s > self.longest.needs_s):
+            self.longest = line
 
 
 def _lacking(folder: Path, is_running: bool) -> list[LackingFile]:
@@ -210,51 +238,8 @@ def estimate(status: CrawlStatus) -> str:
     return f"host {line.host} alone needs {needed} at {line.delay_s:g} s a request, {what}"
 
 
-def _add_counters(
-    status: CrawlStatus, counters: Counters, remarks: dict[int, int], refusals: dict[int, int]
-) -> None:
-    status.discovered += counters.discovered
-    for state in UrlState:
-        status.states[state.label] += counters.count_in(state)
-    status.is_balanced = status.is_balanced and counters.is_balanced
-    status.captures += counters.captures
-    status.pages += counters.pages
-    status.requests += counters.requests
-    status.body_bytes += counters.body_bytes
-    status.hosts_paused += counters.hosts_paused
-    status.leased += counters.leased
-    for reason, number in counters.reasons.items():
-        if reason != Reason.NONE:
-            count(remarks, reason, number)
-    for reason, number in counters.rule_refusals.items():
-        count(refusals, reason, number)
-
-
-def _add_host(
-    status: CrawlStatus,
-    record: VisitRecord,
-    top: Top[HostLine],
-    sites: SiteLines | None,
-    config: Config,
-    now: float,
-) -> None:
-    state = record.shown_state
-    status.hosts_by_state[state.label] = status.hosts_by_state.get(state.label, 0) + 1
-    if not record.waiting + record.retrying + record.parked and not (
-        top.by is Order.ERRORS and failures_of(record)
-    ):
-        return
-    line = host_line(record, config, now)
-    top.add_line(line, record.host)
-    if sites is not None:
-        sites.add_host(line)
-    is_active = state in (HostState.READY, HostState.SNOOZED)
-    if is_active and (status.longest is None or line.needs_s > status.longest.needs_s):
-        status.longest = line
-
-
 def _reasons(table: dict[int, int]) -> list[ReasonLine]:
-    found = [(Reason(number), times) for number, times in table.items()]
+    found = [(Reason(number), times) for number, times in table.items() if number != Reason.NONE]
     lines = [
         ReasonLine(reason.label, times, reason.cause.value, reason.meaning)
         for reason, times in found
@@ -317,6 +302,22 @@ def live_status(folder: Path, now: float) -> dict[str, Any]:
         return {}
     updated = live.get("updated") if isinstance(live, dict) else None
     return live if isinstance(updated, int | float) and abs(now - updated) < _FRESH_S else {}
+
+
+class LiveStatus(msgspec.Struct, frozen=True):
+    """The part of that status that commands show."""
+
+    state: str
+    progress: Progress
+    deaths: int = 0
+
+
+def shown_status(live: dict[str, Any]) -> LiveStatus | None:
+    """The part of a live status that commands show; ``None`` for none, or of another version."""
+    try:
+        return msgspec.convert(live, LiveStatus, str_keys=True)
+    except msgspec.ValidationError:
+        return None
 
 
 def is_starting(holder: LockHolder | None, now: float) -> bool:

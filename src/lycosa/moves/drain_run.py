@@ -1,6 +1,6 @@
 """A run over a gathered state that fetches nothing: it takes all parcels and counts crashes.
 
-One worker owns all partitions, so every parcel is between two of its own and is taken exactly as
+One worker owns all partitions, so every parcel is between two of them and is taken exactly as
 its receiver would take it (``IncomingParcels.take_own_parcels``). URLs that were in flight at a
 crash become suspects, as at a start. Afterwards no outbox has a parcel.
 """
@@ -8,17 +8,15 @@ crash become suspects, as at a start. Afterwards no outbox has a parcel.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.metadata import version
 
 import msgspec
 
 from lycosa.base.model.end import PreviousEnd
 from lycosa.base.system.clock import SystemClock
 from lycosa.base.system.memory_plan import fitted, memory_plan
-from lycosa.base.system.software import SOFTWARE
 from lycosa.base.urls.identity import hash8
-from lycosa.moves.reshard.gathered import GatheredState
-from lycosa.stages.fetch.headers import build_user_agent
+from lycosa.moves.gathered import GatheredState
+from lycosa.moves.idle_worker import idle_job, open_idle_worker
 from lycosa.stages.frontier.crawl_clock import CrawlClock, time_after_takeover, time_at_start
 from lycosa.state.commit import CommitLog, FileLog
 from lycosa.state.folder.names import log_folder, stamp_of
@@ -28,9 +26,8 @@ from lycosa.state.kv.rocks import opener_within
 from lycosa.state.shard.folder_snapshots import FolderSnapshots
 from lycosa.state.shard.opened_shard import Ground, Shard
 from lycosa.state.store import SegmentFiles
-from lycosa.worker.assembly import assemble
-from lycosa.worker.commit.owned_shard import operator_delay_s, recent_hosts
 from lycosa.worker.job import WorkerJob
+from lycosa.worker.owned_shard import operator_delay_s, recent_hosts
 from lycosa.worker.real_ports import cache_of, real_ports
 
 
@@ -46,36 +43,26 @@ async def drain_parcels(state: GatheredState) -> Mapping[bytes, float]:
     end = PreviousEnd.CRASH if state.was_on_machine else lost
     config = msgspec.structs.replace(state.config, workers=1)
     plan = memory_plan(config)
-    job = WorkerJob(
-        state.folder,
-        fitted(config, plan),
-        state.manifest,
-        0,
-        tuple(range(state.manifest.identity.partitions)),
-        SOFTWARE,
-        build_user_agent(config.agent.product, version("lycosa"), config.agent.contact),
+    owned = range(state.manifest.identity.partitions)
+    job = msgspec.structs.replace(
+        idle_job(state.folder, fitted(config, plan), state.manifest, owned, end),
         last_commit=state.wall,
         plan=plan,
         time_base=_time_base(state),
-        previous_end=end,
     )
     clock = CrawlClock(SystemClock(), job.time_base)
     ahead = clock.time() - clock.monotonic()
     opener = opener_within(cache_of(plan))
-    ports = real_ports(job, opener)
-    assembled = assemble(job, ports, shard=_shard(state, job, opener))
-    partitions, owner_of = assembled.worker.frontier.partitions, assembled.intake.partition_of_host
-    try:
+    async with open_idle_worker(
+        job, real_ports(job, opener), _shard(state, job, opener)
+    ) as assembled:
+        partitions = assembled.worker.frontier.partitions
+        owner_of = assembled.intake.partition_of_host
         recent = recent_hosts(
             job, clock, lambda host: operator_delay_s(partitions.get(owner_of(host)), host)
         )
-        held = {hash8(host): until + ahead for host, until in recent.items()}
         await assembled.worker.committer.finish()
-    finally:
-        await ports.parser.close()
-        await assembled.sender.close()
-        assembled.close()
-    return held
+    return {hash8(host): until + ahead for host, until in recent.items()}
 
 
 def _shard(state: GatheredState, job: WorkerJob, open_table: Opener) -> Shard:

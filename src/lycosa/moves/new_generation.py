@@ -13,7 +13,6 @@ from __future__ import annotations
 import secrets
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
@@ -22,25 +21,24 @@ from lycosa.base.config.cluster_file import ClusterFile
 from lycosa.base.config.sections import Config
 from lycosa.base.messages.control_records import AsksSaved, EndSaved, Record, key_of
 from lycosa.base.model.end import End
-from lycosa.cluster.kafka import (
-    FirstCommit,
-    KafkaAway,
-    KafkaClient,
-    KafkaControl,
-    begin_log,
-    check_topics,
-    crawl_topics,
-    make_topics,
-)
+from lycosa.base.urls.identity import Sites
+from lycosa.cluster.kafka import FirstCommit, KafkaAway, KafkaClient, KafkaControl, crawl_topics
 from lycosa.cluster.kafka.generations import delete_state_topics, extend_feeds, generation_number
 from lycosa.cluster.shards.stored_crawl import SETTINGS_NAME, create_manifest
+from lycosa.moves.gathered import GatheredState, open_tables
+from lycosa.moves.new_shards import (
+    SnapshotPlace,
+    begin_new_logs,
+    make_fit_topics,
+    save_first_snapshot,
+)
 from lycosa.moves.reshard.counting import recounted
 from lycosa.moves.reshard.division import Division, OldState
-from lycosa.moves.reshard.gathered import GatheredState
 from lycosa.moves.reshard.host_owners import HostOwners, StateDamaged
 from lycosa.moves.reshard.row_sink import RowSink
 from lycosa.state.commit import Mark
 from lycosa.state.folder.manifest import Manifest
+from lycosa.state.folder.names import suffix_list, table_folder
 from lycosa.state.kv.kv_port import KeyValue, Opener
 from lycosa.state.objects.generation import (
     GENERATIONS,
@@ -51,20 +49,10 @@ from lycosa.state.objects.generation import (
 from lycosa.state.objects.object_errors import ObjectError
 from lycosa.state.objects.objects_port import ObjectStore
 from lycosa.state.shard.counters import Counters, counters_of
-from lycosa.state.shard.first_snapshot import SnapshotPlace, save_first_snapshot
 
 _AT_ONCE = 32  # shards whose tables are open at the same time
-_LOGS_AT_ONCE = 8
 OnStep = Callable[[str, int, int], None]
 """Called with what is being done, how much of it is done, and how much there is (0 = unknown)."""
-
-
-class TopicsUnfit(Exception):
-    """Topics or brokers are not set as the crawl needs it; ``findings`` say what to do."""
-
-    def __init__(self, findings: Sequence[tuple[str, str]]) -> None:
-        super().__init__("; ".join(f"{what} ({fix})" for what, fix in findings))
-        self.findings = findings
 
 
 class AnotherImport(Exception):
@@ -98,43 +86,33 @@ class NewGeneration:
     def __init__(self, places: ClusterPlaces, manifest: Manifest, config: Config) -> None:
         self._places, self.manifest, self._config = places, manifest, config
         self._shards = manifest.identity.partitions
-        self.topics = crawl_topics(places.given, manifest.generation, self._shards)
-        self._store = placed_objects(places.objects, manifest.generation)
+        self._topics = crawl_topics(places.given, manifest.generation, self._shards)
 
     def make_topics(self) -> None:
         """Make the topics, and check them. Raises ``TopicsUnfit`` or ``KafkaAway``."""
-        extend_feeds(self._places.client, self.topics)
-        make_topics(self._places.client, self.topics)
-        wrong = [
-            (each.what, each.fix)
-            for each in check_topics(self._places.client, self.topics)
-            if not each.is_warning
-        ]
-        if wrong:
-            raise TopicsUnfit(wrong)
+        extend_feeds(self._places.client, self._topics)
+        make_fit_topics(self._places.client, self._topics)
 
-    def write_shards(
-        self,
-        state: GatheredState,
-        tables: Mapping[int, KeyValue],
-        site_of: Callable[[str], str],
-        held: Mapping[bytes, float],
-    ) -> list[Counters]:
+    def write_shards(self, state: GatheredState, held: Mapping[bytes, float]) -> list[Counters]:
         """Divide the state and save each shard, with its log; returns the counters by shard.
 
-        Raises ``StateDamaged``, ``NotStored``, ``OSError`` and the errors of ``begin_log``.
+        ``held`` are hosts (``host8``) that may not be requested before a crawl time. Raises
+        ``StateDamaged``, ``NotStored``, ``OSError`` and the errors of ``begin_log``.
         """
-        owners = HostOwners(tables, site_of, self._shards)
-        told = self._places.told
-        total = _discovered(tables)
-        counters = recounted(owners, _adding(told, "counting URLs", total))
-        old = OldState(owners, state.manifest.identity.bands, state.was_on_machine, held)
-        mark = Mark(max(state.term, state.newest.term) + 1, state.newest.sequence + 1)
-        first = FirstCommit(0, mark, state.wall, state.time, state.settings, state.is_orderly)
-        for start in range(0, self._shards, _AT_ONCE):
-            shards = range(start, min(start + _AT_ONCE, self._shards))
-            self._write_group(old, shards, counters, first)
-        return counters
+        places = self._places
+        with open_tables() as tables:
+            for number in range(state.manifest.identity.partitions):
+                tables[number] = places.open_table(table_folder(state.folder, number))
+            owners = HostOwners(tables, Sites(suffix_list(state.folder)).site_of, self._shards)
+            total = sum(counters_of(table).discovered for table in tables.values())
+            counters = recounted(owners, lambda done: places.told("counting URLs", done, total))
+            old = OldState(owners, state.manifest.identity.bands, state.was_on_machine, held)
+            mark = Mark(max(state.term, state.newest.term) + 1, state.newest.sequence + 1)
+            first = FirstCommit(0, mark, state.wall, state.time, state.settings, state.is_orderly)
+            for start in range(0, self._shards, _AT_ONCE):
+                shards = range(start, min(start + _AT_ONCE, self._shards))
+                self._write_group(old, shards, counters, first)
+            return counters
 
     def _write_group(
         self, old: OldState, shards: range, counters: list[Counters], first: FirstCommit
@@ -142,13 +120,15 @@ class NewGeneration:
         places, told = self._places, self._places.told
         folder = places.work / "shards"
         shutil.rmtree(folder, ignore_errors=True)
-        place = SnapshotPlace(self._store, folder, self._config, places.open_table)
+        store = placed_objects(places.objects, self.manifest.generation)
+        place = SnapshotPlace(store, folder, self._config, places.open_table)
         data = {shard: place.open_partition(shard) for shard in shards}
+        tables = {shard: each.table for shard, each in data.items()}
         try:
-            sink = RowSink({shard: each.table for shard, each in data.items()})
-            division = Division(old, sink, counters)
-            division.write(_adding(told, f"dividing rows for shards {shards[0]} to {shards[-1]}"))
-            _check(old.owners, {shard: data[shard].table for shard in shards}, counters)
+            division = Division(old, RowSink(tables), counters)
+            step = f"dividing rows for shards {shards[0]} to {shards[-1]}"
+            division.write(lambda done: told(step, done, 0))
+            _check(old.owners, tables, counters)
             for shard in shards:
                 told("saving shards", shard + 1, self._shards)
                 save_first_snapshot(place, shard, data[shard], first.mark)
@@ -156,18 +136,14 @@ class NewGeneration:
             for each in data.values():
                 each.close()
             shutil.rmtree(folder, ignore_errors=True)
-        self._begin_logs(shards, first)
-
-    def _begin_logs(self, shards: range, first: FirstCommit) -> None:
-        places, done = self._places, 0
-
-        def begin(shard: int) -> None:
-            commit = msgspec.structs.replace(first, shard=shard)
-            begin_log(places.client, self.topics, self.manifest.crawl, commit, places.tell)
-
-        with ThreadPoolExecutor(_LOGS_AT_ONCE) as pool:
-            for done, _ in enumerate(pool.map(begin, shards), 1):
-                places.told("beginning logs", shards[0] + done, self._shards)
+        begin_new_logs(
+            places.client,
+            self._topics,
+            self.manifest.crawl,
+            [msgspec.structs.replace(first, shard=shard) for shard in shards],
+            lambda done: told("beginning logs", shards[0] + done, self._shards),
+            places.tell,
+        )
 
     def put_in_force(self, number: int, records: Sequence[Record]) -> None:
         """Write what coordinators must know, and then the manifest; the crawl is stopped.
@@ -176,17 +152,19 @@ class NewGeneration:
         ``ControlDamaged``.
         """
         saved = [*records, EndSaved(End.STOPPED.value, False), AsksSaved(True)]
-        control = KafkaControl(
-            self._places.client, self.topics, self.manifest.crawl, self._places.tell
-        )
+        places = self._places
+        control = KafkaControl(places.client, self._topics, self.manifest.crawl, places.tell)
         try:
             control.claim()
             control.append([(key_of(each), msgspec.msgpack.encode(each)) for each in saved])
         finally:
             control.close()
+        # A new crawl is complete with its manifest, so its settings are there before. Those of a
+        # crawl that is divided again must stay until the new division is in force: ``read_crawl``
+        # corrects them if a program is killed in between.
         if number == 1:
             self._save_settings()
-        if not create_manifest(self._places.objects, self.manifest, number):
+        if not create_manifest(places.objects, self.manifest, number):
             raise AnotherImport(
                 "another program has put a division of this crawl in force in the meantime; what"
                 " this one wrote is not used"
@@ -198,42 +176,34 @@ class NewGeneration:
         content = msgspec.json.format(msgspec.json.encode(self._config), indent=2)
         self._places.objects.put(SETTINGS_NAME, content)
 
-    def delete_others(self) -> str:
-        """Delete the state of other generations, which no one reads any more; may be repeated.
 
-        Attempt logs stay, by which politeness is judged, and the parts of damaged segments with the
-        notes about them. Returns why not everything was deleted, or an empty text.
-        """
-        if not self.manifest.generation:
-            return ""  # there never was another one; its own keys have no prefix
-        try:
-            self._delete_objects()
-            delete_state_topics(
-                self._places.client, self._places.given.name, self.manifest.generation, self._number
-            )
-        except (ObjectError, KafkaAway) as error:
-            return (
-                f"what is left of the earlier division could not be deleted ({error}); it is not"
-                " used; the same command, given again, deletes it"
-            )
-        return ""
+def delete_others(places: ClusterPlaces, manifest: Manifest) -> str:
+    """Delete the state of other generations than that of ``manifest``, which is in force, and that
+    no one reads any more; may be repeated.
 
-    @property
-    def _number(self) -> int:
-        return generation_number(self.manifest.generation)
-
-    def _delete_objects(self) -> None:
-        objects, mine = self._places.objects, generation_prefix(self.manifest.generation)
+    Attempt logs stay, by which politeness is judged, and the parts of damaged segments with the
+    notes about them. Those of later generations stay, which another program may be writing. Returns
+    why not everything was deleted, or an empty text.
+    """
+    if not (generation := manifest.generation):
+        return ""  # there never was another one; its own keys have no prefix
+    number = generation_number(generation)
+    try:
         # the keys of the first generation have no prefix
-        found = [each.key for kind in OF_SHARDS for each in objects.list(f"{kind}/")]
-        for each in objects.list(f"{GENERATIONS}/"):
-            is_later = generation_number(each.key.split("/")[1]) > self._number
-            if not each.key.startswith(mine) and not is_later:
+        found = [each.key for kind in OF_SHARDS for each in places.objects.list(f"{kind}/")]
+        for each in places.objects.list(f"{GENERATIONS}/"):
+            is_later = generation_number(each.key.split("/")[1]) > number
+            if not each.key.startswith(generation_prefix(generation)) and not is_later:
                 found.append(each.key)
-        objects.delete(unneeded(found))
-
-    def __repr__(self) -> str:
-        return f"<NewGeneration {self.manifest.generation} shards={self._shards}>"
+        places.objects.delete(unneeded(found))
+        delete_state_topics(places.client, places.given.name, generation, number)
+    except (ObjectError, KafkaAway) as error:
+        # the move is done all the same
+        return (
+            f"what is left of the earlier division could not be deleted ({error}); it is not"
+            " used; the same command, given again, deletes it"
+        )
+    return ""
 
 
 def unneeded(keys: Sequence[str]) -> list[str]:
@@ -250,10 +220,6 @@ def unneeded(keys: Sequence[str]) -> list[str]:
     ]
 
 
-def _discovered(tables: Mapping[int, KeyValue]) -> int:
-    return sum(counters_of(table).discovered for table in tables.values())
-
-
 def _check(
     before: HostOwners, tables: Mapping[int, KeyValue], counters: Sequence[Counters]
 ) -> None:
@@ -267,14 +233,3 @@ def _check(
                 f"shard {shard} got {one.discovered} URLs of {one.hosts} hosts, and"
                 f" {other.discovered} of {other.hosts} belong to it; nothing was put in force"
             )
-
-
-def _adding(told: OnStep, what: str, total: int = 0) -> Callable[[int], None]:
-    done = 0
-
-    def add(number: int) -> None:
-        nonlocal done
-        done += number
-        told(what, done, total)
-
-    return add

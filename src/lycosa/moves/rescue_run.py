@@ -17,22 +17,15 @@ import shutil
 import socket
 import time
 import uuid
-from collections.abc import Callable, Mapping
-from typing import TypeVar
+from collections.abc import Mapping
 
 import msgspec
 
 from lycosa.base.system.frames import UNREADABLE
-from lycosa.cluster.kafka import (
-    Finding,
-    FirstCommit,
-    KafkaClient,
-    Topics,
-    begin_log,
-    check_topics,
-    make_topics,
-    what_remains,
-)
+from lycosa.cluster.kafka import Finding, FirstCommit, Topics, crawl_topics, what_remains
+from lycosa.cluster.shards.stored_crawl import read_crawl
+from lycosa.moves.new_generation import ClusterPlaces
+from lycosa.moves.new_shards import TopicsUnfit, begin_new_logs, make_fit_topics
 from lycosa.moves.rescue_survey import (
     LeftShard,
     RescuePlace,
@@ -42,15 +35,16 @@ from lycosa.moves.rescue_survey import (
 )
 from lycosa.moves.rescued_shard import OtherShards, RescuedShard, ShardRescue
 from lycosa.state.commit import NOTHING, Mark
+from lycosa.state.objects.generation import placed_objects
 from lycosa.state.objects.object_errors import ObjectMissing
 from lycosa.state.objects.objects_port import ObjectStore
+from lycosa.state.objects.patient import PatientStore
 from lycosa.state.objects.sameness import create_or_read
 from lycosa.state.shard.object_snapshots import snapshot_key, stored_marks
 from lycosa.state.store.lost_parts import LostPart, fill_lost_parts, find_lost_parts
 
 RESCUE_NAME = "rescue.json"
 _FORMAT = 1
-_T = TypeVar("_T")
 
 
 class RescueRefused(Exception):
@@ -84,153 +78,133 @@ class RescueReport(msgspec.Struct, frozen=True):
     is_dry: bool
 
 
-class Rescue:
-    """One run. ``tell`` is called with lines for the operator, ``progress`` with what is done now.
+async def rescue_crawl(places: ClusterPlaces, is_dry: bool = False) -> RescueReport:
+    """Rescue the crawl; with ``is_dry`` change nothing outside the local folder.
 
-    ``wall`` is the wall clock.
+    Raises ``RescueRefused``, ``KafkaAway``, ``NotStored``, ``ObjectError``, ``OSError``,
+    ``ManifestError`` or the errors of damaged files.
     """
+    place = _rescue_place(places)
+    topics = crawl_topics(places.given, place.crawl.manifest.generation)
+    known = read_rescue(place.store)
+    _refuse_remains(places, topics, place, known.marks if known else {})
+    state = known or _planned(place)
+    if known is not None:
+        places.tell(f"continuing the rescue that began at {known.host}")
+    elif not is_dry:
+        state = _created(place.store, state)
+    remains: dict[int, LeftShard] = {}
+    for shard in place.shards:
+        places.told(f"shard {shard}: reading its newest snapshot", 0, 0)
+        lost = state.lost.get(shard, [])
+        remains[shard] = survey_shard(place, shard, state.marks[shard], lost)
+    common = OtherShards(
+        frozenset[str]().union(*(each.places for each in remains.values())),
+        {each.digest: each.record_id for left in remains.values() for each in left.lost},
+    )
+    for shard in place.shards:
+        if shard not in state.shards:
+            lost = state.lost.get(shard, [])
+            if not is_dry:
+                fill_lost_parts(place.store, shard, lost)
+            view = point_of_view(place, shard, remains)
+            rescue = ShardRescue(place, remains[shard], view, common, state.marks[shard])
+            made = msgspec.structs.replace(await rescue.run(is_dry), lost_parts=len(lost))
+            state = msgspec.structs.replace(state, shards={**state.shards, shard: made})
+            if not is_dry:
+                # from here on a rescue that continues does not make this shard again
+                place.store.put(RESCUE_NAME, msgspec.json.encode(state))
+        shutil.rmtree(place.folder(shard), ignore_errors=True)
+    topics_made, findings = ([], []) if is_dry else _begin_logs(places, topics, place, state)
+    return RescueReport(state, topics_made, findings, known is not None, is_dry)
 
-    def __init__(
-        self,
-        place: RescuePlace,
-        client: KafkaClient,
-        topics: Topics,
-        tell: Callable[[str], None],
-        progress: Callable[[str], None] = lambda text: None,
-        wall: Callable[[], float] = time.time,
-    ) -> None:
-        self._place, self._client, self._topics = place, client, topics
-        self._tell, self._progress, self._wall = tell, progress, wall
-        self._crawl = place.crawl.manifest.crawl
 
-    def __repr__(self) -> str:
-        return f"<Rescue {self._topics.name}>"
+def _rescue_place(places: ClusterPlaces) -> RescuePlace:
+    def tell(text: str) -> None:
+        if text:
+            places.tell(f"waiting for {text}")
 
-    async def run(self, is_dry: bool = False) -> RescueReport:
-        """Rescue the crawl; with ``is_dry`` change nothing outside the local folder.
+    crawl = read_crawl(places.objects, places.given)
+    placed = placed_objects(places.objects, crawl.manifest.generation)
+    store = PatientStore(placed, tell)
+    return RescuePlace(crawl, store, places.work, places.open_table, places.told)
 
-        Raises ``RescueRefused``, ``KafkaAway``, ``NotStored``, ``ObjectError``, ``OSError`` or the
-        errors of damaged files.
-        """
-        place, known = self._place, read_rescue(self._place.store)
-        self._refuse_remains(known.marks if known else {})
-        state = known or self._planned()
-        if not is_dry and known is None:
-            state = _created(place.store, state)
-        if known is not None:
-            self._tell(f"continuing the rescue that began at {known.host}")
-        remains = self._survey(state)
-        places = frozenset[str]().union(*(each.places for each in remains.values()))
-        for shard in place.shards:
-            if shard not in state.shards:
-                if not is_dry:
-                    fill_lost_parts(place.store, shard, state.lost.get(shard, []))
-                made = await self._make(shard, remains, places, state, is_dry)
-                state = msgspec.structs.replace(state, shards={**state.shards, shard: made})
-                if not is_dry:
-                    place.store.put(RESCUE_NAME, msgspec.json.encode(state))
-            shutil.rmtree(place.folder(shard), ignore_errors=True)
-        made_topics, findings = ([], []) if is_dry else self._begin_logs(state)
-        return RescueReport(state, made_topics, findings, known is not None, is_dry)
 
-    def _refuse_remains(self, begun: Mapping[int, Mark]) -> None:
-        left = what_remains(self._client, self._topics, self._crawl, begun, self._progress)
-        if left:
-            name, addresses = self._topics.name, self._client.addresses
-            raise RescueRefused(
-                "\n".join(
-                    [
-                        "the topics still have a log of this crawl; a rescue is for lost topics:",
-                        *(f"  {line}" for line in left),
-                        "If the log is whole, `lycosa serve` and `lycosa node` continue the crawl;"
-                        " `lycosa audit --cluster FILE` tells. If it is damaged, it can be"
-                        " replaced: end all nodes and the coordinator, delete the topics, and"
-                        " repeat this command:",
-                        f"  kafka-topics.sh --bootstrap-server {addresses} --delete --topic"
-                        f" '{name}\\.(changelog|inbox)'",
-                    ]
-                )
+def _refuse_remains(
+    places: ClusterPlaces, topics: Topics, place: RescuePlace, begun: Mapping[int, Mark]
+) -> None:
+    left = what_remains(places.client, topics, place.crawl.manifest.crawl, begun, places.tell)
+    if left:
+        raise RescueRefused(
+            "\n".join(
+                [
+                    "the topics still have a log of this crawl; a rescue is for lost topics:",
+                    *(f"  {line}" for line in left),
+                    "If the log is whole, `lycosa serve` and `lycosa node` continue the crawl;"
+                    " `lycosa audit --cluster FILE` tells. If it is damaged, it can be"
+                    " replaced: end all nodes and the coordinator, delete the topics, and"
+                    " repeat this command:",
+                    f"  kafka-topics.sh --bootstrap-server {places.client.addresses} --delete"
+                    f" --topic '{topics.name}\\.(changelog|inbox)'",
+                ]
             )
-
-    def _planned(self) -> RescueState:
-        marks = {shard: newest_mark(self._place, shard) for shard in self._place.shards}
-        lost = {
-            shard: parts
-            for shard in self._place.shards
-            if (parts := find_lost_parts(self._place.store, shard))
-        }
-        return RescueState(
-            id=str(uuid.uuid4()),
-            began=self._wall(),
-            host=socket.gethostname(),
-            marks=marks,
-            lost=lost,
         )
 
-    def _survey(self, state: RescueState) -> dict[int, LeftShard]:
-        found = {}
-        for shard in self._place.shards:
-            self._progress(f"shard {shard}: reading its newest snapshot")
-            lost = state.lost.get(shard, [])
-            found[shard] = survey_shard(self._place, shard, state.marks[shard], lost)
-        return found
 
-    async def _make(
-        self,
-        shard: int,
-        remains: Mapping[int, LeftShard],
-        places: frozenset[str],
-        state: RescueState,
-        is_dry: bool,
-    ) -> RescuedShard:
-        def show(number: int) -> None:
-            self._progress(f"shard {shard}: {number} captures read")
+def _planned(place: RescuePlace) -> RescueState:
+    lost = {shard: find_lost_parts(place.store, shard) for shard in place.shards}
+    return RescueState(
+        id=str(uuid.uuid4()),
+        began=time.time(),
+        host=socket.gethostname(),
+        marks={shard: newest_mark(place, shard) for shard in place.shards},
+        lost={shard: parts for shard, parts in lost.items() if parts},
+    )
 
-        view, _ = point_of_view(self._place, shard, remains)
-        lost = {each.digest: each.record_id for left in remains.values() for each in left.lost}
-        common = OtherShards(places, lost)
-        rescue = ShardRescue(self._place, remains[shard], view, common, state.marks[shard], show)
-        made = await rescue.run(is_dry)
-        return msgspec.structs.replace(made, lost_parts=len(state.lost.get(shard, [])))
 
-    def _begin_logs(self, state: RescueState) -> tuple[list[str], list[Finding]]:
-        """Make the topics, and begin the logs behind the first snapshots."""
-        made = make_topics(self._client, self._topics)
-        findings = check_topics(self._client, self._topics)
-        if wrong := [each for each in findings if not each.is_warning]:
-            raise RescueRefused(
-                "\n".join(
-                    [
-                        "the shards are made, but the topics are not as the crawl needs them;"
-                        " correct them and repeat this command:",
-                        *(f"  {each.what}\n    {each.fix}" for each in wrong),
-                    ]
-                )
+def _begin_logs(
+    places: ClusterPlaces, topics: Topics, place: RescuePlace, state: RescueState
+) -> tuple[list[str], list[Finding]]:
+    """Make the topics, and begin the logs behind the first snapshots."""
+    try:
+        made, findings = make_fit_topics(places.client, topics)
+    except TopicsUnfit as error:
+        raise RescueRefused(
+            "\n".join(
+                [
+                    "the shards are made, but the topics are not as the crawl needs them;"
+                    " correct them and repeat this command:",
+                    *(f"  {each.what}\n    {each.fix}" for each in error.findings),
+                ]
             )
-        wall = self._wall()
-        for shard, mark in state.marks.items():
-            self._progress(f"shard {shard}: beginning its log")
-            self._check_snapshot(shard, mark)
-            first = FirstCommit(shard, mark, wall, max(wall, state.shards[shard].time))
-            begin_log(self._client, self._topics, self._crawl, first, self._progress)
-            self._drop_incomplete(shard, mark, state.shards[shard].snapshot)
-        store = self._place.store
-        store.put(f"rescues/{state.began:.0f}-{state.id}.json", msgspec.json.encode(state))
-        store.delete([RESCUE_NAME])
-        return made, findings
-
-    def _drop_incomplete(self, shard: int, first: Mark, used: Mark | None) -> None:
-        """Delete snapshots that could not be used; they look like a choice of the next owner."""
-        marks = stored_marks(self._place.store, shard)
-        between = [mark for mark in marks if (used or NOTHING) < mark < first]
-        self._place.store.delete([snapshot_key(shard, mark) for mark in between])
-
-    def _check_snapshot(self, shard: int, mark: Mark) -> None:
-        if self._place.store.find(key := snapshot_key(shard, mark)) is None:
+        ) from error
+    for shard, mark in state.marks.items():
+        if place.store.find(key := snapshot_key(shard, mark)) is None:
             raise RescueRefused(
                 f"{key}, the first snapshot of shard {shard}, has vanished from the object storage;"
                 f" delete {RESCUE_NAME} there and repeat this command"
             )
+    wall = time.time()
+    begin_new_logs(
+        places.client,
+        topics,
+        place.crawl.manifest.crawl,
+        [
+            FirstCommit(shard, mark, wall, max(wall, state.shards[shard].time))
+            for shard, mark in state.marks.items()
+        ],
+        lambda done: places.told("beginning logs", done, len(state.marks)),
+        places.tell,
+    )
+    for shard, first in state.marks.items():
+        # snapshots that could not be used look like a choice of the next owner
+        used = state.shards[shard].snapshot or NOTHING
+        between = [mark for mark in stored_marks(place.store, shard) if used < mark < first]
+        place.store.delete([snapshot_key(shard, mark) for mark in between])
+    done_name = f"rescues/{state.began:.0f}-{state.id}.json"
+    place.store.put(done_name, msgspec.json.encode(state))
+    place.store.delete([RESCUE_NAME])
+    return made, findings
 
 
 def read_rescue(store: ObjectStore) -> RescueState | None:

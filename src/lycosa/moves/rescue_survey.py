@@ -11,14 +11,17 @@ that all its captures count.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 
 import msgspec
 
 from lycosa.cluster.shards.stored_crawl import StoredCrawl
-from lycosa.state.attempts.shipping import parse_shipped_key
+from lycosa.moves.new_generation import OnStep
+from lycosa.moves.new_shards import SnapshotPlace
+from lycosa.state.attempts.read import head_of, read_attempt_files
+from lycosa.state.attempts.shipping import parse_shipped_key, shipped_files
 from lycosa.state.commit import NOTHING, Commit, Mark
 from lycosa.state.commit.memory_log import MemoryChangelog, MemoryLog
 from lycosa.state.exchange.agreement import ParcelNumbers
@@ -26,8 +29,6 @@ from lycosa.state.exchange.renumbering import numbers_of
 from lycosa.state.kv.kv_port import KeyValue, Opener
 from lycosa.state.kv.table_records import decode_url, prefix_end
 from lycosa.state.objects.objects_port import ObjectStore
-from lycosa.state.shard.first_snapshot import SnapshotPlace
-from lycosa.state.shard.folder_snapshots import FolderSnapshots
 from lycosa.state.shard.object_snapshots import ObjectSnapshots, stored_marks
 from lycosa.state.shard.opened_shard import PartitionData
 from lycosa.state.store import layout
@@ -37,6 +38,7 @@ _UNSEEN_TERMS = 100
 """Terms that are left out, because an owner that stored nothing left no trace of its term."""
 _LOST_COMMITS = 1_000_000
 """Sequences that are left out, because no one knows how many commits were lost."""
+_ATTEMPT_FILE_S = 600.0  # a file of attempts is closed after five minutes
 
 
 class PointOfView(Enum):
@@ -50,14 +52,14 @@ class PointOfView(Enum):
 class RescuePlace(msgspec.Struct, frozen=True):
     """Where a rescue works: the crawl's objects, and a local folder for tables.
 
-    ``on_bytes`` is called with the shard, and the bytes of a snapshot that are here, and all.
+    ``told`` is called with what is done.
     """
 
     crawl: StoredCrawl
     store: ObjectStore
     work: Path
     open_table: Opener
-    on_bytes: Callable[[int, int, int], None] = lambda shard, done, total: None
+    told: OnStep
 
     @property
     def shards(self) -> range:
@@ -67,9 +69,10 @@ class RescuePlace(msgspec.Struct, frozen=True):
         """The local folder of a shard."""
         return self.work / f"s{shard:05d}"
 
-    def snapshots(self, shard: int) -> SnapshotPlace:
-        """Where the tables of a shard are opened and saved."""
-        return SnapshotPlace(self.store, self.folder(shard), self.crawl.config, self.open_table)
+    def snapshots(self, shard: int, folder: Path | None = None) -> SnapshotPlace:
+        """Where the tables of a shard are opened and saved; ``folder`` is for another snapshot."""
+        at = folder or self.folder(shard)
+        return SnapshotPlace(self.store, at, self.crawl.config, self.open_table)
 
 
 class LostCapture(msgspec.Struct, frozen=True):
@@ -143,13 +146,10 @@ def _lost_captures(table: KeyValue, parts: Sequence[LostPart]) -> Iterator[LostC
             yield LostCapture(key[1:9], key[9:], history.digest, history.record_id)
 
 
-def point_of_view(
-    place: RescuePlace, shard: int, remains: Mapping[int, LeftShard]
-) -> tuple[PointOfView, Mark]:
-    """From where on the links of a shard's captures are handed in again; with the mark of the
-    snapshot.
+def point_of_view(place: RescuePlace, shard: int, remains: Mapping[int, LeftShard]) -> PointOfView:
+    """From where on the links of a shard's captures are handed in again.
 
-    For ``EARLIER`` that snapshot is restored into ``earlier_folder``. Raises like ``survey_shard``.
+    For ``EARLIER`` that snapshot is restored for ``open_earlier``. Raises like ``survey_shard``.
     """
     own = remains[shard]
     taken = {
@@ -158,33 +158,29 @@ def point_of_view(
         if each.shard != shard
     }
     if all(own.handed_over(other) <= number for other, number in taken.items()):
-        return PointOfView.SNAPSHOT, own.snapshot or NOTHING
+        return PointOfView.SNAPSHOT
     if own.snapshot is not None:
-        folder = earlier_folder(place, shard)
+        folder = _earlier_folder(place, shard)
         data, used = _restored(place, shard, folder, own.snapshot)
         made = numbers_of(data.table.scan).made
         data.close()
         if used is not None and all(
             made.get(other, 0) <= number for other, number in taken.items()
         ):
-            return PointOfView.EARLIER, used
+            return PointOfView.EARLIER
         shutil.rmtree(folder, ignore_errors=True)
-    return PointOfView.NOTHING, NOTHING
-
-
-def earlier_folder(place: RescuePlace, shard: int) -> Path:
-    """The local folder of the snapshot before the one that is used."""
-    return place.folder(shard).with_name(f"{place.folder(shard).name}-earlier")
+    return PointOfView.NOTHING
 
 
 def open_earlier(place: RescuePlace, shard: int) -> KeyValue:
-    """The table of that snapshot."""
-    folder = earlier_folder(place, shard)
-    data = FolderSnapshots(folder, place.crawl.config, place.open_table, [shard]).restore_partition(
-        shard
-    )
+    """The table of the snapshot before the one that is used."""
+    data = place.snapshots(shard, _earlier_folder(place, shard)).open_partition(shard)
     data.seen.close()
     return data.table
+
+
+def _earlier_folder(place: RescuePlace, shard: int) -> Path:
+    return place.folder(shard).with_name(f"{place.folder(shard).name}-earlier")
 
 
 def _restored(
@@ -193,21 +189,46 @@ def _restored(
     """The newest complete snapshot before a mark; an empty partition when there is none."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    local = FolderSnapshots(folder, place.crawl.config, place.open_table, [shard])
     snapshots = ObjectSnapshots(
         place.store,
         shard,
         _AnyLog(shard),
         folder,
-        local,
-        told=lambda done, total: place.on_bytes(shard, done, total),
+        place.snapshots(shard, folder).local_snapshots(shard),
+        told=lambda done, total: place.told(
+            f"shard {shard}: MB of its snapshot", done >> 20, total >> 20
+        ),
     )
     snapshots.before = before
     return snapshots.restore_partition(shard), snapshots.restored
 
 
+def waits_of_hosts(store: ObjectStore, shard: int, since: float, work: Path) -> dict[str, float]:
+    """Until when (seconds since 1970) hosts wait after their last known request.
+
+    Files that end before ``since`` are not read; with 0 only the last ones are. ``work`` is a local
+    folder. Each attempt has the delay that was decided at its end, with Retry-After and back-off.
+    The last minutes of a lost machine are in no file. Raises ``ObjectError`` or ``OSError``.
+    """
+    paths: list[Path] = []
+    for each in reversed(shipped_files(store, shard)):
+        path = work / each.key.rpartition("/")[2]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(store.get(each.key))
+        paths.append(path)
+        head = head_of(path)
+        since = since or (head.wall - _ATTEMPT_FILE_S if head is not None else 0.0)
+        if head is not None and head.wall < since:
+            break
+    waits: dict[str, float] = {}
+    for attempt in read_attempt_files({shard: paths[::-1]}):
+        until = attempt.ended_wall + attempt.delay_s
+        waits[attempt.host] = max(until, waits.get(attempt.host, 0.0))
+    return waits
+
+
 class _AnyLog(MemoryLog):
-    """A log that would continue every snapshot, because there is none that could refuse one."""
+    """Stands in for a lost log: accepts every snapshot."""
 
     def __init__(self, shard: int) -> None:
         super().__init__(MemoryChangelog("", shard))

@@ -10,44 +10,43 @@ segments are closed, so a rescue that was killed begins this shard again.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
-from importlib.metadata import version
 
 import msgspec
 
 from lycosa.base.model.end import PreviousEnd
 from lycosa.base.model.fetched import FetchKind
 from lycosa.base.model.partition_key import PartitionKey
-from lycosa.base.system.software import SOFTWARE
 from lycosa.base.urls.identity import hash8, host_of
-from lycosa.moves.rescue_survey import LeftShard, PointOfView, RescuePlace, open_earlier
-from lycosa.moves.rescue_waits import waits_of_hosts
+from lycosa.moves.idle_worker import idle_job, open_idle_worker
+from lycosa.moves.new_shards import save_first_snapshot
+from lycosa.moves.rescue_survey import (
+    LeftShard,
+    PointOfView,
+    RescuePlace,
+    open_earlier,
+    waits_of_hosts,
+)
 from lycosa.moves.stored_captures import EnteredCaptures, StoredCaptures
-from lycosa.stages.fetch.headers import build_user_agent
 from lycosa.stages.frontier.alike_pages import find_alike
 from lycosa.state.commit import Commit, Mark
 from lycosa.state.commit.log_port import FeedSource, no_rows
 from lycosa.state.commit.memory_log import MemoryChangelog, MemoryLog
 from lycosa.state.exchange import ExchangeEnds, MemoryTopics, NoAnswer
-from lycosa.state.exchange.exchange_port import Handover, Parcel
 from lycosa.state.exchange.renumbering import renumbered
 from lycosa.state.folder.names import attempts_folder, mark_of, spool_folder, stamp_of, suffix_list
 from lycosa.state.folder.url_seen import known_hashes
 from lycosa.state.kv.kv_port import KeyValue
 from lycosa.state.kv.table_records import decode_url, joined_key, url_key
 from lycosa.state.seen.content_seen import content_key, decode_original
-from lycosa.state.shard.first_snapshot import save_first_snapshot
-from lycosa.state.shard.folder_snapshots import FolderSnapshots
 from lycosa.state.shard.opened_shard import Ground, PartitionData, Shard
 from lycosa.state.store import FoundSegments, layout
 from lycosa.state.store.journal_rows import JournalRow
 from lycosa.state.store.object_segments import ObjectSegments
 from lycosa.state.store.segments_port import StoredSegment
-from lycosa.worker.assembly import Assembled, assemble
-from lycosa.worker.commit.parcel_commit import Cut
-from lycosa.worker.job import WorkerJob
+from lycosa.worker.assemble import Assembled
 from lycosa.worker.real_ports import real_ports
 
 _ROWS = 500  # of a commit
@@ -93,7 +92,7 @@ class OtherShards(msgspec.Struct, frozen=True):
 
 
 class ShardRescue:
-    """Makes one shard. ``on_rows`` is called with the rows that were read so far."""
+    """Makes one shard, whose first snapshot is that of the commit ``mark``."""
 
     def __init__(
         self,
@@ -102,16 +101,12 @@ class ShardRescue:
         view: PointOfView,
         common: OtherShards,
         mark: Mark,
-        on_rows: Callable[[int], None] = lambda number: None,
     ) -> None:
         self._place, self._remains, self._view = place, remains, view
-        self._common, self._mark, self._on_rows = common, mark, on_rows
+        self._common, self._mark = common, mark
         self._shard, self._folder = remains.shard, place.folder(remains.shard)
         self._segments = ObjectSegments(place.store, self._shard, self._folder / "segments")
         self._known = self._first_us = self._last_us = self._read = 0
-
-    def __repr__(self) -> str:
-        return f"<ShardRescue {self._shard} read={self._read}>"
 
     async def run(self, is_dry: bool = False) -> RescuedShard:
         """Make the shard, and save its first snapshot unless ``is_dry``.
@@ -193,7 +188,7 @@ class ShardRescue:
         segments = sorted(segments, key=lambda each: each.name)  # by term and number
         if self._view is PointOfView.NOTHING or self._remains.snapshot is None:
             return [*self._of_earlier_divisions(), *segments]
-        with _table_of(self._place, self._shard, self._view, table) as view:
+        with _viewed_table(self._place, self._shard, self._view, table) as view:
             for at in range(len(segments) - 1, -1, -1):
                 pages = [
                     _is_in(view, row)
@@ -246,7 +241,7 @@ class ShardRescue:
             self._first_us = min([*dates, self._first_us or dates[0]])
             self._last_us = max([*dates, self._last_us])
         self._read += len(batch)
-        self._on_rows(self._read)
+        self._place.told(f"shard {self._shard}: captures read", self._read, 0)
         await assembled.worker.committer.commit()
 
     # -- the worker
@@ -257,57 +252,33 @@ class ShardRescue:
 
         Its loop does not run, and it sends no parcel.
         """
-        job = self._job()
-        topics = MemoryTopics()
-        ends = ExchangeEnds(_Nowhere(), _Nowhere(), topics.inbound(self._shard))
-        ports = real_ports(job, self._place.open_table)
-        ports = msgspec.structs.replace(ports, exchange=ends)
-        assembled = assemble(job, ports, want_permits=lambda: None, shard=self._shard_of(data))
-        assembled.worker.committer.mail = _KeptParcels(assembled)
-        try:
+        folder, crawl = self._folder, self._place.crawl
+        for each in (spool_folder(folder), attempts_folder(folder)):
+            each.mkdir(parents=True, exist_ok=True)
+        suffix_list(folder).write_bytes(crawl.suffixes)
+        job = idle_job(folder, crawl.config, crawl.manifest, [self._shard], PreviousEnd.ORDERLY)
+        ends = ExchangeEnds(None, _Nowhere(), MemoryTopics().inbound(self._shard))
+        ports = msgspec.structs.replace(real_ports(job, self._place.open_table), exchange=ends)
+        async with open_idle_worker(job, ports, self._shard_of(data)) as assembled:
             yield (
                 assembled,
                 StoredCaptures(
-                    assembled.stages,
+                    assembled,
                     assembled.worker.frontier.partitions[self._shard],
                     job.config,
-                    assembled.stages.reparsing,
+                    assembled.worker.reparsing,
                     ports.offload,
-                    assembled.delivery.departures.post_place,
                 ),
             )
-        finally:
-            await ports.parser.close()
-            await assembled.sender.close()
-            assembled.close()
 
     def _shard_of(self, data: PartitionData) -> Shard:
-        term = self._mark.term - 1  # of commits that nobody reads
-        local = FolderSnapshots(
-            self._folder, self._place.crawl.config, self._place.open_table, [self._shard]
-        )
+        term = self._mark.term - 1  # of commits that no reader gets
+        local = self._place.snapshots(self._shard).local_snapshots(self._shard)
         log = _NoLog(MemoryChangelog("", self._shard))
         last = Commit(term=term, sequence=0, wall=0.0, shard=self._shard)
         found = FoundSegments(term=term)
         return Shard(
             self._shard, term, Ground(log, self._segments, local), {self._shard: data}, last, found
-        )
-
-    def _job(self) -> WorkerJob:
-        folder, crawl = self._folder, self._place.crawl
-        for each in (spool_folder(folder), attempts_folder(folder)):
-            each.mkdir(parents=True, exist_ok=True)
-        suffix_list(folder).write_bytes(crawl.suffixes)
-        agent = crawl.config.agent
-        return WorkerJob(
-            folder,
-            crawl.config,
-            crawl.manifest,
-            self._shard,
-            (self._shard,),
-            SOFTWARE,
-            build_user_agent(agent.product, version("lycosa"), agent.contact),
-            previous_end=PreviousEnd.ORDERLY,
         )
 
 
@@ -317,27 +288,19 @@ def _is_in(table: KeyValue, row: JournalRow) -> bool:
     return history is not None and history.fetches >= row.fetch_number
 
 
-def _table_of(place: RescuePlace, shard: int, view: PointOfView, table: KeyValue) -> _OpenTable:
+@contextmanager
+def _viewed_table(
+    place: RescuePlace, shard: int, view: PointOfView, table: KeyValue
+) -> Iterator[KeyValue]:
     """The table of the snapshot from which on links are handed in again."""
-    return (
-        _OpenTable(open_earlier(place, shard), True)
-        if view is PointOfView.EARLIER
-        else _OpenTable(table)
-    )
-
-
-class _OpenTable:
-    """A table for a ``with`` block, which closes it if it ``is_ours``."""
-
-    def __init__(self, table: KeyValue, is_ours: bool = False) -> None:
-        self._table, self._is_ours = table, is_ours
-
-    def __enter__(self) -> KeyValue:
-        return self._table
-
-    def __exit__(self, *raised: object) -> None:
-        if self._is_ours:
-            self._table.close()
+    if view is not PointOfView.EARLIER:
+        yield table
+        return
+    earlier = open_earlier(place, shard)
+    try:
+        yield earlier
+    finally:
+        earlier.close()
 
 
 class _NoLog(MemoryLog):
@@ -351,10 +314,7 @@ class _NoLog(MemoryLog):
 
 
 class _Nowhere:
-    """Ends of an exchange that delivers nothing and answers nothing."""
-
-    async def post_parcels(self, parcels: Sequence[Parcel]) -> Handover:
-        return Handover(0)
+    """The owners of other partitions, none of which runs."""
 
     async def look_up_keys(self, keys: Sequence[PartitionKey]) -> dict[bytes, bytes | None]:
         return {}
@@ -363,20 +323,4 @@ class _Nowhere:
         raise NoAnswer("no worker runs during a rescue")
 
     async def close(self) -> None:
-        return None
-
-
-class _KeptParcels:
-    """Puts parcels into the outbox and sends none. Implements ``ParcelDelivery``."""
-
-    def __init__(self, assembled: Assembled) -> None:
-        self._delivery = assembled.delivery
-
-    def cut_parcels(self) -> Cut:
-        return self._delivery.cut_parcels()
-
-    def send_parcels(self, cut: Cut) -> None:
-        return None
-
-    def trim_inbox(self, position: int) -> None:
         return None

@@ -12,7 +12,7 @@ What is in no row stays unknown: requests without a capture, and what a host ask
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -48,10 +48,10 @@ from lycosa.stages.schedule.fetch_outcome import REDIRECTS, FetchOutcome, Meanin
 from lycosa.stages.schedule.refetch import next_interval
 from lycosa.state.store import layout
 from lycosa.state.store.journal_rows import JournalRow
+from lycosa.worker.assemble import Assembled
 from lycosa.worker.commit.reparser import Reparser
 from lycosa.worker.visit.host_robots import Learned
 from lycosa.worker.visit.robots_reader import RobotsReader
-from lycosa.worker.visit.worker_stages import Stages
 
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
 _WITH_HINTS = frozenset({LinkKind.SITEMAP, LinkKind.SITEMAP_FILE, LinkKind.FEED})
@@ -75,32 +75,28 @@ class EnteredCaptures(msgspec.Struct):
 class StoredCaptures:
     """Enters captures of one shard, which has one partition. ``entered`` counts them.
 
-    ``stored`` reads their records. ``spread`` takes a seed whose place all other shards must know.
+    ``stored`` reads their records. The loop of ``worker`` does not run.
     """
 
     def __init__(
         self,
-        stages: Stages,
+        worker: Assembled,
         partition: Partition,
         config: Config,
         stored: Reparser,
         offload: Offload,
-        spread: Callable[[str], None],
     ) -> None:
-        self._stages, self._partition, self._config = stages, partition, config
-        self._stored, self._spread = stored, spread
+        self._worker, self._partition, self._config = worker, partition, config
+        self._stored = stored
         self._robots = RobotsReader(config.robots, config.agent.product, offload)
         self._wait_s = longest_delay(config.politeness)
         self.entered = EnteredCaptures()
         self.newest = 0.0
         """The wall time at which the last capture ended."""
 
-    def __repr__(self) -> str:
-        return f"<StoredCaptures {self.entered}>"
-
     def owns(self, row: JournalRow) -> bool:
         """Whether the shard owns the host. Before an import the crawl had other shards."""
-        return self._stages.intake.partition_of_host(host_of(row.url)) == self._partition.number
+        return self._worker.intake.partition_of_host(host_of(row.url)) == self._partition.number
 
     def is_known(self, row: JournalRow) -> bool:
         """Whether the state has the capture of a page, or a later one of its URL."""
@@ -153,9 +149,9 @@ class StoredCaptures:
         unknown = [each for each in found if self._record(each) is None]
         for each in unknown:
             if each.kind is LinkKind.SEED:
-                self._stages.intake.take_seed(each.url)
-                self._spread(each.url)
-        self._stages.intake.receive_urls(partition, unknown)
+                self._worker.intake.take_seed(each.url)
+                self._worker.outgoing.post_place(each.url)
+        self._worker.intake.receive_urls(partition, unknown)
         # over the limit of sitemaps; it was fetched all the same
         left_out = [each for each in unknown if self._record(each) is None]
         partition.discover_urls(left_out, self.newest)
@@ -172,7 +168,7 @@ class StoredCaptures:
         return self._partition.find_record(found.host8, found.url8)
 
     async def _enter_page(self, row: JournalRow, lease: Lease) -> None:
-        partition, host, intake = self._partition, lease.host, self._stages.intake
+        partition, host, intake = self._partition, lease.host, self._worker.intake
         old = lease.record.history or NO_HISTORY
         outcome, target = self._judged(row, lease, old)
         is_page = row.status == 200 and row.media_type_detected in _HTML
@@ -210,7 +206,7 @@ class StoredCaptures:
         if lease.record.hops >= self._config.scope.max_hops:
             return FetchOutcome(Meaning.FAILED, Reason.TOO_MANY_REDIRECTS), ""
         try:
-            return outcome, self._stages.intake.canonical(row.location, row.url)
+            return outcome, self._worker.intake.canonical(row.location, row.url)
         except InvalidUrl:
             return FetchOutcome(Meaning.FAILED, Reason.BAD_REDIRECT), ""
 
@@ -247,7 +243,7 @@ class StoredCaptures:
     def _file_content(self, row: JournalRow) -> None:
         """File the digest and the fingerprint at their owners. Repeating it changes nothing."""
         if row.original is None and row.status == 200:
-            self._stages.duplicates.remember_capture(
+            self._worker.duplicates.remember_capture(
                 digest_in(row),
                 row.simhash,
                 Original(row.url, row.date_us, row.record_id),
@@ -258,18 +254,18 @@ class StoredCaptures:
         self, row: JournalRow, lease: Lease, outcome: FetchOutcome, target: str
     ) -> None:
         if target:
-            self._stages.intake.take_redirect(lease, target)
+            self._worker.intake.take_redirect(lease, target)
             self.entered.links += 1
         elif outcome.meaning is Meaning.FETCHED:
             parsed = await self._parsed(row, lease)
-            self._stages.intake.take_outlinks(lease, parsed)
+            self._worker.intake.take_outlinks(lease, parsed)
             self.entered.links += len(parsed.links)
 
     async def _parsed(self, row: JournalRow, lease: Lease) -> Parsed:
         """The links of a page, from its row if that has all that counts."""
         kinds = row.links.kinds
         has_links = len(kinds) == row.outlinks and _WITH_HINTS.isdisjoint(kinds)
-        is_sitemap = self._stages.intake.is_sitemap(lease)
+        is_sitemap = self._worker.intake.is_sitemap(lease)
         if (has_links and not is_sitemap) or row.parse_reason in NOT_PARSED or not row.body_bytes:
             return parsed_in(row)
         body = UnparsedBody(
@@ -296,7 +292,7 @@ class StoredCaptures:
         self._let_rest(host, row)
         if row.status in REDIRECTS or row.url != robots_url(host.name, secure):
             return
-        robots, partition, time = self._stages.robots, self._partition, ended_at(row)
+        robots, partition, time = self._worker.robots, self._partition, ended_at(row)
         known = await robots.load_origin(partition, host, secure)
         if known is not None and known.record.fetched >= row.date_us / 1e6:
             return
@@ -309,7 +305,7 @@ class StoredCaptures:
         delay_s = max(ready.record.rules.crawl_delay_s, host.record.pace.crawl_delay_s)
         learned = Learned(ready, stored, delay_s, fetched.reason)
         robots.keep_learned(partition, host, secure, learned)
-        for _ in self._stages.intake.sitemap_steps(host, learned.sitemaps, row.url):
+        for _ in self._worker.intake.sitemap_steps(host, learned.sitemaps, row.url):
             pass
         self.entered.robots += 1
 

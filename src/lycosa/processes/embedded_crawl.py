@@ -41,11 +41,9 @@ from lycosa.state.folder.seed_sources import (
     unread,
 )
 from lycosa.state.kv.rocks import opener_within
-from lycosa.worker.assembly import Assembled, assemble
-from lycosa.worker.intake.admission import UserRule
-from lycosa.worker.job import Extensions
+from lycosa.worker.assemble import Assembled, assemble
+from lycosa.worker.extensions import Extensions, PageSink, UserRule
 from lycosa.worker.real_ports import cache_of, real_ports
-from lycosa.worker.visit.capture_builder import PageSink
 from lycosa.worker.worker import Worker
 from lycosa.worker.worker_progress import ProgressReport
 

@@ -1,4 +1,4 @@
-"""Where a worker's shard is, as its process sees it; here a crawl folder, with sockets to others.
+"""The crawl folder as the place of a worker's shard, with sockets to other workers.
 
 ``cluster_place`` is the other implementation.
 """
@@ -13,11 +13,14 @@ import msgspec
 
 from lycosa.base.messages.worker_messages import ToWorker
 from lycosa.base.model.pool_use import PoolUse
-from lycosa.state.exchange import ExchangeEnds, SocketExchange
+from lycosa.cluster.network import SocketExchange
+from lycosa.state.exchange import ExchangeEnds
 from lycosa.state.shard.opened_shard import Shard
-from lycosa.worker.assembly import Assembled, Ports
+from lycosa.worker.assemble import Assembled
+from lycosa.worker.calls.call_router import ReadState
 from lycosa.worker.coordinator_link import Peers
 from lycosa.worker.job import WorkerJob
+from lycosa.worker.worker_ports import Ports
 
 
 class WorkerPlace(Protocol):
@@ -38,8 +41,8 @@ class WorkerPlace(Protocol):
         """The addresses of workers on other machines, if there may be any."""
         ...
 
-    async def open(self, assembled: Assembled) -> None:
-        """Let other workers reach this one, and start the exchange."""
+    async def open(self, assembled: Assembled, read: ReadState) -> None:
+        """Let other workers reach this one, and start the exchange. ``read`` answers questions."""
         ...
 
     async def close(self) -> None:
@@ -64,26 +67,27 @@ class FolderPlace:
         self.early: Sequence[ToWorker] = ()
         self.peers: Peers | None = None
         self._exchange = _exchange(job)
-        # A worker that is alone has nobody to exchange parcels with; it listens for callers.
+        # A worker that is alone has no other to exchange parcels with; it listens for callers.
         if self._exchange is not None and len(job.sockets) > 1:
             ends = ExchangeEnds(self._exchange, self._exchange)
             ports = msgspec.structs.replace(ports, exchange=ends)
         self.ports = ports
 
-    async def open(self, assembled: Assembled) -> None:
+    async def open(self, assembled: Assembled, read: ReadState) -> None:
         if self._exchange is None:
             return
-        arrivals = assembled.delivery.arrivals
+        incoming = assembled.incoming
         for partition in self.job.owned:
-            self._exchange.register_partition(
+            self._exchange.receivers.register_partition(
                 partition,
-                arrivals.receive_parcel,
-                arrivals.look_up(partition),
-                partial(assembled.calls.answer_call, partition),
+                incoming.receive_parcel,
+                incoming.look_up(partition),
+                partial(assembled.calls.answer_call, partition, read=read),
             )
         await self._exchange.open()
         if len(self.job.sockets) > 1:
-            assembled.delivery.start()
+            assembled.outgoing.start()
+            incoming.start()
 
     async def close(self) -> None:
         if self._exchange is not None:

@@ -1,6 +1,6 @@
 """``status.json``: the state of a running crawl about once a second.
 
-``lycosa status`` and other programs read it.
+``lycosa status`` (``inspect.crawl_status``) and other programs read it.
 """
 
 from __future__ import annotations
@@ -14,13 +14,10 @@ import msgspec
 
 from lycosa.base.messages.progress import Progress, progress_values
 from lycosa.base.system.durations import long_duration
-from lycosa.base.system.frames import UNREADABLE
 from lycosa.base.system.memory_relief import ReliefStep
 from lycosa.state.folder.names import status_path
 
 _EVERY_S = 1.0
-LIVE_S = 15.0
-"""An older file is not used."""
 _AT_ONCE_S = 1.0  # maximum age of a report
 
 
@@ -72,25 +69,6 @@ class StatusFile:
         temporary = self._path.with_suffix(".tmp")
         temporary.write_text(json.dumps(status))
         temporary.replace(self._path)
-
-
-class LiveStatus(msgspec.Struct, frozen=True):
-    """What a running crawl wrote a moment ago."""
-
-    state: str
-    updated: float
-    progress: Progress
-    deaths: int = 0
-
-
-def read_live(folder: Path, now: float) -> LiveStatus | None:
-    """What the running crawl wrote; ``None`` without a file, or when it is outdated at ``now``."""
-    try:
-        live = msgspec.json.decode(status_path(folder).read_bytes(), type=LiveStatus)
-    except (OSError, *UNREADABLE):
-        # a file that is just replaced, or that another version wrote, says nothing about this run
-        return None
-    return live if abs(now - live.updated) < LIVE_S else None
 
 
 def held_up_by(progress: Progress) -> str:

@@ -46,17 +46,18 @@ from lycosa.base.system.process_memory import give_back, use_few_arenas
 from lycosa.inspect.queries.question_thread import StateReader, measure_reader
 from lycosa.processes.failures import failure_of
 from lycosa.processes.folder_place import FolderPlace, WorkerPlace
-from lycosa.processes.worker_state import WorkerState
+from lycosa.processes.worker_views import views_of_worker
 from lycosa.state.kv.rocks import SharedCache, opener_within
 from lycosa.state.shard.live_view import viewable
-from lycosa.worker.assembly import Assembled, Ports, assemble
+from lycosa.worker.assemble import Assembled, assemble
 from lycosa.worker.commit.folder_shard import open_folder_shard
 from lycosa.worker.coordinator_link import CoordinatorLink
-from lycosa.worker.job import Extensions, WorkerJob, decode_job
+from lycosa.worker.extensions import AttemptListener, Extensions
+from lycosa.worker.job import WorkerJob, decode_job
 from lycosa.worker.memory_reliever import MemoryReliever
 from lycosa.worker.real_ports import cache_of, child_parser, measure_ports, real_ports
 from lycosa.worker.visit.fetch_log import FetchLog
-from lycosa.worker.visit.request_sender import AttemptListener
+from lycosa.worker.worker_ports import Ports
 from lycosa.worker.worker_progress import ProgressReport
 
 _PROGRESS_S = 0.5
@@ -126,19 +127,13 @@ class WorkerProcess:
         assert job.plan is not None
         self._ports, self._pool_use = ports, place.pool_use
 
-        # The link to the coordinator needs the worker, and the worker asks for permits by the link,
-        # so one of them gets the other later.
-        def want_permits() -> None:
-            duties.want_permits()
-
-        ask = want_permits if ports.exchange is not None else None
         shard = viewable(place.shard or open_folder_shard(job, ports.open_table))
-        assembled = assemble(job, ports, ask, shard, _extensions(job))
-        self._reader = StateReader(WorkerState(job, shard, assembled))
-        assembled.calls.reader = self._reader.answer
+        extensions = _extensions(job, self._listeners())
+        assembled = assemble(job, ports, shard, extensions, has_coordinator=True)
+        self._reader = StateReader(views_of_worker(job, shard, assembled))
         measure_reader(assembled.meter, self._reader)
         duties = CoordinatorLink(assembled, place.term, self._tell, place.peers)
-        await place.open(assembled)
+        await place.open(assembled, self._reader.answer)
         parser, meter = child_parser(ports), LoopMeter()
         self._reliever = MemoryReliever(
             job.plan, job.config.fetch.slots, assembled, parser, cache, ports
@@ -151,7 +146,9 @@ class WorkerProcess:
             place.waits_for,
         )
         measure_ports(assembled.meter, ports)
-        self._watch_fetches(assembled)
+        assembled.meter.watch(
+            lambda: assembled.meter.set("lycosa_log_records_suppressed_total", self._log.suppressed)
+        )
         meter.start()
         try:
             end = await self._run_to_end(assembled, duties, report, place.early)
@@ -162,8 +159,8 @@ class WorkerProcess:
         finally:
             meter.stop()
 
-    def _watch_fetches(self, assembled: Assembled) -> None:
-        """Log each attempt, if there is a log, and trace those of some hosts."""
+    def _listeners(self) -> list[AttemptListener]:
+        """What logs each attempt, if there is a log, and traces those of some hosts."""
         log, listeners = self._log, list[AttemptListener]()
         if log.writes(LogLevel.WARNING):
             listeners.append(FetchLog(log).note_attempt)
@@ -174,11 +171,7 @@ class WorkerProcess:
             traces = FetchTraces(share, log)
             self._at_end.callback(traces.close)
             listeners.append(traces.note_attempt)
-        if listeners:
-            assembled.sender.on_ended = lambda *attempt: [each(*attempt) for each in listeners]
-        assembled.meter.watch(
-            lambda: assembled.meter.set("lycosa_log_records_suppressed_total", log.suppressed)
-        )
+        return listeners
 
     async def _run_to_end(
         self,
@@ -193,26 +186,29 @@ class WorkerProcess:
         """
         listening = asyncio.create_task(self._listen(assembled, duties, early))
         reporting = asyncio.create_task(self._report(report, duties))
+        asking = asyncio.create_task(duties.send_news())
         running = asyncio.create_task(assembled.worker.run())
         try:
             done, _ = await asyncio.wait(
-                {listening, reporting, running}, return_when=asyncio.FIRST_COMPLETED
+                {listening, reporting, asking, running}, return_when=asyncio.FIRST_COMPLETED
             )
             if running not in done:
                 next(iter(done)).result()
                 raise ConnectionResetError("the supervisor closed")
             return running.result()
         finally:
-            for task in (listening, reporting, running):
+            tasks = (listening, reporting, asking, running)
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(listening, reporting, running, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _end(self, assembled: Assembled, ports: Ports, place: WorkerPlace) -> None:
         """Close the parts, users before the parts that they use."""
         await self._reader.close()
         await ports.parser.close()
         await assembled.sender.close()
-        await assembled.delivery.close()
+        await assembled.incoming.close()
+        await assembled.outgoing.close()
         await place.close()
         assembled.close()
 
@@ -297,10 +293,12 @@ def _trace(failed: Failed) -> dict[str, str]:
     return {"kind": failed.kind, "trace": failed.trace}
 
 
-def _extensions(job: WorkerJob) -> Extensions:
-    """The extensions of installed packages, and the hooks of a test."""
+def _extensions(job: WorkerJob, listeners: Sequence[AttemptListener]) -> Extensions:
+    """The extensions of installed packages, the hooks of a test, and ``listeners``."""
     hooks = (_misbehave_at_hook,) if os.environ.get(_HOOKS_VARIABLE) == "1" else ()
-    return Extensions(loaded(job.plugins.rules), (*loaded(job.plugins.sinks), *hooks))
+    return Extensions(
+        loaded(job.plugins.rules), (*loaded(job.plugins.sinks), *hooks), tuple(listeners)
+    )
 
 
 def _misbehave_at_hook(page: Page) -> None:

@@ -66,9 +66,6 @@ class Drive:
         self._waiting = 0.0  # host seconds with something to fetch, since the last point
         self._looked_at = 0.0
 
-    def __repr__(self) -> str:
-        return f"<Drive {self._visits!r}>"
-
     def run(self, until_s: float, looks: Sequence[float], look: Callable[[Point], None]) -> None:
         """Run until a virtual time; ``look`` gets a point at each of the rising times ``looks``."""
         visits, clock, pending = self._visits, self._visits.clock, list(reversed(looks))

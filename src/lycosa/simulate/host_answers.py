@@ -82,9 +82,6 @@ class HostAnswers:
             self.hosts[host.name] = KnownHost(host, pages)
             pages += host.pages
 
-    def __repr__(self) -> str:
-        return f"<Exchanges hosts={len(self.hosts)}>"
-
     def begin(self, known: KnownHost, lease: Lease | None, now: float) -> Fetched:
         """Start a request, for robots.txt if there is no lease; returns its answer to come."""
         host = known.host

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import difflib
 import re
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from lycosa.base.config.fields import Field, Kind, fields_of
+from lycosa.base.config.given_values import GivenValue, given_in_file
 from lycosa.base.config.sources import SettingsError
 from lycosa.simulate.cluster_means import ClusterMeans
 from lycosa.simulate.resources import Prices, Resources
@@ -42,18 +42,12 @@ class ModelSettings(NamedTuple):
     origins: dict[str, str]
 
 
-class _Said(NamedTuple):
-    key: str
-    value: object
-    place: str
-
-
 @cache
 def model_fields() -> dict[str, Field]:
     """Every key of a model, in the order of the structs."""
     found: dict[str, Field] = {}
     for section, cls in _SECTIONS.items():
-        found.update(fields_of(section, cls))
+        found.update(fields_of(cls, section))
     return found
 
 
@@ -71,22 +65,25 @@ def read_model(
     problems: list[str] = []
     values: dict[str, Any] = dict(base or {})
     origins = dict.fromkeys(values, "past crawl")
-    said = [*_of_file(file, problems), *_of_pairs(pairs, problems)]
-    said += [
-        _Said(key, value, option)
+    given = [
+        *(given_in_file(file, _SECTIONS, problems) if file is not None else ()),
+        *_of_pairs(pairs, problems),
+    ]
+    given += [
+        GivenValue(key, value, option)
         for key, (option, value) in (flags or {}).items()
         if value is not None
     ]
-    for key, value, place in said:
-        field = model_fields().get(key)
+    for each in given:
+        field = model_fields().get(each.key)
         if field is None:
-            problems.append(f"{place}: {_unknown(key)}")
+            problems.append(f"{each.place}: {_unknown(each.key)}")
             continue
         try:
-            values[key] = field.read(_plain(field, value))
-            origins[key] = place
+            values[each.key] = field.read(_plain(field, each.value))
+            origins[each.key] = each.place
         except ValueError as error:
-            problems.append(f"{place}: {key}: {error}")
+            problems.append(f"{each.place}: {each.key}: {error}")
     if problems:
         raise SettingsError(problems)
     return _built(values, origins)
@@ -114,31 +111,11 @@ def _built(values: Mapping[str, Any], origins: dict[str, str]) -> ModelSettings:
         raise SettingsError([str(error)]) from error
 
 
-def _of_file(file: Path | None, problems: list[str]) -> Iterator[_Said]:
-    if file is None:
-        return
-    try:
-        tree = tomllib.loads(file.read_bytes().decode("utf-8"))
-    except OSError as error:
-        problems.append(f"{file} cannot be read: {error.strerror}")
-        return
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        problems.append(f"{file}: not TOML: {error}")
-        return
-    for section, values in tree.items():
-        if isinstance(values, dict):
-            yield from (
-                _Said(f"{section}.{name}", value, str(file)) for name, value in values.items()
-            )
-        else:
-            yield _Said(section, values, str(file))
-
-
-def _of_pairs(pairs: Sequence[str], problems: list[str]) -> Iterator[_Said]:
+def _of_pairs(pairs: Sequence[str], problems: list[str]) -> Iterator[GivenValue]:
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if equals:
-            yield _Said(key.strip(), value, f"--let {pair}")
+            yield GivenValue(key.strip(), value, f"--let {pair}")
         else:
             problems.append(f"--let {pair}: write KEY=VALUE, for instance web.latency_s=500ms")
 

@@ -31,9 +31,6 @@ class Copies:
             else nothing * 0
         )
 
-    def __repr__(self) -> str:
-        return f"<Copies of {len(self._changes_at)} pages>"
-
     def is_current(self, page: int, now: float) -> bool:
         """Whether there is a copy that equals the page."""
         return self._changes_at[page] > now

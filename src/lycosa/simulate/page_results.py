@@ -64,9 +64,6 @@ class Captures:
         self.on_new_page: Callable[[Lease], None] = lambda lease: None
         """Called with the lease of each page that is fetched for the first time."""
 
-    def __repr__(self) -> str:
-        return f"<Captures {self._tally!r}>"
-
     def seed(self, host: str) -> Discovered:
         """Discover a host's first page."""
         url = f"http://{host}/0"

@@ -80,7 +80,6 @@ _CHARTS = (
 
 
 def svg(found: SimulationReport, title: str, subtitle: str) -> str:
-    """The picture as SVG text."""
     rows = found.rows
     parts = [
         (

@@ -123,9 +123,6 @@ class UsageMeter:
         self.free_at = 0.0
         self.spent = 0.0
 
-    def __repr__(self) -> str:
-        return f"<UsageMeter {self.name} spent={self.spent:.6g} free_at={self.free_at:.3f}>"
-
     def spend(self, amount: float, now: float) -> None:
         """Use an amount, beginning now."""
         self.spent += amount
@@ -160,9 +157,6 @@ class Meters:
             self.all = (*self.all, meter)
         meter.free_at = max(meter.free_at, until)
         self.free_at = max(self.free_at, until)
-
-    def __repr__(self) -> str:
-        return f"<Meters {self.all!r}>"
 
     def spend(self, is_page: bool, body_bytes: float, slot_s: float, now: float) -> None:
         """Use the resources of one request."""

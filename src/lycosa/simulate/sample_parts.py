@@ -55,11 +55,6 @@ class _Parts(Generic[_Work, _Done]):
         self._done: dict[int, _Done] = {}
         self._running: dict[Connection, tuple[int, BaseProcess]] = {}
 
-    def __repr__(self) -> str:
-        return (
-            f"<_Parts done={len(self._done)} running={len(self._running)} of {len(self._pieces)}>"
-        )
-
     def run(self, jobs: int) -> list[_Done]:
         waiting = list(reversed(range(len(self._pieces))))
         try:

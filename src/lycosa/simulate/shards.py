@@ -85,9 +85,6 @@ class _Shard:
         self.pages = 0
         self.points: list[Point] = []
 
-    def __repr__(self) -> str:
-        return f"<_Shard {self.number} pages={self.pages}>"
-
     def _note_page(self, lease: Lease) -> None:
         self.rows[int(self.visits.clock.now / STEP_S)] += 1
         self.pages += 1
@@ -101,7 +98,7 @@ class _Shard:
         )
 
     def begin_commit(self, now: float, acknowledged_at: float) -> None:
-        """A commit was cut; fetching goes on until the next one is due."""
+        """A commit was cut; fetching continues until the next one is due."""
         self.committed_at, self.acknowledged_at = now, acknowledged_at
         self.rows.clear()
         if acknowledged_at - now > self._commit_s:
@@ -133,9 +130,6 @@ class _Cluster:
         self.post = SimulatedPost(shards, model.cluster, Lateness(), model.config.seed)
         self._links: dict[tuple[int, int], list[str]] = defaultdict(list)
         self.exchange_s = 0.0
-
-    def __repr__(self) -> str:
-        return f"<_Cluster {len(self.shards)} shards {self.post!r}>"
 
     def _follow_link(self, source: int) -> None:
         """Note the link of a new page that the simulation follows."""

@@ -86,9 +86,6 @@ class SimulatedStages:
         A host of a sample has no errands, and its robots.txt disallows nothing.
         """
 
-    def __repr__(self) -> str:
-        return f"<SimulatedStages now={self.clock.now:.3f} {self.frontier!r}>"
-
     def close(self) -> None:
         """Release the address table."""
         self._addresses.close()

@@ -43,9 +43,6 @@ class SimulatedTable:
             ),
         )
 
-    def __repr__(self) -> str:
-        return f"<Table {self._store!r} commits={self._commits}>"
-
     def commit(self) -> None:
         """Write all changes until now to the table."""
         writes = self.partition.freeze()
@@ -60,6 +57,5 @@ class SimulatedTable:
             self._seen.save(self._commits)
 
     def close(self) -> None:
-        """Close the files."""
         self._seen.close()
         self._store.close()

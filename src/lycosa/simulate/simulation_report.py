@@ -55,7 +55,6 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def total(self) -> float:
-        """All of it."""
         return self.cores + self.received + self.kept
 
 

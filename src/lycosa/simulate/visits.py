@@ -45,9 +45,6 @@ class Visits:
         self.going: list[Underway] = []
         self._tickets = 0
 
-    def __repr__(self) -> str:
-        return f"<Visits now={self.clock.now:.3f} going={len(self.going)} {self.frontier!r}>"
-
     def close(self) -> None:
         """Release the address table."""
         self._stages.close()

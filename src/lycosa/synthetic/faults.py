@@ -60,9 +60,6 @@ class Faults:
         self._crash_at = crash_at
         self._crash_point = crash_point
 
-    def __repr__(self) -> str:
-        return f"<Faults reached={self.reached} crash_at={self._crash_at} {self._crash_point!r}>"
-
     def reach(self, point: str) -> None:
         """Reach a point such as ``before:commit-log`` or ``after:warc``.
 

@@ -44,9 +44,6 @@ class RequestLog:
         self.exchanges: list[LoggedRequest] = []
         self._out: TextIO | None = file.open("a", buffering=1, encoding="utf-8") if file else None
 
-    def __repr__(self) -> str:
-        return f"<RequestLog {len(self.exchanges)} exchanges>"
-
     def __len__(self) -> int:
         return len(self.exchanges)
 
@@ -75,7 +72,6 @@ class RequestLog:
             self._out.write("\t".join(map(str, fields)) + "\n")
 
     def close(self) -> None:
-        """Close the file."""
         if self._out:
             self._out.close()
             self._out = None

@@ -39,12 +39,6 @@ class ReplyReader:
         self._is_chunked = False
         self._is_in_chunk = False
 
-    def __repr__(self) -> str:
-        return (
-            f"<ReplyReader status={self.status} body={len(self.body)} done={self.is_done}"
-            f" reason={self.reason.label}>"
-        )
-
     @property
     def has_begun(self) -> bool:
         """Whether a complete line has arrived.

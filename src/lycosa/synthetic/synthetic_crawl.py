@@ -1,7 +1,7 @@
 """A whole crawl of a synthetic web in virtual time.
 
 It runs the crawler of the real web with other ports. Only clock, offload, fetcher, resolver and
-parser differ (``assembly.Ports``), so its results are those of the crawler: how long a crawl takes,
+parser differ (``worker_ports``), so its results are those of the crawler: how long a crawl takes,
 what waits for what, what is left over. Files are real, so the folder can be read afterwards like
 any other. Time continues from run to run, so a crawl can be stopped, killed and resumed.
 """
@@ -33,9 +33,10 @@ from lycosa.synthetic.request_log import RequestLog
 from lycosa.synthetic.resolver import SyntheticResolver
 from lycosa.synthetic.synthetic_web import Responder, SyntheticWeb
 from lycosa.synthetic.virtual_clock import VirtualClock, VirtualOffload, run_virtual
-from lycosa.worker.assembly import Assembled, Ports, assemble
-from lycosa.worker.job import Extensions, WorkerJob
-from lycosa.worker.visit.capture_builder import PageSink
+from lycosa.worker.assemble import Assembled, assemble
+from lycosa.worker.extensions import Extensions, PageSink
+from lycosa.worker.job import WorkerJob
+from lycosa.worker.worker_ports import Ports
 
 Meanwhile = Callable[[Assembled], None]
 
@@ -87,9 +88,6 @@ class VirtualCrawl:
         self.longest_s = 366 * 86400.0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._runs = 0
-
-    def __repr__(self) -> str:
-        return f"<VirtualCrawl {self.folder.name} now={self.now:.3f} {self.log!r}>"
 
     def run(
         self,

@@ -81,7 +81,6 @@ class Pages:
         self._species = list(zip(list(Species)[1:], shares, strict=True))
 
     def path(self, host: int, page: int) -> str:
-        """The path of a page."""
         if page == 0:
             return "/"
         draw = xxhash.xxh3_64_intdigest(b"%d/%d" % (host, page), self._plan.seed & 0xFFFFFFFF)

@@ -60,12 +60,6 @@ class SyntheticServer:
         self._servers: list[asyncio.Server] = []
         self._connections: set[asyncio.Task[None]] = set()
 
-    def __repr__(self) -> str:
-        return (
-            f"<SyntheticServer {','.join(self.addresses)}:{self.port}"
-            f" connections={len(self._connections)} requests={len(self.log)}>"
-        )
-
     async def __aenter__(self) -> SyntheticServer:
         await self.start()
         return self

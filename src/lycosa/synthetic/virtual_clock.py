@@ -100,7 +100,6 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._jumping.now += seconds
 
     def forget_turns(self) -> None:
-        """Stop calling ``on_turn``."""
         self._jumping.on_turn = None
 
     def call_at(

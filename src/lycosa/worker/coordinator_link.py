@@ -23,7 +23,7 @@ from lycosa.base.messages.worker_messages import (
     ToldWorker,
     WorkerStatus,
 )
-from lycosa.worker.assembly import Assembled
+from lycosa.worker.assemble import Assembled
 from lycosa.worker.visit.permits import GrantedPermits
 
 _SEEDS_AT_ONCE = 50  # in one step of the loop: 10 ms
@@ -60,7 +60,8 @@ class _NoPeers:
 class CoordinatorLink:
     """One per worker process. ``term`` is the owner's number in the shard's sequence of owners.
 
-    ``tell`` sends a message between two reports. One ``handle_message`` runs at a time.
+    ``tell`` sends a message between two reports. One ``handle_message`` runs at a time. The worker
+    must have been assembled with a coordinator.
     """
 
     def __init__(
@@ -77,11 +78,9 @@ class CoordinatorLink:
         self._answers: dict[str, SeedsTaken] = {}
         self._under_way: set[str] = set()
         permits = assembled.permits
-        self._counted = (
-            permits.counted if isinstance(permits, GrantedPermits) else _captures(assembled)
-        )
-        assembled.worker.expects_more = True
-        assembled.live.expect()
+        self._counted, self._news = _captures(assembled), asyncio.Event()
+        if isinstance(permits, GrantedPermits):
+            self._counted, self._news = permits.counted, permits.news
 
     def __repr__(self) -> str:
         return f"<CoordinatorLink term={self._term} answered={len(self._answers)}>"
@@ -116,9 +115,12 @@ class CoordinatorLink:
             permits.return_unused()
         return [self.status()]
 
-    def want_permits(self) -> None:
-        """Send the status at once, because the permits changed or none is left."""
-        self._tell(self.status())
+    async def send_news(self) -> None:
+        """Send the status whenever permits were returned or none is left; until cancelled."""
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            self._tell(self.status())
 
     # -- messages from the coordinator
 
@@ -141,7 +143,7 @@ class CoordinatorLink:
         elif isinstance(message, Routes):
             self._peers.follow_routes(message.version, message.addresses)
         elif isinstance(message, Probe):
-            lag = await self._assembled.delivery.arrivals.lag()
+            lag = await self._assembled.topic.lag()
             # No await in between, so that the answer describes one moment.
             self._tell(self._answer(message, lag))
         worker.wake()
@@ -170,15 +172,18 @@ class CoordinatorLink:
 
     def _answer(self, probe: Probe, lag: int) -> ProbeAnswer:
         """The answer to a probe. A worker that has not read its inbox to the end is not idle."""
-        worker, delivery = self._assembled.worker, self._assembled.delivery
+        worker, outgoing = self._assembled.worker, self._assembled.outgoing
+        incoming, topic = self._assembled.incoming, self._assembled.topic
         requests = sum(
             partition.counters.requests for partition in worker.frontier.partitions.values()
         )
-        is_quiet = delivery.is_idle and not lag and not self._under_way
+        # Everything that was sent is handed over, and everything that was received is committed.
+        is_exchanged = outgoing.is_idle and not topic.uncommitted and not lag
+        is_quiet = is_exchanged and not self._under_way
         return ProbeAnswer(
             probe.round,
             worker.is_idle and is_quiet,
-            requests + delivery.activity + self._assembled.calls.activity,
+            requests + outgoing.activity + incoming.activity + self._assembled.calls.activity,
             worker.reaches_nobody and is_quiet,
             worker.committer.commits,
             _captures(self._assembled),

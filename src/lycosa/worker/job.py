@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -18,10 +17,6 @@ from lycosa.base.model.end import PreviousEnd
 from lycosa.base.system.memory_plan import MemoryPlan
 from lycosa.base.system.plugins import Plugins
 from lycosa.state.folder.manifest import Manifest
-
-if TYPE_CHECKING:  # the types of what only a worker holds
-    from lycosa.worker.intake.admission import UserRule
-    from lycosa.worker.visit.capture_builder import PageSink
 
 
 class ClusterJob(msgspec.Struct, frozen=True):
@@ -83,13 +78,6 @@ class WorkerJob(msgspec.Struct, frozen=True):
     plugins: Plugins = Plugins()
     sockets: tuple[Path, ...] = ()
     cluster: ClusterJob | None = None
-
-
-class Extensions(msgspec.Struct, frozen=True):
-    """The user's code: rules that judge each URL, and sinks that receive each capture."""
-
-    rules: tuple[UserRule, ...] = ()
-    sinks: tuple[PageSink, ...] = ()
 
 
 encode_job = msgspec.msgpack.Encoder(enc_hook=str).encode

@@ -17,31 +17,27 @@ from lycosa.base.system.meter import Meter
 from lycosa.stages.fetch import CachingResolver, CurlFetcher
 from lycosa.stages.frontier.frontier import Frontier
 from lycosa.state.shard.counters import Counters
-from lycosa.worker.intake.outgoing_parcels import OutgoingParcels
+from lycosa.worker.commit.reparser import Reparser
+from lycosa.worker.intake.intake import Intake
+from lycosa.worker.intake.intake_parts import IntakeParts
 from lycosa.worker.visit.pipeline import Pipeline
 from lycosa.worker.visit.request_sender import RequestSender
-from lycosa.worker.visit.worker_stages import Stages
+from lycosa.worker.visit.visit_parts import VisitParts
 from lycosa.worker.worker import Worker
 
 _SHARE = 0.005  # of the loop's time, for numbers that are costly to find
 _OFTEN_S = 5.0
 
 
-def measured_worker(
-    worker: Worker,
-    pipeline: Pipeline,
-    stages: Stages,
-    departures: OutgoingParcels,
-    clock: Clock,
-) -> Meter:
+def measured_worker(worker: Worker, intake: IntakeParts, visit: VisitParts, clock: Clock) -> Meter:
     """A meter that reads all parts of a worker."""
     meter = Meter()
     meter.set("lycosa_worker_starts_total", 1)
     partitions = list(worker.frontier.partitions.values())
-    measure_sender(meter, stages.sender)
-    _measure_parser(meter, pipeline, stages)
+    measure_sender(meter, visit.stages.sender)
+    _measure_parser(meter, visit.pipeline, worker.reparsing)
     meter.adopt("lycosa_commit_seconds", worker.committer.commit_times)
-    meter.adopt("lycosa_robots_age_seconds", stages.robots.ages)
+    meter.adopt("lycosa_robots_age_seconds", visit.robots.ages)
 
     def read() -> None:
         _set_counts(meter, worker.committer.counted)
@@ -54,19 +50,19 @@ def measured_worker(
         meter.set("lycosa_fetches_in_progress", worker.running)
         is_idle = worker.is_idle
         meter.set_table("lycosa_workers", {"busy": int(not is_idle), "idle": int(is_idle)})
-        robots = stages.robots
+        robots = visit.robots
         meter.set_table(
             "lycosa_robots_lookups_total", {"hit": robots.ages.count, "miss": robots.misses}
         )
         meter.set_table("lycosa_robots_answers_total", robots.answers)
         meter.set("lycosa_robots_rules", robots.rules)
-        meter.set_table("lycosa_contents_total", stages.capturing.contents)
-        waiting, lag_s = departures.lag()
+        meter.set_table("lycosa_contents_total", visit.capturing.contents)
+        waiting, lag_s = intake.outgoing.lag()
         meter.set("lycosa_parcels_waiting", waiting)
         meter.set("lycosa_parcel_lag_seconds", lag_s)
 
     meter.watch(read)
-    meter.watch(_in_a_share(lambda: _set_seen(meter, worker, stages), clock))
+    meter.watch(_in_a_share(lambda: _set_seen(meter, worker, intake.intake), clock))
     return meter
 
 
@@ -99,7 +95,7 @@ def measure_network(meter: Meter, resolver: CachingResolver, fetcher: CurlFetche
     meter.watch(read)
 
 
-def _measure_parser(meter: Meter, pipeline: Pipeline, stages: Stages) -> None:
+def _measure_parser(meter: Meter, pipeline: Pipeline, reparser: Reparser) -> None:
     parsing = pipeline.parsing
     meter.adopt("lycosa_parse_seconds", parsing.times)
 
@@ -109,8 +105,8 @@ def _measure_parser(meter: Meter, pipeline: Pipeline, stages: Stages) -> None:
         meter.set("lycosa_parse_waiting", health.waiting)
         meter.set("lycosa_parser_away_seconds", health.away_s)
         meter.set("lycosa_parser_deaths_total", health.deaths)
-        meter.set("lycosa_unparsed_bodies", stages.reparsing.waiting())
-        meter.set("lycosa_reparsed_total", stages.reparsing.done.parsed)
+        meter.set("lycosa_unparsed_bodies", reparser.waiting())
+        meter.set("lycosa_reparsed_total", reparser.done.parsed)
 
     meter.watch(read)
 
@@ -158,7 +154,7 @@ def _set_hosts(meter: Meter, present: list[Counters]) -> None:
 
 
 def _set_frontier(meter: Meter, frontier: Frontier, now: float) -> None:
-    """Set the hosts by what they do."""
+    """Set the number of hosts in each state."""
     found = frontier.snapshot(now)
     meter.set("lycosa_hosts", found.in_process, "fetching")
     meter.set("lycosa_hosts", found.ready, "ready")
@@ -172,7 +168,7 @@ def _set_frontier(meter: Meter, frontier: Frontier, now: float) -> None:
     meter.set_table("lycosa_frontier_hosts", bands)
 
 
-def _set_seen(meter: Meter, worker: Worker, stages: Stages) -> None:
+def _set_seen(meter: Meter, worker: Worker, intake: Intake) -> None:
     """Set the state of URL-seen."""
     found = [each.seen.snapshot() for each in worker.frontier.partitions.values()]
     meter.set("lycosa_url_seen_keys", sum(each.count for each in found))
@@ -182,7 +178,7 @@ def _set_seen(meter: Meter, worker: Worker, stages: Stages) -> None:
     meter.set("lycosa_url_seen_false_positives_total", positives)
     rates = [each.error_rate for each in found]
     meter.set("lycosa_url_seen_error_ratio", max(rates, default=0.0))
-    meter.set("lycosa_recent_hashes", len(stages.intake.recent))
+    meter.set("lycosa_recent_hashes", len(intake.recent))
 
 
 def _in_a_share(read: Callable[[], None], clock: Clock) -> Callable[[], None]:

@@ -10,7 +10,8 @@ from lycosa.base.system.memory_plan import MemoryPlan
 from lycosa.base.system.memory_relief import MemoryGuard, ReliefStep
 from lycosa.base.system.process_memory import give_back
 from lycosa.state.kv.rocks import SharedCache
-from lycosa.worker.assembly import Assembled, Ports
+from lycosa.worker.assemble import Assembled
+from lycosa.worker.worker_ports import Ports
 from lycosa.worker.worker_progress import memory_of
 
 _SMALLER = 4  # divides the capacity of the workbench

@@ -17,7 +17,6 @@ from lycosa.base.logs.log_records import without_secrets
 from lycosa.base.messages.control_records import CrawlAction
 from lycosa.base.messages.worker_messages import Seeds
 from lycosa.stages.frontier.decision_log import ActionRow
-from lycosa.stages.frontier.frontier import Frontier
 from lycosa.stages.politeness.delay import longest_wait
 from lycosa.stages.schedule.refetch import longest_interval
 from lycosa.worker.visit.capture_builder import CaptureBuilder
@@ -30,32 +29,26 @@ _FIRST = 0  # the partition that logs actions on the whole crawl
 class AppliedSettings:
     """One per worker.
 
-    ``config`` is the configuration of the start, ``committed`` the version that the shard's last
-    commit names. The attribute ``config`` is the present configuration.
+    ``config`` is the configuration of the start. The attribute ``config`` is the present
+    configuration.
     """
 
     def __init__(
         self,
         config: Config,
-        committed: int,
         worker: Worker,
-        frontier: Frontier,
         pacing: Pacing,
         capturing: CaptureBuilder,
     ) -> None:
-        self._config, self._committed = config, committed
-        self._worker, self._frontier, self._pacing = worker, frontier, pacing
+        # The version that the shard's last commit names.
+        self._config, self._committed = config, worker.committer.settings
+        self._worker, self._frontier, self._pacing = worker, worker.frontier, pacing
         self._capturing = capturing
         self._is_paused = False
         self.config, self.version = config, 0
-        worker.committer.settings = committed
 
     def __repr__(self) -> str:
         return f"<AppliedSettings version={self.version} committed={self._committed}>"
-
-    def expect(self) -> None:
-        """Start nothing before the settings are known, because a coordinator will send them."""
-        self._worker.lacks_settings = self.version < self._committed
 
     def follow(
         self,

@@ -9,23 +9,21 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Any
 
-from lycosa.base.config.sections import Config
 from lycosa.base.model.end import End
 from lycosa.base.model.parsed import ParserHealth
-from lycosa.base.ports import Offload
-from lycosa.stages.frontier.crawl_clock import CrawlClock
-from lycosa.stages.frontier.frontier import Frontier
 from lycosa.stages.frontier.visit_state import VisitState
 from lycosa.stages.schedule.fetch_outcome import is_unreached
 from lycosa.state.attempts import Suspicion
-from lycosa.worker.commit.committer import Committer, WorkerFiles
-from lycosa.worker.commit.reparser import Reparser
-from lycosa.worker.fault_point import FaultPoint
-from lycosa.worker.visit.pipeline import Pipeline
+from lycosa.worker.commit.commit_parts import CommitParts
+from lycosa.worker.intake.outgoing_parcels import OutgoingParcels
+from lycosa.worker.job import WorkerJob
+from lycosa.worker.owned_shard import OwnedShard
+from lycosa.worker.run_signals import RunSignals
 from lycosa.worker.visit.visit_in_progress import Visit
+from lycosa.worker.visit.visit_parts import VisitParts
 
 _IDLE_S = 1.0
 _CAREFUL_S = 60.0
@@ -39,53 +37,50 @@ class Worker:
 
     def __init__(
         self,
-        config: Config,
-        frontier: Frontier,
-        pipeline: Pipeline,
-        books: WorkerFiles,
-        clock: CrawlClock,
-        offload: Offload,
-        reach: FaultPoint = lambda _: None,
+        owned: OwnedShard,
+        visit: VisitParts,
+        commit: CommitParts,
+        outgoing: OutgoingParcels,
+        signals: RunSignals,
+        *,
+        is_alone: bool,
+        has_coordinator: bool,
     ) -> None:
-        self._config = config
-        self.frontier = frontier
-        self._pipeline = pipeline
-        self._books = books
-        self._clock = clock
-        self._news = asyncio.Event()
-        self.committer = Committer(
-            config.store, frontier.partitions, pipeline, books, clock, offload, reach
-        )
-        self.committer.on_done = self._news.set
-        pipeline.outside.begin = self._begin
+        self._config = owned.job.config
+        self.frontier, self._benched = owned.frontier, owned.benched
+        self._pipeline, self._lending = visit.pipeline, visit.lending
+        self._sender = visit.stages.sender
+        self.committer, self.reparsing = commit.committer, commit.reparser
+        self._files, self._outgoing = commit.files, outgoing
+        self._clock = owned.clock
+        self._signals, self._news = signals, signals.news
         self._running: set[asyncio.Task[None]] = set()
         self._reparse: asyncio.Task[None] | None = None
         self._reparse_at = math.inf
         self._solo = asyncio.Lock()
         self._solo_waiting = 0
-        self._stop: End | None = None
-        self._failure: BaseException | None = None
         self._is_paused = False
         self._has_more = False  # more hosts may be ready than were started
-        self.expects_more = False  # more seeds may come, so an empty frontier is not the end
-        self.is_alone = True  # it ends by itself; of several, the coordinator detects the end
+        # More seeds may come, so an empty frontier is not the end. The coordinator says when not.
+        self.expects_more = has_coordinator
+        self._is_alone = is_alone  # it ends by itself; of several, the coordinator detects the end
         self.is_idle = False
         # There is no capture, no server answered, and no waiting host could be reached.
         self.reaches_nobody = False
         self._has_visited = False  # in this run
-        self._careful_until = 0.0
+        # The end of the time in which each request is sent alone, and named in the log before.
+        self._careful_until = _careful_until(owned.job, self._clock.monotonic())
         # The disk has less than ``store.min_free_bytes``: no visit is started until it has more.
         self.lacks_room = False
         self.free_bytes = 0  # of the disk, at the last look
         self.has_lease = True  # on its shard; without it no visit is started
         self.recalled = 0  # waits that ended because their stored time was impossible
         # by the settings, and by the available memory
-        self._slots = self._slots_by_memory = config.fetch.slots
-        # Whether a call, or an outside fetcher's lease, is open: then the worker is not idle.
-        self.is_called: Callable[[], bool] = lambda: False
-        # Called in each step with whether there is nothing to crawl here, for now.
-        self.on_quiet: Callable[[bool], None] = lambda is_quiet: None
-        self.lacks_settings = False  # those that the last commit names: no visit is started
+        self._slots = self._slots_by_memory = self._config.fetch.slots
+        self.open_calls = 0
+        """Calls that change something and are not answered yet; with one the worker is not idle."""
+        # Those that the last commit names: no visit is started before the coordinator sends them.
+        self.lacks_settings = has_coordinator and self.committer.settings > 0
         self._looked_at_disk = -_DISK_S
 
     def __repr__(self) -> str:
@@ -106,15 +101,9 @@ class Worker:
         """The state of the parser."""
         return self._pipeline.parsing.health
 
-    @property
-    def reparsing(self) -> Reparser:
-        """The reparser of stored bodies that were never parsed."""
-        return self._pipeline.reparsing
-
     def stop(self, end: End = End.STOPPED) -> None:
         """Start no new visit; finish and commit what is in flight."""
-        self._stop = self._stop or end
-        self._news.set()
+        self._signals.stop(end)
 
     def pause(self) -> None:
         """Start no new visit until ``resume``; finish what is in flight."""
@@ -149,18 +138,9 @@ class Worker:
         for task in self._running:
             task.cancel()
 
-    def start_carefully(self, begin: float) -> None:
-        """Start carefully, because the shard's workers died repeatedly without a commit.
-
-        Until a minute after ``begin`` (monotonic) requests are sent one at a time, each named in
-        the log before.
-        """
-        self._careful_until = begin + _CAREFUL_S
-
     def fail(self, error: BaseException) -> None:
         """Make ``run`` raise ``error``, because something that the run depends on has failed."""
-        self._failure = self._failure or error
-        self._news.set()
+        self._signals.fail(error)
 
     def reparse_now(self) -> None:
         """Parse at once what an operator wants to be parsed again."""
@@ -196,17 +176,17 @@ class Worker:
         Raises the error of a stage or of the disk.
         """
         try:
-            if self._books.crashes.has_news:
+            if self._files.crashes.has_news:
                 # Otherwise a page that kills workers before their first commit would never be
                 # found.
                 await self.committer.commit()
-            if self._pipeline.reparsing.waiting():
-                self._reparse = self._begin(self._pipeline.reparsing.run(self._may_reparse))
+            if self.reparsing.waiting():
+                self._reparse = self.begin(self.reparsing.run(self._may_reparse))
             self._reparse_at = self._clock.monotonic() + _REPARSE_S
             while (end := self._step()) is None:
                 await self._pause()
             if self._reparse is not None:
-                self._reparse.cancel()  # a stop does not wait for it: the next start goes on
+                self._reparse.cancel()  # a stop does not wait for it: the next start continues it
             while self._running:
                 await asyncio.wait(
                     self._running, timeout=_IDLE_S, return_when=asyncio.FIRST_COMPLETED
@@ -221,7 +201,7 @@ class Worker:
             for task in self._running:
                 task.cancel()
             await asyncio.gather(*self._running, return_exceptions=True)
-            await self._pipeline.outside.close()
+            await self._lending.close()
             await self.committer.close()
 
     def _step(self) -> End | None:
@@ -231,17 +211,20 @@ class Worker:
         # In this order, because a delay between the two clocks then makes a host that waits by
         # crawl time wait longer, not shorter.
         time, now = self._clock.time(), self._clock.monotonic()
-        self.has_lease = self._books.lease.holds(now)
+        self.has_lease = self._files.lease.holds(now)
         if now - self._looked_at_disk >= _DISK_S:
             self._looked_at_disk = now
-            self.free_bytes = self._books.free_bytes()
+            self.free_bytes = self._files.free_bytes()
             self.lacks_room = self.free_bytes < self._config.store.min_free_bytes
         self.recalled += self.frontier.recall_strays(time)
         if self.frontier.next_due() <= time:
             self.frontier.wake_due(time)
-        if self._stop is not None:
-            return self._stop
+        if self._signals.end is not None:
+            return self._signals.end
         self._has_more = self._start_visits(now, time)
+        if self._benched:
+            self._sender.prefetch_addresses(self._benched)
+            self._benched.clear()
         # Also while a suspect waits or is visited: what the others and the reparser did would
         # gather in memory, callers would wait, and the lease on a shard would end.
         self.committer.start_when_due(now)
@@ -260,15 +243,16 @@ class Worker:
                 or self.expects_more
                 or self.lacks_room
                 or self.lacks_settings
-                or self.is_called()
+                or self.open_calls
+                or self._lending.open_leases
             )
         )
-        self.on_quiet(is_quiet)
+        self._outgoing.send_at_once(is_quiet)
         self.is_idle = is_free and is_quiet
         self.reaches_nobody = (
             is_free and not self._reaches_anybody() and self._is_finished(now, time, 0.0)
         )
-        return End.FINISHED if self.is_alone and (self.is_idle or self.reaches_nobody) else None
+        return End.FINISHED if self._is_alone and (self.is_idle or self.reaches_nobody) else None
 
     @property
     def _runs_nothing(self) -> bool:
@@ -285,7 +269,7 @@ class Worker:
         self._reparse_at = now + _REPARSE_S
         if not self.reparsing.has_more():
             return False
-        self._reparse = self._begin(self.reparsing.run_more(self._may_reparse))
+        self._reparse = self.begin(self.reparsing.run_more(self._may_reparse))
         return True
 
     def _start_visits(self, now: float, time: float) -> bool:
@@ -365,9 +349,10 @@ class Worker:
 
     def _start(self, host: VisitState) -> None:
         self._has_visited = True
-        self._begin(self._visit(host))
+        self.begin(self._visit(host))
 
-    def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run a visit, or other work, as a task that ends with the worker."""
         task = asyncio.get_running_loop().create_task(work)
         self._running.add(task)
         task.add_done_callback(self._ended)
@@ -376,7 +361,7 @@ class Worker:
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)
         if not task.cancelled() and task.exception() is not None:
-            self._failure = self._failure or task.exception()
+            self._signals.failure = self._signals.failure or task.exception()
         self._news.set()
 
     async def _may_reparse(self) -> bool:
@@ -385,15 +370,15 @@ class Worker:
         Waits while the disk or the next commit has no room for the results, and while a suspect is
         visited alone.
         """
-        while self._stop is None and (
+        while self._signals.end is None and (
             self.committer.is_behind or self.lacks_room or self._is_paused or self._solo_waiting
         ):
             await self._clock.sleep(_IDLE_S)
-        return self._stop is None
+        return self._signals.end is None
 
     async def _visit(self, host: VisitState) -> None:
         async with self._pipeline.hold(host) as visit:
-            has_suspects = self._books.crashes.has_suspects
+            has_suspects = self._files.crashes.has_suspects
             if self._is_careful or (has_suspects and await self._is_suspect(host)):
                 await self._visit_alone(visit)
             else:
@@ -406,7 +391,7 @@ class Worker:
     async def _is_suspect(self, host: VisitState) -> bool:
         """Whether the host's next URL or its robots.txt was in flight when the worker last died."""
         return any(
-            self._books.crashes.suspicion_of(url) is not Suspicion.NONE
+            self._files.crashes.suspicion_of(url) is not Suspicion.NONE
             for url in await self._pipeline.next_urls(host)
         )
 
@@ -422,17 +407,25 @@ class Worker:
                 while self._visits > self._solo_waiting:
                     await self._clock.sleep(0.01)
                 urls = await self._pipeline.next_urls(visit.host) if self._is_careful else ()
-                self._books.crashes.name_urls(urls)
+                self._files.crashes.name_urls(urls)
                 await self.committer.commit()
                 try:
                     await self._pipeline.run(visit)
                 finally:
-                    self._books.crashes.unname_urls(urls)
+                    self._files.crashes.unname_urls(urls)
                 await self.committer.commit()
         finally:
             self._solo_waiting -= 1
 
     def _raise_failure(self) -> None:
-        if self._failure is not None:
-            raise self._failure
+        if self._signals.failure is not None:
+            raise self._signals.failure
         self.committer.raise_failure()
+
+
+def _careful_until(job: WorkerJob, now: float) -> float:
+    """The end (monotonic) of a careful start, 0 for an ordinary one.
+
+    A start is careful when the shard's workers died repeatedly without a commit.
+    """
+    return max(now, job.held_until) + _CAREFUL_S if job.is_careful else 0.0

@@ -23,7 +23,7 @@ from lycosa.cluster.coordinator.forecast import need_bucket
 from lycosa.stages.frontier.due import NEVER_DUE
 from lycosa.stages.frontier.visit_state import HostState, VisitState
 from lycosa.stages.politeness.delay import delay_s
-from lycosa.worker.assembly import Assembled
+from lycosa.worker.assemble import Assembled
 
 _SHARE = 0.02  # of the loop's time, for looking through all hosts
 
@@ -43,10 +43,10 @@ class ProgressReport:
         waits: Callable[[], str] = lambda: "",
     ) -> None:
         self._worker, self._meter = assembled.worker, assembled.meter
-        self._undelivered = assembled.delivery.stalled
+        self._undelivered = assembled.outgoing.stalled
         self._slots = assembled.sender.slots
         self._clock = assembled.clock
-        self._pacing, self._host_pages = assembled.stages.pacing, config.budgets.host_pages
+        self._pacing, self._host_pages = assembled.pacing, config.budgets.host_pages
         self._most_captures = config.limits.max_pages
         self._needed_bytes = config.store.min_free_bytes
         self._no_jitter = random.Random(0)

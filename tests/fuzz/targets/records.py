@@ -22,11 +22,11 @@ from lycosa.base.model.discovered import Discovered, LinkKind
 from lycosa.base.model.parsed import Document, Link, Parsed
 from lycosa.base.model.usage import Usage
 from lycosa.base.system.frames import UNREADABLE, FrameError, FrameReader, frame_pieces
+from lycosa.cluster.network.connection import DECODER as EXCHANGED
+from lycosa.cluster.network.connection import Acknowledgements, Hello, Parcels, Questions, Replies
 from lycosa.stages.frontier.visit_state import VisitRecord
 from lycosa.stages.politeness.robots_rules import RobotsRules
 from lycosa.state.commit import Commit, PartitionBatch
-from lycosa.state.exchange.connection import DECODER as EXCHANGED
-from lycosa.state.exchange.connection import Acknowledgements, Hello, Parcels, Questions, Replies
 from lycosa.state.exchange.exchange_port import Parcel
 from lycosa.state.kv.table_records import UrlRecord, decode_url, due_urls, encode_url, row_urls
 from lycosa.state.shard.counters import Counters

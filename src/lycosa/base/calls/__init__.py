@@ -12,12 +12,15 @@ from lycosa.base.calls.call_codec import (
 from lycosa.base.calls.operator_decisions import (
     LONGEST_DELAY_S,
     MOST_WORDS,
-    DeadLetterAction,
     DeadLetterDecision,
     DecisionAnswer,
     HostAction,
     HostDecision,
     ReparseDecision,
+    dead_letter_decision,
+    host_decision,
+    read_delay,
+    read_remark,
 )
 from lycosa.base.calls.outside import (
     LONGEST_LEASE_S,
@@ -61,7 +64,6 @@ __all__ = [
     "ContentFound",
     "ContentQuery",
     "CountsQuery",
-    "DeadLetterAction",
     "DeadLetterDecision",
     "DeadLettersQuery",
     "DecisionAnswer",
@@ -88,8 +90,12 @@ __all__ = [
     "UrlStatesQuery",
     "UrlVerdict",
     "UrlsLeased",
+    "dead_letter_decision",
     "decode_call",
     "decode_reply",
     "encode_call",
     "encode_reply",
+    "host_decision",
+    "read_delay",
+    "read_remark",
 ]

@@ -1,14 +1,25 @@
-"""Decisions of operators: a third input of the frontier, beside ``Discovered`` and ``Completed``.
+"""Decisions of operators: a third input of the frontier, after ``Discovered`` and ``Completed``.
 
 The owner of the host applies a decision and commits it together with who made it and when, so that
 ``explain`` can show it. ``call`` is an id that the caller chose: a repeated call has one effect.
+What an operator gives as text, to the API, the page or a command, is read here.
 """
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Callable
 from enum import Enum
+from functools import partial
+from typing import TypeVar
 
 import msgspec
+
+from lycosa.base.config.units import read_seconds
+from lycosa.base.model.dead_letter import LetterAction
+
+_Action = TypeVar("_Action", bound=Enum)
+_Value = TypeVar("_Value")
 
 LONGEST_DELAY_S = 86_400.0
 """Seconds between two requests to a host that an operator may decide."""
@@ -23,7 +34,7 @@ class HostAction(Enum):
     PAUSE = "pause"  # nothing is requested from it until it is resumed
     RESUME = "resume"  # ends a pause, and a retirement
     RETIRE = "retire"  # never requested again; its waiting URLs are refused
-    DELAY = "delay"  # has a minimum pause of its own between two requests, or again that of all
+    DELAY = "delay"  # has its own minimum pause between two requests, or again that of all
 
 
 class HostDecision(msgspec.Struct, frozen=True, tag=True):
@@ -44,26 +55,19 @@ class HostDecision(msgspec.Struct, frozen=True, tag=True):
     delay_s: float = -1.0
 
 
-class DeadLetterAction(Enum):
-    """What an operator does with dead letters."""
-
-    RETRY = "retry"  # queued again, with the attempts counted from zero
-    DROP = "drop"  # no dead letter any more; the URL stays failed
-
-
 class DeadLetterDecision(msgspec.Struct, frozen=True, tag=True):
     """A decision about dead letters of one partition.
 
     It is about the URLs with these hashes (16 hexadecimal digits each), or, when there are none,
     about all dead letters with that ``reason`` (empty = any) of that ``host`` (empty = any). The
     owner searches for the hashes among its dead letters, unless ``numbers`` has the number of each
-    as listed (0 = it has none, and ``host`` is given). It decides some thousand dead letters in
-    answer to one call; the same call is made again until the answer is complete.
+    as listed (0 = it has none, and ``host`` is given). One call decides at most about 5,000 dead
+    letters; the same call is made again until the answer is complete.
     """
 
     call: str
     by: str
-    action: DeadLetterAction
+    action: LetterAction
     hashes: list[str] = []
     reason: str = ""
     host: str = ""
@@ -97,3 +101,96 @@ class DecisionAnswer(msgspec.Struct, frozen=True, tag=True):
     changed: int
     is_complete: bool = True
     hosts: list[str] | None = None
+
+
+def host_decision(
+    source: str,
+    by: str,
+    host: str,
+    action: str,
+    *,
+    why: str = "",
+    delay: str = "default",
+    is_site: bool = False,
+    is_new: bool = False,
+) -> HostDecision:
+    """The decision that an operator gave as text; ``source`` is where, for the id of the call.
+
+    Raises ``ValueError``, which names what is wrong and says how to write it.
+    """
+    return HostDecision(
+        _new_call(source),
+        by,
+        host,
+        _read("action", partial(_action, HostAction), action),
+        _read("why", read_remark, why),
+        is_site,
+        is_new,
+        _read("delay", read_delay, delay),
+    )
+
+
+def dead_letter_decision(
+    source: str,
+    by: str,
+    action: str,
+    *,
+    hashes: list[str],
+    reason: str = "",
+    host: str = "",
+    why: str = "",
+    call: str = "",
+) -> DeadLetterDecision:
+    """As ``host_decision``; ``call`` continues a decision that was not complete."""
+    return DeadLetterDecision(
+        call or _new_call(source),
+        by,
+        _read("action", partial(_action, LetterAction), action),
+        hashes,
+        reason,
+        host,
+        _read("why", read_remark, why),
+    )
+
+
+def read_delay(text: str) -> float:
+    """The pause of a host in seconds, negative for that of all hosts (``default``).
+
+    Raises ``ValueError``, which says how to write it.
+    """
+    if text == "default":
+        return -1.0
+    try:
+        delay_s = read_seconds(text)
+    except ValueError as error:
+        raise ValueError(f"{error}; or default") from error
+    if delay_s > LONGEST_DELAY_S:
+        raise ValueError(f"{text} is too long, write at most 1d; or pause the host")
+    return delay_s
+
+
+def read_remark(text: str) -> str:
+    """A remark or name for the record. Raises ``ValueError`` when it is too long."""
+    if len(text) > MOST_WORDS:
+        raise ValueError(f"at most {MOST_WORDS} characters; there are {len(text):,}")
+    return text
+
+
+def _new_call(source: str) -> str:
+    return f"{source} {uuid.uuid4().hex}"
+
+
+def _action(kind: type[_Action], text: str) -> _Action:
+    try:
+        return kind(text)
+    except ValueError:
+        *others, last = (str(each.value) for each in kind)
+        raise ValueError(f"it must be {', '.join(others)} or {last}") from None
+
+
+def _read(name: str, read: Callable[[str], _Value], text: str) -> _Value:
+    """The value of what the operator gave as ``name``."""
+    try:
+        return read(text)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from error

@@ -49,6 +49,10 @@ STORE_OPTIONS = (
 )
 """Options of ``obstore`` that are no secrets."""
 UPLOAD_KINDS = ("warc", "cdxj", "pages", "links", "text", "journal", "attempts")
+SECURITY_PREFIXES = ("security.", "sasl.", "ssl.", "enable.ssl.", "enable.sasl.")
+"""Beginnings of the options of the Kafka client that ``kafka.security`` may have."""
+_CRAWL_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")  # of topics, and of paths of objects
+_SERVER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
 _VISIBLE = re.compile(r"[\x20-\x7e]*")
 _CONTACT = re.compile(r"(?:https?://[^\s/.]+\.[^\s]+|(?:mailto:)?[^@\s]+@[^@\s]+)", re.IGNORECASE)
 
@@ -160,6 +164,39 @@ def check_store_options(options: Sequence[str]) -> None:
             raise ValueError(f"{name}: credentials do not belong into settings; leave out NAME@")
 
 
+def check_crawl_name(name: str) -> None:
+    if not _CRAWL_NAME.fullmatch(name):
+        raise ValueError(
+            f"{name!r} is not a name; write up to 100 small letters, digits, '.', '_' and '-', the"
+            " first a letter or a digit"
+        )
+
+
+def check_addresses(addresses: Sequence[str]) -> None:
+    if not addresses:
+        raise ValueError('write a list such as ["10.0.0.1:9092", "10.0.0.2:9092"]')
+    for address in addresses:
+        found = _SERVER.fullmatch(address)
+        if found is None or not 0 < int(found[2]) < 65536:
+            # what has an @ may be a URL with a password
+            raise ValueError(f"{'an entry' if '@' in address else repr(address)} is not HOST:PORT")
+
+
+def check_security(security: Mapping[str, Any]) -> None:
+    """A message does not repeat a value, which may be a password."""
+    for key, value in security.items():
+        if isinstance(value, dict) and f"{key}.".startswith(SECURITY_PREFIXES):
+            raise ValueError(
+                f'write "{key}.{next(iter(value), "")}" in quotes; without them its dots make'
+                " sections"
+            )
+        if not key.startswith(SECURITY_PREFIXES):
+            begins = ", ".join(SECURITY_PREFIXES)
+            raise ValueError(f"{key} is not a security setting; they begin with {begins}")
+        if not isinstance(value, str):
+            raise ValueError(f"the value of {key} is not a text; put it in quotes")
+
+
 def check_upload_kinds(kinds: Sequence[str]) -> None:
     for kind in kinds:
         if kind not in UPLOAD_KINDS:
@@ -176,11 +213,17 @@ def _is_address(text: str) -> bool:
 
 CHECKS: Mapping[str, Callable[[Any], None]] = {
     "agent.contact": check_contact,
+    "coordinator.addresses": check_addresses,
     "dns.pins": check_pins,
     "dns.servers": check_servers,
     "fetch.accept": check_header,
     "fetch.accept_language": check_header,
     "fetch.allow_addresses": check_ranges,
+    "kafka.addresses": check_addresses,
+    "kafka.security": check_security,
+    "name": check_crawl_name,
+    "objects.url": check_store_url,
+    "redis.addresses": check_addresses,
     "refetch.intervals": check_intervals,
     "scope.exclude": check_expressions,
     "scope.include": check_expressions,
@@ -188,4 +231,4 @@ CHECKS: Mapping[str, Callable[[Any], None]] = {
     "upload.options": check_store_options,
     "upload.url": check_store_url,
 }
-"""The checks by setting."""
+"""The checks by setting of a crawl, and by key of ``cluster.toml``."""

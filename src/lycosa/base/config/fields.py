@@ -14,7 +14,8 @@ import re
 from collections.abc import Callable, Mapping
 from enum import Enum
 from functools import cache
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import inspect
@@ -36,13 +37,16 @@ class Kind(Enum):
     TEXT = "text"
     LIST = "list of texts"
     CHOICE = "choice"
+    FILE = "path of a file"
+    TABLE = "table"
 
 
+_Tree = TypeVar("_Tree", bound=msgspec.Struct)
 _MOST = 2**63 - 1  # what the files of a crawl can hold
 
 
 class Field(msgspec.Struct, frozen=True):
-    """One setting.
+    """One setting. ``default`` is ``msgspec.NODEFAULT`` if it must be given.
 
     ``low`` and ``high`` are its bounds with their signs (``>=``, ``>``, ``<=``, ``<``), ``choices``
     its enum, if any; ``words`` are numbers that have a name.
@@ -60,7 +64,6 @@ class Field(msgspec.Struct, frozen=True):
 
     @property
     def type_text(self) -> str:
-        """The type as text."""
         return (
             " | ".join(str(each.value) for each in self.choices)
             if self.choices
@@ -140,15 +143,7 @@ class Field(msgspec.Struct, frozen=True):
 @cache
 def fields() -> dict[str, Field]:
     """Every setting by its dotted key, in the order of the tree."""
-    found: dict[str, Field] = {}
-    for top in _struct(Config).fields:
-        section = _bare(top.type)[0]
-        if isinstance(section, inspect.StructType):
-            for inner in section.fields:
-                found[f"{top.name}.{inner.name}"] = _field(f"{top.name}.{inner.name}", inner)
-        else:
-            found[top.name] = _field(top.name, top)
-    return found
+    return fields_of(Config)
 
 
 @cache
@@ -162,12 +157,16 @@ def sections() -> dict[str, str]:
     return found
 
 
-def fields_of(section: str, cls: type) -> dict[str, Field]:
-    """The fields of a struct outside the tree that is written and read like its sections."""
-    return {
-        f"{section}.{inner.name}": _field(f"{section}.{inner.name}", inner)
-        for inner in _struct(cls).fields
-    }
+def fields_of(cls: type, section: str = "") -> dict[str, Field]:
+    """The fields of a struct and of the structs in it, by the dotted keys in a file."""
+    found: dict[str, Field] = {}
+    for each in _struct(cls).fields:
+        key, inner = _key(section, each), _bare(each.type)[0]
+        if isinstance(inner, inspect.StructType):
+            found |= fields_of(inner.cls, key)
+        else:
+            found[key] = _field(key, each)
+    return found
 
 
 def value_of(config: Config, key: str) -> Any:
@@ -178,15 +177,20 @@ def value_of(config: Config, key: str) -> Any:
     return value
 
 
-def build(values: dict[str, Any]) -> Config:
+def build(values: Mapping[str, Any], cls: type[_Tree], section: str = "") -> _Tree:
     """The tree with these values by dotted key, and defaults for the others."""
-    tree: dict[str, dict[str, Any]] = {}
-    for key, value in values.items():
-        section, _, name = key.rpartition(".")
-        tree.setdefault(section, {})[name] = value
-    types = {top.name: _bare(top.type)[0] for top in _struct(Config).fields}
-    made = {name: types[name].cls(**inner) for name, inner in tree.items() if name}  # type: ignore[attr-defined]
-    return Config(**made, **tree.get("", {}))
+    made: dict[str, Any] = {}
+    for each in _struct(cls).fields:
+        key, inner = _key(section, each), _bare(each.type)[0]
+        if not isinstance(inner, inspect.StructType):
+            made |= {each.name: values[key]} if key in values else {}
+        elif any(name.startswith(f"{key}.") for name in values):
+            made[each.name] = build(values, inner.cls, key)
+    return cls(**made)
+
+
+def _key(section: str, field: inspect.Field) -> str:
+    return f"{section}.{field.encode_name}" if section else field.encode_name
 
 
 @cache  # reading all annotations of the tree takes milliseconds
@@ -197,10 +201,14 @@ def _struct(cls: type) -> inspect.StructType:
 
 
 def _bare(kind: inspect.Type) -> tuple[inspect.Type, str]:
-    """A type without its annotations, and its description."""
+    """A type without its annotations and without None, and its description."""
+    meaning = ""
     if isinstance(kind, inspect.Metadata):
-        return kind.type, (kind.extra_json_schema or {}).get("description", "")
-    return kind, ""
+        meaning = (kind.extra_json_schema or {}).get("description", "")
+        kind = kind.type
+    if isinstance(kind, inspect.UnionType):
+        [kind] = (each for each in kind.types if not isinstance(each, inspect.NoneType))
+    return kind, meaning
 
 
 def _field(key: str, raw: inspect.Field) -> Field:
@@ -227,7 +235,8 @@ def _field(key: str, raw: inspect.Field) -> Field:
     words = (
         (raw.type.extra or {}).get("words", {}) if isinstance(raw.type, inspect.Metadata) else {}
     )
-    return Field(key, _kind_of(key, kind), raw.default, meaning, low, high, pattern, choices, words)
+    default = {} if isinstance(kind, inspect.DictType) else raw.default
+    return Field(key, _kind_of(key, kind), default, meaning, low, high, pattern, choices, words)
 
 
 def _kind_of(key: str, kind: inspect.Type) -> Kind:
@@ -240,6 +249,8 @@ def _kind_of(key: str, kind: inspect.Type) -> Kind:
         inspect.StrType: Kind.TEXT,
         inspect.EnumType: Kind.CHOICE,
         inspect.VarTupleType: Kind.LIST,
+        inspect.DictType: Kind.TABLE,
+        inspect.CustomType: Kind.FILE,
     }
     return table[type(kind)]
 
@@ -310,6 +321,16 @@ def _list(field: Field, value: object) -> tuple[str, ...]:
     return tuple(value)
 
 
+def _file(field: Field, value: object) -> Path | None:
+    return Path(text) if (text := _text(field, value)) else None
+
+
+def _table(field: Field, value: object) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError(f"a section is needed, [{field.key}]")
+    return value
+
+
 def _split(text: str) -> tuple[str, ...]:
     """Split a comma list.
 
@@ -350,7 +371,10 @@ def _choice(field: Field, value: object) -> Enum:
 def _said(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    return "a table" if isinstance(value, dict) else repr(value)
+    if isinstance(value, dict):
+        return "a table"
+    said = repr(value)
+    return "a value" if "@" in said else said  # it may be a URL with a password
 
 
 _NUMERIC = frozenset({Kind.DURATION, Kind.SIZE, Kind.WHOLE, Kind.NUMBER})
@@ -369,4 +393,6 @@ _READERS: dict[Kind, Callable[[Field, object], Any]] = {
     Kind.TEXT: _text,
     Kind.LIST: _list,
     Kind.CHOICE: _choice,
+    Kind.FILE: _file,
+    Kind.TABLE: _table,
 }

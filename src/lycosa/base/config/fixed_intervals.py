@@ -72,7 +72,6 @@ def check_intervals(texts: Sequence[str]) -> None:
 
 @lru_cache(8)
 def read_intervals(texts: tuple[str, ...]) -> tuple[FixedInterval, ...]:
-    """All intervals, in their order."""
     return tuple(map(read_interval, texts))
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from lycosa.base.config.fields import Field, Kind, build, fields, sections, value_of
+from lycosa.base.config.given_values import GivenValue, given_in_file, read_given
 from lycosa.base.config.near_names import near_name
 from lycosa.base.config.sections import Config
 
@@ -78,15 +79,6 @@ class Settings(msgspec.Struct, frozen=True):
         return self.origins.get(key, DEFAULT)
 
 
-class _Given(msgspec.Struct, frozen=True):
-    """One value from a source. ``origin`` is stored, ``place`` is the start of an error message."""
-
-    key: str
-    value: object
-    origin: str
-    place: str
-
-
 def load_settings(
     file: Path | None,
     env: Mapping[str, str],
@@ -113,24 +105,17 @@ def load_settings(
         if not base.upload.url:  # of an earlier version; a later --upload does not ask for it
             values.pop("upload.remove", None)
         origins = dict.fromkeys(values, SAVED)
+    # In this order, so that a later source overrides an earlier one. All problems are collected, so
+    # that the operator can correct them together.
     given = [
-        *_from_file(file, problems),
+        *(given_in_file(file, sections(), problems) if file is not None else ()),
         *_from_environment(env),
         *_from_pairs(pairs, problems),
         *_from_flags(flags or {}),
     ]
-    # In this order, so that a later source overrides an earlier one. All problems are collected, so
-    # that the operator can correct them together.
-    for each in given:
-        field = fields().get(each.key)
-        if field is None:
-            problems.append(f"{each.place}: {_unknown(each.key)}")
-            continue
-        try:
-            values[each.key] = field.read(each.value)
-            origins[each.key] = each.origin
-        except ValueError as error:
-            problems.append(f"{each.place}: {each.key}: {error}")
+    read, places = read_given(given, fields(), _unknown, problems)
+    values |= read
+    origins |= places
     if origins.get("upload.remove") == SAVED and not values.get("upload.url"):
         del values["upload.remove"], origins["upload.remove"]  # the upload ends, and so does this
     problems += _unusable(
@@ -140,7 +125,7 @@ def load_settings(
         problems += _disorder(values, origins)
     if problems:
         raise SettingsError(problems)
-    return Settings(build(values), origins)
+    return Settings(build(values, Config), origins)
 
 
 def settings(values: Mapping[str, object]) -> Config:
@@ -150,21 +135,13 @@ def settings(values: Mapping[str, object]) -> Config:
     ``SettingsError``.
     """
     problems: list[str] = []
-    found: dict[str, Any] = {}
-    for key, value in values.items():
-        field = fields().get(key)
-        if field is None:
-            problems.append(_unknown(key))
-            continue
-        try:
-            found[key] = field.read(value)
-        except ValueError as error:
-            problems.append(f"{key}: {error}")
+    given = (GivenValue(key, value) for key, value in values.items())
+    found, _ = read_given(given, fields(), _unknown, problems)
     if not problems:
         problems += _disorder(found, {})
     if problems:
         raise SettingsError(problems)
-    return build(found)
+    return build(found, Config)
 
 
 def check_config(config: Config) -> None:
@@ -209,109 +186,28 @@ def from_dict(data: Mapping[str, Any]) -> Config:
         raise SettingsError([f"saved settings cannot be read: {error}"]) from error
 
 
-def _from_file(file: Path | None, problems: list[str]) -> Iterator[_Given]:
-    if file is None:
-        return
-    import tomllib  # most crawls have no settings file
-
-    try:
-        text = file.read_bytes().decode("utf-8")
-        tree = tomllib.loads(text)
-    except OSError as error:
-        problems.append(f"{file} cannot be read: {error.strerror}")
-        return
-    except UnicodeDecodeError as error:
-        problems.append(
-            f"{file}:{error.object.count(10, 0, error.start) + 1}: not UTF-8, which TOML requires"
-        )
-        return
-    except tomllib.TOMLDecodeError as error:
-        problems.append(f"{file}:{_error_line(error, text)}: not TOML: {_error_text(error)}")
-        return
-    lines = _key_lines(text)
-    for key, value in _flat(tree):
-        line = lines.get(key) or lines.get(key.rpartition(".")[0]) or 1
-        yield _Given(key, value, f"{file}:{line}", f"{file}:{line}")
-
-
-def _from_environment(env: Mapping[str, str]) -> Iterator[_Given]:
+def _from_environment(env: Mapping[str, str]) -> Iterator[GivenValue]:
     for name in sorted(env):
         if name.startswith(PREFIX) and not name.startswith(_IGNORED):
             key = name.removeprefix(PREFIX).lower().replace("__", ".")
-            yield _Given(key, env[name], f"environment {name}", f"environment {name}")
+            yield GivenValue(key, env[name], f"environment {name}")
 
 
-def _from_pairs(pairs: Sequence[str], problems: list[str]) -> Iterator[_Given]:
+def _from_pairs(pairs: Sequence[str], problems: list[str]) -> Iterator[GivenValue]:
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals:
             problems.append(f"--set {pair}: write KEY=VALUE, for instance politeness.delay_s=2s")
             continue
         said = key.strip() if "upload." in key else pair  # which may hold a secret
-        yield _Given(key.strip(), value, "--set", f"--set {said}")
+        yield GivenValue(key.strip(), value, f"--set {said}", "--set")
 
 
-def _from_flags(flags: Mapping[str, object]) -> Iterator[_Given]:
+def _from_flags(flags: Mapping[str, object]) -> Iterator[GivenValue]:
     for key, value in flags.items():
         if value is not None and value != ():
             option = SETTING_OPTIONS.get(key, "--" + key.rpartition(".")[2].replace("_", "-"))
-            yield _Given(key, value, option, option)
-
-
-def _flat(tree: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
-    """The leaves of a TOML document by dotted key.
-
-    A table inside a section is a leaf, which is then reported as an error, and so is an empty one.
-    """
-    for name, value in tree.items():
-        key = f"{prefix}{name}"
-        if isinstance(value, dict) and not prefix and (value or key in sections()):
-            yield from _flat(value, f"{key}.")
-        else:
-            yield key, value
-
-
-_HEADER = re.compile(r"\s*\[\[?\s*([^\[\]]+?)\s*\]\]?\s*(?:#.*)?")
-_ASSIGNED = re.compile(
-    r"""\s*((?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*'))*)\s*="""
-)
-
-
-def _key_lines(text: str) -> dict[str, int]:
-    """The line of each key and of each section's header, from 1.
-
-    The text is valid TOML, so this need not be strict.
-    """
-    found: dict[str, int] = {}
-    section, quotes = "", ""
-    for number, line in enumerate(text.splitlines(), 1):
-        if quotes:
-            quotes = "" if quotes in line else quotes
-            continue
-        if header := _HEADER.fullmatch(line):
-            section = _dotted(header[1])
-            found.setdefault(section, number)
-        elif assigned := _ASSIGNED.match(line):
-            found.setdefault(f"{section}.{_dotted(assigned[1])}".lstrip("."), number)
-        for opening in ('"""', "'''"):
-            if line.count(opening) % 2:
-                quotes = opening
-    return found
-
-
-def _dotted(name: str) -> str:
-    return ".".join(part.strip().strip("\"'") for part in name.split("."))
-
-
-def _error_line(error: ValueError, text: str) -> int:
-    found = re.search(r"\(at line (\d+)", str(error))
-    return int(found[1]) if found else max(text.count("\n") + (not text.endswith("\n")), 1)
-
-
-def _error_text(error: ValueError) -> str:
-    """The parser's message without the place, which the message already begins with."""
-    text = re.sub(r"\s*\(at (?:line \d+, column \d+|end of document)\)", "", str(error))
-    return text[:1].lower() + text[1:]
+            yield GivenValue(key, value, option)
 
 
 _OBEDIENCE = re.compile(

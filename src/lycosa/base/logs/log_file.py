@@ -29,9 +29,6 @@ class LogFile:
         self.lost = 0
         """Lines that could not be written."""
 
-    def __repr__(self) -> str:
-        return f"<LogFile {self._path} lost={self.lost}>"
-
     def append(self, lines: list[str], is_counted: bool = True) -> bool:
         """Write lines, and return whether they could be written.
 

@@ -1,8 +1,8 @@
 """The progress of a worker or of a crawl: its numbers, and what it waits for.
 
 The numbers are a snapshot of the meter. Display, ``lycosa status``, API and ``/metrics`` read that
-one snapshot; the properties here name its numbers for programs. What is no number stands beside
-it: texts, the slowest hosts, the state of single processes.
+one snapshot; the attributes after the fields of ``Progress`` name its numbers for programs. The
+fields have everything else: texts, the slowest hosts, the state of single processes.
 """
 
 from __future__ import annotations
@@ -65,6 +65,30 @@ class ProcessMemory(msgspec.Struct, frozen=True):
     cpu_s: float = 0.0
 
 
+class _Count:
+    """A count of the meter as an attribute of ``Progress``; ``value`` is that of the label."""
+
+    __slots__ = ("metric", "value")
+
+    def __init__(self, metric: str, value: str = "") -> None:
+        self.metric, self.value = metric, value
+
+    def __get__(self, progress: Progress, owner: type[Progress]) -> int:
+        return progress.meter.whole(self.metric, self.value)
+
+
+class _Counts:
+    """The counts of the meter by label value as an attribute of ``Progress``."""
+
+    __slots__ = ("metric",)
+
+    def __init__(self, metric: str) -> None:
+        self.metric = metric
+
+    def __get__(self, progress: Progress, owner: type[Progress]) -> dict[str, int]:
+        return progress.meter.table(self.metric)
+
+
 class Progress(msgspec.Struct, frozen=True, tag=True):
     """A worker's progress, about twice a second; without it the worker counts as hanging.
 
@@ -121,128 +145,57 @@ class Progress(msgspec.Struct, frozen=True, tag=True):
         """Whether the counts are known; a worker that opens its shard knows only its memory."""
         return _FIRST in self.meter.numbers
 
-    @property
-    def discovered(self) -> int:
-        """Distinct URLs found."""
-        return self.meter.whole("lycosa_urls_discovered_total")
+    discovered = _Count("lycosa_urls_discovered_total")
+    """Distinct URLs found."""
+    states = _Counts("lycosa_urls")
+    """URLs by state; they add up to ``discovered``."""
+    captures = _Count("lycosa_captures_total")
+    """Stored fetches that are part of a commit."""
+    pages = _Count("lycosa_pages_total")
+    """Captures with status 200 that are HTML."""
+    requests = _Count("lycosa_requests_total")
+    """Requests for pages."""
+    body_bytes = _Count("lycosa_received_bytes_total")
+    """Bytes of bodies as received."""
+    reasons = _Counts("lycosa_url_outcomes")
+    """URLs by failure or remark."""
+    rule_refusals = _Counts("lycosa_links_refused_total")
+    """Refused links by rule."""
+    running = _Count("lycosa_fetches_in_progress")
+    """Visits in progress."""
+    hosts = _Count("lycosa_hosts_known")
+    """All hosts ever met."""
+    hosts_ready = _Count("lycosa_hosts", "ready")
+    """Hosts that may be fetched now."""
+    hosts_snoozed = _Count("lycosa_hosts", "snoozed")
+    """Hosts that were made to wait."""
+    hosts_front = _Count("lycosa_hosts", "front")
+    """Hosts that wait for a place on the workbench."""
+    hosts_parked = _Count("lycosa_hosts", "parked")
+    """Hosts beyond their budget."""
+    hosts_retired = _Count("lycosa_hosts", "retired")
+    """Retired hosts."""
+    hosts_paused = _Count("lycosa_hosts", "paused")
+    """Hosts that an operator paused."""
+    leased = _Count("lycosa_leases_outside")
+    """URLs that are with outside fetchers."""
+    hosts_benched = _Count("lycosa_hosts_benched")
+    """Hosts on the workbench."""
+    memory_bytes = _Count("lycosa_memory_held_bytes")
+    """What counts to the bound of the memory.
 
-    @property
-    def states(self) -> dict[str, int]:
-        """URLs by state; they add up to ``discovered``."""
-        return self.meter.table("lycosa_urls")
-
-    @property
-    def captures(self) -> int:
-        """Stored fetches that are part of a commit."""
-        return self.meter.whole("lycosa_captures_total")
-
-    @property
-    def pages(self) -> int:
-        """Captures with status 200 that are HTML."""
-        return self.meter.whole("lycosa_pages_total")
-
-    @property
-    def requests(self) -> int:
-        """Requests for pages."""
-        return self.meter.whole("lycosa_requests_total")
-
-    @property
-    def body_bytes(self) -> int:
-        """Bytes of bodies as received."""
-        return self.meter.whole("lycosa_received_bytes_total")
-
-    @property
-    def reasons(self) -> dict[str, int]:
-        """URLs by failure or remark."""
-        return self.meter.table("lycosa_url_outcomes")
-
-    @property
-    def rule_refusals(self) -> dict[str, int]:
-        """Refused links by rule."""
-        return self.meter.table("lycosa_links_refused_total")
-
-    @property
-    def running(self) -> int:
-        """Visits in progress."""
-        return self.meter.whole("lycosa_fetches_in_progress")
-
-    @property
-    def hosts(self) -> int:
-        """All hosts ever met."""
-        return self.meter.whole("lycosa_hosts_known")
-
-    @property
-    def hosts_ready(self) -> int:
-        """Hosts that may be fetched now."""
-        return self.meter.whole("lycosa_hosts", "ready")
-
-    @property
-    def hosts_snoozed(self) -> int:
-        """Hosts that were made to wait."""
-        return self.meter.whole("lycosa_hosts", "snoozed")
-
-    @property
-    def hosts_front(self) -> int:
-        """Hosts that wait for a place on the workbench."""
-        return self.meter.whole("lycosa_hosts", "front")
-
-    @property
-    def hosts_parked(self) -> int:
-        """Hosts beyond their budget."""
-        return self.meter.whole("lycosa_hosts", "parked")
-
-    @property
-    def hosts_retired(self) -> int:
-        """Hosts that were given up."""
-        return self.meter.whole("lycosa_hosts", "retired")
-
-    @property
-    def hosts_paused(self) -> int:
-        """Hosts that an operator paused."""
-        return self.meter.whole("lycosa_hosts", "paused")
-
-    @property
-    def leased(self) -> int:
-        """URLs that are with outside fetchers."""
-        return self.meter.whole("lycosa_leases_outside")
-
-    @property
-    def hosts_benched(self) -> int:
-        """Hosts on the workbench."""
-        return self.meter.whole("lycosa_hosts_benched")
-
-    @property
-    def memory_bytes(self) -> int:
-        """What counts to the bound of the memory.
-
-        That is the processes' private memory and, in a supervisor's sum, the program's code once.
-        """
-        return self.meter.whole("lycosa_memory_held_bytes")
-
-    @property
-    def memory_bound(self) -> int:
-        """The bound of the memory; 0 when it is unknown."""
-        return self.meter.whole("lycosa_memory_bound_bytes")
-
-    @property
-    def commits(self) -> int:
-        """Commits over all runs."""
-        return self.meter.whole("lycosa_commits_total")
-
-    @property
-    def damaged_segments(self) -> int:
-        """Segments in object storage that were damaged when they were sealed."""
-        return self.meter.whole("lycosa_damaged_segments")
-
-    @property
-    def unparsed(self) -> int:
-        """Stored bodies that wait to be parsed again."""
-        return self.meter.whole("lycosa_unparsed_bodies")
-
-    @property
-    def reparsed(self) -> int:
-        """Stored bodies that were parsed again in this run."""
-        return self.meter.whole("lycosa_reparsed_total")
+    That is the processes' private memory and, in a supervisor's sum, the program's code once.
+    """
+    memory_bound = _Count("lycosa_memory_bound_bytes")
+    """The bound of the memory; 0 when it is unknown."""
+    commits = _Count("lycosa_commits_total")
+    """Commits over all runs."""
+    damaged_segments = _Count("lycosa_damaged_segments")
+    """Segments in object storage that were damaged when they were sealed."""
+    unparsed = _Count("lycosa_unparsed_bodies")
+    """Stored bodies that wait to be parsed again."""
+    reparsed = _Count("lycosa_reparsed_total")
+    """Stored bodies that were parsed again in this run."""
 
     @property
     def longest_turn_s(self) -> float:
@@ -352,7 +305,7 @@ _NAMED = (
 
 
 def progress_values(progress: Progress) -> dict[str, Any]:
-    """The progress as values for JSON, with its main numbers under names of their own."""
+    """The progress as values for JSON, with its main numbers under separate names."""
     values: dict[str, Any] = msgspec.to_builtins(progress)
     values.pop("type", None)
     return {name: getattr(progress, name) for name in _NAMED} | values

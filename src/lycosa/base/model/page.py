@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from lycosa.base.model.capture import Capture, Location
-from lycosa.base.model.parsed import Link
+from lycosa.base.model.parsed import Link, Parsed
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,9 +34,12 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     location: Location
 
 
+_UNPARSED = Parsed()  # has the default of every field
+
+
 def page_of(capture: Capture, location: Location) -> Page:
     """The page of a capture."""
-    fetched, parsed = capture.fetched, capture.parsed
+    fetched, parsed = capture.fetched, capture.parsed or _UNPARSED
     duplicate = capture.original or capture.near_duplicate_of
     return Page(
         url=fetched.url,
@@ -44,13 +47,13 @@ def page_of(capture: Capture, location: Location) -> Page:
         headers=fetched.headers(),
         body=fetched.body,
         spool=fetched.spool,
-        media_type=capture.media_type or (parsed.media_type if parsed else ""),
-        charset=parsed.charset if parsed else "",
-        title=parsed.title if parsed else "",
-        description=parsed.description if parsed else "",
-        language=parsed.language if parsed else "",
-        text=parsed.text if parsed else "",
-        links=parsed.links if parsed else [],
+        media_type=capture.media_type or parsed.media_type,
+        charset=parsed.charset,
+        title=parsed.title,
+        description=parsed.description,
+        language=parsed.language,
+        text=parsed.text,
+        links=parsed.links,
         depth=capture.depth,
         via=capture.via,
         duplicate_of=duplicate.url if duplicate and duplicate.url != fetched.url else "",

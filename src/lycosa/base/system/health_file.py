@@ -45,9 +45,6 @@ class HealthFile:
     def __init__(self, path: Path | None) -> None:
         self._path = path
 
-    def __repr__(self) -> str:
-        return f"HealthFile({str(self._path)!r})"
-
     def write(self, is_ready: bool, state: str) -> None:
         """Replace the file. Raises ``OSError``."""
         if self._path is None:

@@ -18,9 +18,6 @@ class KeptTasks:
         self._on_error = on_error
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def __repr__(self) -> str:
-        return f"<KeptTasks {len(self._tasks)}>"
-
     def __len__(self) -> int:
         return len(self._tasks)
 

@@ -28,9 +28,6 @@ class LoopMeter:
         self._timer: asyncio.TimerHandle | None = None
         self._used_s = 0.0
 
-    def __repr__(self) -> str:
-        return f"<LoopMeter longest={1000 * self.longest_turn_s:.1f} ms>"
-
     def start(self) -> None:
         """Begin to measure. Needs a running loop."""
         self._used_s = time.thread_time()

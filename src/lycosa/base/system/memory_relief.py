@@ -59,9 +59,6 @@ class MemoryGuard:
         self._since = 0.0
         self.relief = ReliefStep.NONE
 
-    def __repr__(self) -> str:
-        return f"<MemoryGuard {self.relief.name} bound={self._bound}>"
-
     def choose_step(self, now: float, total: int, mine: int, running: int) -> ReliefStep:
         """The step to take now.
 

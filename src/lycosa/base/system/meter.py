@@ -72,7 +72,6 @@ class Counter:
         self.number: Number = 0
 
     def add(self, by: Number = 1) -> None:
-        """Add to the number."""
         self.number += by
 
 
@@ -92,7 +91,6 @@ class Histogram:
         return sum(self.counts)
 
     def observe(self, value: float) -> None:
-        """Count a value."""
         self.counts[bisect_left(self._bounds, value)] += 1
         self.sum += value
 
@@ -107,9 +105,6 @@ class Meter:
         self._counters: dict[str, dict[str, Counter]] = {}
         self._histograms: dict[str, dict[str, Histogram]] = {}
         self._readers: list[Callable[[], None]] = []
-
-    def __repr__(self) -> str:
-        return f"<Meter metrics={len(self._counters) + len(self._histograms)}>"
 
     def counter(self, name: str, value: str = "") -> Counter:
         """The counter or gauge of a label value; the same object for the same arguments."""
@@ -148,7 +143,6 @@ class Meter:
         self._readers.clear()
 
     def snapshot(self) -> MeterSnapshot:
-        """The present numbers."""
         for read in self._readers:
             read()
         return MeterSnapshot(

@@ -83,9 +83,6 @@ class Sites:
             "bound": _REMEMBERED,
         }
 
-    def __repr__(self) -> str:
-        return f"<Sites {self.version} {self.snapshot()}>"
-
 
 def _with_encoded(lines: list[str]) -> list[str]:
     """The lines of the list, each non-ASCII rule followed by its IDNA-encoded form.

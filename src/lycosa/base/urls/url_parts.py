@@ -26,7 +26,7 @@ def origin_of(url: str) -> str:
 
 
 def robots_url(host: str, is_secure: bool) -> str:
-    """Where an origin has its robots.txt; ``host`` as ``host_of`` gives it."""
+    """Where an origin has its robots.txt; ``host`` as ``host_of`` returns it."""
     return f"{'https' if is_secure else 'http'}://{host}/robots.txt"
 
 
@@ -82,7 +82,6 @@ def hosts_of(urls: Iterable[str]) -> list[str]:
 
 
 def hash8_all(texts: Iterable[str]) -> list[bytes]:
-    """``hash8`` of each."""
     sha256 = hashlib.sha256
     return [sha256(text.encode()).digest()[:8] for text in texts]
 

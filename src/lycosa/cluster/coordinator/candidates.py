@@ -35,9 +35,6 @@ class Candidates:
         self._heap = [self._entry(node) for node in self._able.values() if self._has_room(node)]
         heapq.heapify(self._heap)
 
-    def __repr__(self) -> str:
-        return f"<Candidates {sorted(self._able)}>"
-
     def choose(self, present: str, wanted: str) -> NodeView | None:
         """The node that should have a shard that ``present`` has.
 

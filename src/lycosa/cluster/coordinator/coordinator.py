@@ -4,7 +4,7 @@ It assigns shards to nodes, grants permits, passes on requests and settings, and
 
     nodes' reports ──> placement ──────> Assignments to nodes
     owners' messages ─> permit_book ───> Permit, recorded first      (absolute numbers)
-                   ───> route_table ───> Routes: the addresses of owners
+                   ───> routes      ───> Routes: the addresses of owners
                    ───> end_rounds ────> the end, recorded first
     callers ─────────> requests ───────> requests to owners, until each is answered
 
@@ -23,33 +23,13 @@ or something changed, and again after ``repeat_s`` while its status still lacks 
 from __future__ import annotations
 
 from lycosa.base.config.sections import LimitSection
+from lycosa.base.messages import coordinator_messages as messages
 from lycosa.base.messages.control_records import (
     AsksSaved,
     Control,
     DrainSaved,
     EndSaved,
     SettingsSaved,
-)
-from lycosa.base.messages.coordinator_messages import (
-    CALLER,
-    CONTROL,
-    Ask,
-    ChangeSettings,
-    ClusterStatus,
-    Drain,
-    MoreAsks,
-    Move,
-    NodeReport,
-    NoMoreAsks,
-    OutgoingMessage,
-    PauseCrawl,
-    Relay,
-    Said,
-    Sendable,
-    StopCrawl,
-    Superseded,
-    ToCoordinator,
-    UpgradeFormats,
 )
 from lycosa.base.messages.progress import Progress
 from lycosa.base.messages.timeouts import ClusterRules
@@ -62,8 +42,7 @@ from lycosa.cluster.coordinator.overview import Decisions, cluster_status
 from lycosa.cluster.coordinator.owner_requests import Owner, Requests
 from lycosa.cluster.coordinator.permit_book import PermitBook
 from lycosa.cluster.coordinator.placement import Placement
-from lycosa.cluster.coordinator.route_table import RouteTable
-from lycosa.cluster.coordinator.shard_owners import Seats, lacking
+from lycosa.cluster.coordinator.shard_owners import RouteTable, Seats, lacking
 from lycosa.cluster.coordinator.steering import (
     SteeringMessage,
     ended,
@@ -104,7 +83,7 @@ class Coordinator:
         self._asks = control.asks
         self._expects_asks = not control.asks.are_over
         self._ahead_s = 0.0  # wall clock minus the clock of ``now``
-        self._out: list[OutgoingMessage] = []
+        self._out: list[messages.OutgoingMessage] = []
 
     def __repr__(self) -> str:
         return (
@@ -142,7 +121,7 @@ class Coordinator:
         """The live settings and their version."""
         return self._settings
 
-    def status(self, crawl: str, now: float) -> ClusterStatus:
+    def status(self, crawl: str, now: float) -> messages.ClusterStatus:
         """Everything that is known about ``crawl``, which is a name for operators."""
         decided = Decisions(
             self.number, self._end, self._settings, self._expects_asks, self._requests.open_calls
@@ -150,12 +129,11 @@ class Coordinator:
         return cluster_status(crawl, decided, self._placement, self._seats, now)
 
     def follow_limits(self, limits: LimitSection) -> None:
-        """Follow changed limits."""
         self._permits.follow_limits(limits)
 
     # -- messages
 
-    def tick(self, now: float, wall: float) -> list[OutgoingMessage]:
+    def tick(self, now: float, wall: float) -> list[messages.OutgoingMessage]:
         """Advance the time; returns the messages to send.
 
         Call it several times within a node's timeout. ``wall`` is the coordinator's wall clock.
@@ -173,26 +151,26 @@ class Coordinator:
         return self._flush()
 
     def handle_message(
-        self, sender: str, message: ToCoordinator, now: float
-    ) -> list[OutgoingMessage]:
+        self, sender: str, message: messages.ToCoordinator, now: float
+    ) -> list[messages.OutgoingMessage]:
         """Handle a message of the node ``sender``, or of ``CALLER``.
 
         Returns the messages to send, in that order.
         """
         if self.superseded_by:
             return []
-        if isinstance(message, NodeReport):
+        if isinstance(message, messages.NodeReport):
             self._hear_report(sender, message, now)
-        elif isinstance(message, Said):
+        elif isinstance(message, messages.Said):
             self._hear_worker(sender, message, now)
-        elif isinstance(message, Superseded):
+        elif isinstance(message, messages.Superseded):
             self._supersede(message.coordinator)
         else:
             self._hear_caller(message, now)
         self._tell_changed_lists(now)
         return self._flush()
 
-    def _hear_report(self, sender: str, report: NodeReport, now: float) -> None:
+    def _hear_report(self, sender: str, report: messages.NodeReport, now: float) -> None:
         self._supersede(report.coordinator)
         if not self.superseded_by:
             self._placement.record_report(sender, report, now)
@@ -204,37 +182,37 @@ class Coordinator:
             self.superseded_by = number
             self._out.clear()
 
-    def _hear_caller(self, message: ToCoordinator, now: float) -> None:
-        if isinstance(message, Ask):
+    def _hear_caller(self, message: messages.ToCoordinator, now: float) -> None:
+        if isinstance(message, messages.Ask):
             self._rounds.start_over()
             answered = self._requests.open_request(
                 message.request, message.shards or range(len(self._seats))
             )
             if answered is not None:
-                self._send(CALLER, answered)
+                self._send(messages.CALLER, answered)
             for shard in range(len(self._seats)):
                 self._tell_requests(shard, now)
-        elif isinstance(message, MoreAsks):
+        elif isinstance(message, messages.MoreAsks):
             self._expect_asks()
-        elif isinstance(message, NoMoreAsks):
+        elif isinstance(message, messages.NoMoreAsks):
             self._expects_asks = False
             if not self._asks.are_over:
                 self._asks = AsksSaved(True)
-                self._send(CONTROL, self._asks)
+                self._send(messages.CONTROL, self._asks)
             self._tell_all(now)
-        elif isinstance(message, StopCrawl):
+        elif isinstance(message, messages.StopCrawl):
             if message.by and ended(self._end, message.end, message.at_once) != self._end:
                 self._record_action(message, now)
             self._decide_end(message.end, message.at_once)
-        elif isinstance(message, ChangeSettings | PauseCrawl):
+        elif isinstance(message, messages.ChangeSettings | messages.PauseCrawl):
             self._record_action(message, now)
-        elif isinstance(message, Drain):
-            self._send(CONTROL, DrainSaved(message.node, message.is_over))
+        elif isinstance(message, messages.Drain):
+            self._send(messages.CONTROL, DrainSaved(message.node, message.is_over))
             self._placement.drain_node(message.node, message.is_over)
-        elif isinstance(message, Move):
+        elif isinstance(message, messages.Move):
             self._placement.move_shard(message.shard, message.node)
-        elif isinstance(message, UpgradeFormats):
-            self._send(CONTROL, self._placement.raise_formats(message.number))
+        elif isinstance(message, messages.UpgradeFormats):
+            self._send(messages.CONTROL, self._placement.raise_formats(message.number))
 
     def _expect_asks(self) -> None:
         """Wait for requests; a crawl that ended continues.
@@ -256,12 +234,12 @@ class Coordinator:
 
     def _steer(self, settings: SettingsSaved) -> None:
         self._settings = settings
-        self._send(CONTROL, settings)
+        self._send(messages.CONTROL, settings)
         self._rounds.start_over()
 
     # -- what owners say
 
-    def _hear_worker(self, sender: str, said: Said, now: float) -> None:
+    def _hear_worker(self, sender: str, said: messages.Said, now: float) -> None:
         if not 0 <= said.shard < len(self._seats):
             return
         message = said.message
@@ -291,7 +269,7 @@ class Coordinator:
         seat.status = status
         changed = self._permits.record_status(shard, status)
         for permit in changed:
-            self._send(CONTROL, permit)
+            self._send(messages.CONTROL, permit)
         for each in {shard, *(permit.shard for permit in changed)}:
             self._tell_what_lacks(each, now)
         self._tell_requests(shard, now)
@@ -299,14 +277,14 @@ class Coordinator:
     def _hear_answer(self, shard: int, message: SeedsTaken, now: float) -> None:
         answered = self._requests.take_answer(shard, message)
         if answered is not None:
-            self._send(CALLER, answered)
+            self._send(messages.CALLER, answered)
         self._tell_what_lacks(shard, now)
 
     def _check_limits(self) -> None:
         if self._permits.has_limits and self._permits.is_reached(*self._seats.committed()):
             self._decide_end(End.LIMIT.value, at_once=False)
 
-    # -- what owners are told
+    # -- messages to owners
 
     def _tell_what_lacks(self, shard: int, now: float) -> None:
         """Send the owner what it lacks by its last status, unless it was just sent."""
@@ -380,7 +358,7 @@ class Coordinator:
 
     def _set_end(self, end: EndSaved) -> None:
         self._end = end
-        self._send(CONTROL, end)
+        self._send(messages.CONTROL, end)
         self._placement.is_ending = bool(end.end)
         self._placement.change_all()
 
@@ -402,12 +380,13 @@ class Coordinator:
         owner = self._seats.owner(shard)
         if owner is not None:
             self._send(
-                self._placement.places[shard].node, Relay(self.number, shard, owner[1], message)
+                self._placement.places[shard].node,
+                messages.Relay(self.number, shard, owner[1], message),
             )
 
-    def _send(self, receiver: str, message: Sendable) -> None:
-        self._out.append(OutgoingMessage(receiver, message))
+    def _send(self, receiver: str, message: messages.Sendable) -> None:
+        self._out.append(messages.OutgoingMessage(receiver, message))
 
-    def _flush(self) -> list[OutgoingMessage]:
+    def _flush(self) -> list[messages.OutgoingMessage]:
         out, self._out = self._out, []
         return out

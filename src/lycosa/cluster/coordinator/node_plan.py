@@ -49,7 +49,6 @@ from lycosa.cluster.coordinator.node_acts import (
     TellCoordinator,
     TellWorker,
 )
-from lycosa.cluster.coordinator.shard_run import ShardRun
 
 MOST_DEATHS = 10
 """Maximum number of deaths in a row without a commit in between."""
@@ -61,6 +60,42 @@ _UNABLE_SKIPS = 2  # the pauses that are too short for a machine that lacks some
 _OURS = "lycosa.state.commit."
 _NO_DEATH = ("Fenced", "OutcomeUnknown")
 _ALIVE = (ShardState.STARTING, ShardState.RUNNING, ShardState.STOPPING)
+
+
+class ShardRun:
+    """One shard on a node. ``assignment`` is the number under which the node has it."""
+
+    __slots__ = (
+        "asked",
+        "assignment",
+        "commits",
+        "due",
+        "end",
+        "fruitless",
+        "is_local",
+        "known_since",
+        "last_commits",
+        "state",
+        "term",
+        "unable",
+        "why",
+    )
+
+    def __init__(self) -> None:
+        self.assignment = 0
+        self.state = ShardState.STARTING
+        self.term = -1
+        # the serial of the first report that names it under this assignment; 0 = none yet
+        self.known_since = 0
+        self.fruitless = 0  # deaths in a row without a commit in between
+        self.asked = 0  # the same for ends that are not deaths
+        self.unable = 0  # the same for ends by a reason of this machine
+        self.is_local = False  # whether the last end was one by such a reason
+        self.commits = 0
+        self.last_commits = -1  # the commits when a process last ended
+        self.due = 0.0  # when it is restarted
+        self.end = ""
+        self.why = ""
 
 
 class NodePlan:
@@ -153,7 +188,6 @@ class NodePlan:
     # -- the coordinator
 
     def handle_message(self, message: ToNode, now: float) -> list[NodeAct]:
-        """Handle a coordinator's message."""
         if message.coordinator < self.coordinator:
             return [Reply(Superseded(self.coordinator))]
         if message.coordinator > self.coordinator:

@@ -6,20 +6,8 @@ import msgspec
 
 from lycosa.base.config.live_settings import changed_meanwhile, check_live
 from lycosa.base.config.sources import SettingsError
+from lycosa.base.messages import coordinator_messages as messages
 from lycosa.base.messages.control_records import EndSaved, SettingsSaved
-from lycosa.base.messages.coordinator_messages import (
-    Ask,
-    CallerMessage,
-    ChangeSettings,
-    ClusterStatus,
-    Drain,
-    Move,
-    NodeStatus,
-    PauseCrawl,
-    ShardStatus,
-    StopCrawl,
-    UpgradeFormats,
-)
 from lycosa.base.messages.progress import Progress, total
 from lycosa.base.model.end import End
 from lycosa.cluster.coordinator.placement import Placement
@@ -38,9 +26,9 @@ class Decisions(msgspec.Struct, frozen=True):
 
 def cluster_status(
     crawl: str, decided: Decisions, placement: Placement, seats: Seats, now: float
-) -> ClusterStatus:
+) -> messages.ClusterStatus:
     """Everything that is known at the time ``now``."""
-    return ClusterStatus(
+    return messages.ClusterStatus(
         crawl=crawl,
         coordinator=decided.number,
         nodes=_nodes(placement, now),
@@ -64,19 +52,19 @@ def cluster_status(
     )
 
 
-def refusal_of(message: CallerMessage, status: ClusterStatus) -> str:
-    """Why a caller's request makes no sense; empty when it does."""
+def refusal_of(message: messages.CallerMessage, status: messages.ClusterStatus) -> str:
+    """The reason to refuse a caller's request; empty if it is accepted."""
     names = [node.name for node in status.nodes]
-    if isinstance(message, Drain | Move) and message.node not in names:
+    if isinstance(message, messages.Drain | messages.Move) and message.node not in names:
         known = f"; there are {', '.join(names)}" if names else "; no node has reported"
         return f"there is no node {message.node!r}{known}"
-    if isinstance(message, Drain) and not (message.is_over or message.is_forced):
+    if isinstance(message, messages.Drain) and not (message.is_over or message.is_forced):
         return _drain_refusal(message.node, status)
-    if isinstance(message, Ask) and (
+    if isinstance(message, messages.Ask) and (
         unknown := [shard for shard in message.shards if not 0 <= shard < len(status.shards)]
     ):
         return f"there is no shard {unknown[0]}; they are 0 to {len(status.shards) - 1}"
-    if isinstance(message, Move):
+    if isinstance(message, messages.Move):
         if not 0 <= message.shard < len(status.shards):
             return f"there is no shard {message.shard}; they are 0 to {len(status.shards) - 1}"
         node = next(node for node in status.nodes if node.name == message.node)
@@ -84,14 +72,14 @@ def refusal_of(message: CallerMessage, status: ClusterStatus) -> str:
             return f"node {node.name} has not reported for {node.silent_s:.0f} s"
         if node.refusal:
             return f"node {node.name} gets no shards: {node.refusal}"
-    if isinstance(message, StopCrawl) and message.end not in [end.value for end in End]:
+    if isinstance(message, messages.StopCrawl) and message.end not in [end.value for end in End]:
         return f"there is no end {message.end!r}"
-    if isinstance(message, PauseCrawl) and status.end:
+    if isinstance(message, messages.PauseCrawl) and status.end:
         then = "resume it first" if message.is_paused else "call again"
         return f"the crawl has ended ({status.end}); {then}"
-    if isinstance(message, UpgradeFormats):
+    if isinstance(message, messages.UpgradeFormats):
         return _upgrade_refusal(message.number, status)
-    if isinstance(message, ChangeSettings):
+    if isinstance(message, messages.ChangeSettings):
         try:
             check_live(message.values)
         except SettingsError as error:
@@ -103,7 +91,7 @@ def refusal_of(message: CallerMessage, status: ClusterStatus) -> str:
     return ""
 
 
-def _drain_refusal(name: str, status: ClusterStatus) -> str:
+def _drain_refusal(name: str, status: messages.ClusterStatus) -> str:
     """Why a node is not drained unless the operator insists: no other one can have its shards."""
     others = [node for node in status.nodes if node.name != name]
     if any(not node.is_lost and (not node.refusal or node.is_spare) for node in others):
@@ -118,7 +106,7 @@ def _drain_refusal(name: str, status: ClusterStatus) -> str:
     )
 
 
-def _upgrade_refusal(number: int, status: ClusterStatus) -> str:
+def _upgrade_refusal(number: int, status: messages.ClusterStatus) -> str:
     if number > status.protocol:
         return (
             f"the coordinator reads formats up to number {status.protocol}, not {number}: install a"
@@ -150,9 +138,9 @@ def _progress(seats: Seats, is_paused: bool) -> Progress:
     return progress.with_numbers({}, seats.rates())
 
 
-def _nodes(placement: Placement, now: float) -> list[NodeStatus]:
+def _nodes(placement: Placement, now: float) -> list[messages.NodeStatus]:
     return [
-        NodeStatus(
+        messages.NodeStatus(
             name=node.name,
             silent_s=max(now - node.heard, 0.0),
             is_lost=node.is_lost,
@@ -174,12 +162,12 @@ def _nodes(placement: Placement, now: float) -> list[NodeStatus]:
     ]
 
 
-def _shards(placement: Placement, seats: Seats) -> list[ShardStatus]:
+def _shards(placement: Placement, seats: Seats) -> list[messages.ShardStatus]:
     found = []
     for shard, place in enumerate(placement.places):
         seat, report = seats[shard], place.report
         found.append(
-            ShardStatus(
+            messages.ShardStatus(
                 shard=shard,
                 node=place.node,
                 assignment=place.assignment,

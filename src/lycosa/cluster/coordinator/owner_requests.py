@@ -53,7 +53,6 @@ class Requests:
 
     @property
     def open_calls(self) -> int:
-        """How many requests are open."""
         return len(self._open)
 
     def are_open_for(self, shard: int) -> bool:

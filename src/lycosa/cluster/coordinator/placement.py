@@ -112,7 +112,6 @@ class Placement:
     # -- what nodes say
 
     def record_report(self, name: str, report: NodeReport, now: float) -> None:
-        """Handle a node's report."""
         node = self.nodes.setdefault(name, NodeView(name, name in self._draining))
         deaths = node.deaths
         if not node.record_report(report, now, self._timeout_s, self._travel_s(report, now)):
@@ -396,7 +395,6 @@ class Placement:
         )
 
     def change_all(self) -> None:
-        """Mark all lists as changed."""
         for node in self.nodes.values():
             self._change(node)
 
@@ -406,7 +404,7 @@ class Placement:
         return self._rules
 
     def raise_formats(self, number: int) -> FormatsSaved:
-        """Let these formats be in force, unless newer ones are; all nodes are told."""
+        """Let these formats be in force, unless newer ones are; all nodes receive them."""
         formats = max(number, self._rules.formats)
         self._rules = msgspec.structs.replace(self._rules, formats=formats)
         self.change_all()

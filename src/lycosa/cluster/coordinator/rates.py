@@ -34,9 +34,6 @@ class CrawlRates:
         self._shards = 0
         self._peaks = [0.0] * len(_METRICS)
 
-    def __repr__(self) -> str:
-        return f"<CrawlRates noted={len(self._noted)} peaks={self._peaks}>"
-
     def is_due(self, now: float) -> bool:
         """Whether a second has passed since the counts were noted."""
         return not self._noted or now - self._noted[-1][0] >= _EVERY_S

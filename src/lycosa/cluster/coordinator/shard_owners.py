@@ -20,7 +20,7 @@ from lycosa.base.messages.worker_messages import (
 from lycosa.base.model.end import End
 from lycosa.base.system.meter import Number
 from lycosa.cluster.coordinator.owner_requests import Owner
-from lycosa.cluster.coordinator.placement import Placement
+from lycosa.cluster.coordinator.placement import COUNT_BITS, Placement
 from lycosa.cluster.coordinator.rates import CrawlRates
 
 
@@ -73,7 +73,6 @@ class Seats:
         return len(self._seats)
 
     def clear(self) -> None:
-        """Forget all owners."""
         for seat in self._seats:
             seat.leave()
 
@@ -176,3 +175,20 @@ def lacking(
     if status.expects_more and may_end:
         found.append(NoMoreCalls())
     return found
+
+
+class RouteTable:
+    """The addresses at which owners answer each other, with a version that increases over all
+    coordinators.
+    """
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+        self._count = 0
+        self.routes = Routes(0, {})
+
+    def update(self, addresses: dict[int, str]) -> None:
+        """Note the addresses of the current owners, by shard."""
+        if addresses != self.routes.addresses:
+            self._count += 1
+            self.routes = Routes((self._number << COUNT_BITS) + self._count, addresses)

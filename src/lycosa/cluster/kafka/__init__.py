@@ -15,10 +15,9 @@ if TYPE_CHECKING:
     from lycosa.cluster.kafka.kafka_clients import BadClientSettings, KafkaClient, KafkaSettings
     from lycosa.cluster.kafka.kafka_log import KafkaLog
     from lycosa.cluster.kafka.kafka_post import KafkaPost
-    from lycosa.cluster.kafka.log_ends import LogEnd, log_end
+    from lycosa.cluster.kafka.log_ends import LogEnd, log_end, what_remains
     from lycosa.cluster.kafka.log_reader import KafkaInboxReader, KafkaLogReader
     from lycosa.cluster.kafka.new_log import FirstCommit, NewLogTaken, begin_log
-    from lycosa.cluster.kafka.remains import what_remains
     from lycosa.cluster.kafka.topics import Topics, crawl_topics
     from lycosa.cluster.kafka.upkeep import (
         Finding,
@@ -37,11 +36,10 @@ else:
             "control_topic": "ControlDamaged ControlState KafkaControl",
             "inbound": "KafkaInbound",
             "kafka_log": "KafkaLog",
-            "log_ends": "LogEnd log_end",
+            "log_ends": "LogEnd log_end what_remains",
             "log_reader": "KafkaInboxReader KafkaLogReader",
             "new_log": "FirstCommit NewLogTaken begin_log",
             "kafka_post": "KafkaPost",
-            "remains": "what_remains",
             "topics": "Topics crawl_topics",
             "upkeep": "Finding KafkaAway check_topics count_partitions make_topics missing_topics",
         },

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import NewPartitions
+from confluent_kafka.admin import AdminClient, NewPartitions
 
 from lycosa.cluster.kafka.changelog import CLOSING
 from lycosa.cluster.kafka.kafka_clients import KafkaClient, Tell, cause_of
@@ -47,49 +48,49 @@ def close_log(
         )
 
 
-def extend_feeds(client: KafkaClient, topics: Topics) -> list[str]:
-    """Give the feeds a partition for each shard; gives the names of those that got more.
+def extend_feeds(client: KafkaClient, topics: Topics) -> None:
+    """Give the feeds a partition for each shard. Raises ``KafkaAway``.
 
-    Rows that are in a feed stay where they are. Raises ``KafkaAway``.
+    Rows that are in a feed stay where they are.
     """
-    admin = client.admin()
-    names = [topics.named(PAGES), topics.named(DLQ)]
-    try:
+    with _answers(client) as admin:
         there = admin.list_topics(timeout=_ANSWER_S).topics
         wanted = [
             NewPartitions(name, topics.shards)
-            for name in names
+            for name in (topics.named(PAGES), topics.named(DLQ))
             if name in there and len(there[name].partitions) < topics.shards
         ]
         made = admin.create_partitions(wanted, operation_timeout=_ANSWER_S) if wanted else {}
         for future in made.values():
             future.result(_ANSWER_S)
-    except (KafkaException, TimeoutError) as error:
-        raise KafkaAway(f"Kafka at {client.addresses}: {error}") from error
-    return list(made)
 
 
-def delete_state_topics(client: KafkaClient, name: str, kept: str, number: int) -> list[str]:
+def delete_state_topics(client: KafkaClient, name: str, kept: str, number: int) -> None:
     """Delete the topics with the state of other generations of the crawl ``name``.
 
     Those of the generation ``kept`` stay, and those of a number greater than ``number``, which a
-    later import is writing. Gives the names of those that were deleted. Raises ``KafkaAway``.
+    later import is writing. Raises ``KafkaAway``.
     """
-    admin = client.admin()
-    try:
+    with _answers(client) as admin:
         there = admin.list_topics(timeout=_ANSWER_S).topics
         old = sorted(each for each in there if _is_old(each, name, kept, number))
         deleted = admin.delete_topics(old, operation_timeout=_ANSWER_S) if old else {}
         for future in deleted.values():
-            future.result(_ANSWER_S)
+            try:
+                future.result(_ANSWER_S)
+            except KafkaException as error:
+                # another program deletes them too
+                if cause_of(error).code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    raise
+
+
+@contextmanager
+def _answers(client: KafkaClient) -> Iterator[AdminClient]:
+    """A client for the block, whose errors are those of a cluster that does not answer."""
+    try:
+        yield client.admin()
     except (KafkaException, TimeoutError) as error:
-        if (
-            isinstance(error, KafkaException)
-            and cause_of(error).code() == KafkaError.UNKNOWN_TOPIC_OR_PART
-        ):
-            return []
         raise KafkaAway(f"Kafka at {client.addresses}: {error}") from error
-    return old
 
 
 def generation_number(generation: str) -> int:

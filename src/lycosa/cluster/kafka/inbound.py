@@ -43,7 +43,6 @@ class KafkaInbound:
         self._asking = ThreadPoolExecutor(1, thread_name_prefix="lycosa-inbox-end")
 
     async def read_parcels(self, after: int) -> list[tuple[int, Parcel | None]]:
-        """See ``Inbound``."""
         loop = asyncio.get_running_loop()
         try:
             return await loop.run_in_executor(self._reading, self._read, after)
@@ -52,17 +51,15 @@ class KafkaInbound:
             raise
 
     async def last_position(self) -> int:
-        """See ``Inbound``."""
         loop = asyncio.get_running_loop()
         _, behind = await loop.run_in_executor(self._asking, self._asker.limits)
         return behind
 
     async def trim(self, position: int) -> None:
-        """See ``Inbound``."""
         await asyncio.get_running_loop().run_in_executor(self._asking, self._trim, position)
 
     async def close(self) -> None:
-        """Ends what waits, and gives the connections back."""
+        """End a wait that is in progress, and close the connections."""
         for reader, pool in ((self._reader, self._reading), (self._asker, self._asking)):
             reader.end()
             await asyncio.get_running_loop().run_in_executor(pool, reader.close)
@@ -99,9 +96,8 @@ class KafkaInbound:
         try:
             admin.delete_records([place], request_timeout=_TRIM_S)[place].result(_TRIM_S)
         except (KafkaException, TimeoutError) as error:
+            # Trimming only saves space, and the next one does the same. The line tells the
+            # operator, for example, of a missing right.
             self._tell(f"trimming {self._topic}/{self._shard}: {error}")
         else:
             self._tell("")
-
-    def __repr__(self) -> str:
-        return f"KafkaInbound({self._reader!r})"

@@ -35,7 +35,6 @@ POLL_S = 0.25
 _TIMES = re.compile(r" \(after .*\)$")  # differ each time, and say nothing new
 _LOGGER = logging.getLogger("lycosa.kafka")
 _LOGGER.addHandler(logging.NullHandler())
-_MINE = ("security.", "sasl.", "ssl.", "enable.ssl.", "enable.sasl.")
 
 
 class BadClientSettings(Exception):
@@ -52,11 +51,6 @@ class KafkaSettings(msgspec.Struct, frozen=True):
 
     def __repr__(self) -> str:
         return f"KafkaSettings({', '.join(self.addresses)}, security={sorted(self.security)})"
-
-
-def is_security_setting(key: str) -> bool:
-    """Whether a setting of the client library says how it proves who it is."""
-    return key.startswith(_MINE)
 
 
 class ErrorKind(Enum):
@@ -155,7 +149,7 @@ class KafkaClient:
         return time.monotonic()
 
     def wait(self, ended: threading.Event, seconds: float) -> bool:
-        """Wait until ``ended`` is set, for ``seconds`` at most; gives whether it is set."""
+        """Wait until ``ended`` is set, for ``seconds`` at most; return whether it is set."""
         return ended.wait(seconds)
 
     @property

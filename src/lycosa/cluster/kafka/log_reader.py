@@ -63,9 +63,6 @@ class KafkaLogReader:
         """Give the connections back, when no thread reads."""
         self._reader.close()
 
-    def __repr__(self) -> str:
-        return f"KafkaLogReader({self._reader!r}, term={self.newest_term})"
-
 
 class KafkaInboxReader:
     """The parcels for one shard that are in its topic."""
@@ -99,6 +96,3 @@ class KafkaInboxReader:
 
     def close(self) -> None:
         self._reader.close()
-
-    def __repr__(self) -> str:
-        return f"KafkaInboxReader({self._reader!r})"

@@ -1,6 +1,6 @@
 """Begins the log of a shard whose first state is a snapshot, not the commits of the log.
 
-The snapshot is of a commit ``mark`` that no log has (``shard.first_snapshot``). The log gets claims
+The snapshot is of a commit ``mark`` that no log has (``moves.new_shards``). The log gets claims
 until its term is that of the mark, and then one commit without writes. It says that the commit
 before it was ``mark``. So the next owner needs this snapshot or a later one, and terms and
 sequences continue those from which the state came.
@@ -9,7 +9,9 @@ sequences continue those from which the state came.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 
 import msgspec
 
@@ -70,13 +72,17 @@ def begin_log(
     _write_claims(client, topics, crawl, first, claims, tell)
     with closing(KafkaLog(client, topics, crawl, first.shard, tell=tell)) as log:
         commit = _commit(crawl, first, log.claim().term)
-        while True:
-            try:
-                log.append(commit)
-            except RolledBack as error:
-                tell(str(error))
-            else:
-                return
+        _repeat(lambda: log.append(commit), tell)
+
+
+def _repeat(write: Callable[[], object], tell: Tell) -> None:
+    """Write until it is not rolled back: nothing is in the log after such an answer."""
+    while True:
+        try:
+            write()
+            return
+        except RolledBack as error:
+            tell(str(error))
 
 
 def _commit(crawl: str, first: FirstCommit, term: int) -> Commit:
@@ -105,17 +111,11 @@ def _write_claims(
         Transactions(client, topics.transactional_id(first.shard), topics.changelog, tell)
     ) as writing:
         writing.begin()
-        while missing > 0:
-            number = min(missing, _AT_ONCE)
+        for start in range(0, missing, _AT_ONCE):
             records = [
                 OutgoingRecord(
                     topics.changelog, first.shard, encoded(ClaimRecord(crawl, uuid.uuid4().bytes))
                 )
-                for _ in range(number)
+                for _ in range(min(missing - start, _AT_ONCE))
             ]
-            try:
-                writing.run(records)
-            except RolledBack as error:
-                tell(str(error))
-            else:
-                missing -= number
+            _repeat(partial(writing.run, records), tell)

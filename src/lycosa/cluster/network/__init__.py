@@ -1,7 +1,8 @@
-"""Connections between the machines of a crawl: both sides prove themselves before anything else.
+"""Connections between the processes of a crawl: both sides prove themselves before anything else.
 
 ``FrameServer`` accepts them and ``connect`` makes them; both give a ``FrameStream``.
-``NetworkInquiry`` asks and calls workers on other machines over them.
+``SocketExchange`` is the exchange between the workers of one machine over them, ``NetworkInquiry``
+asks and calls workers on other machines.
 """
 
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from lycosa.cluster.network.handshake import MAX_HELLO_BYTES
     from lycosa.cluster.network.inquiry import NetworkInquiry
     from lycosa.cluster.network.network_errors import RefusedConnection
+    from lycosa.cluster.network.sockets import SocketExchange
 else:
     __getattr__ = late_names(
         __name__,
@@ -27,6 +29,7 @@ else:
             "handshake": "MAX_HELLO_BYTES",
             "inquiry": "NetworkInquiry",
             "frame_server": "FrameServer",
+            "sockets": "SocketExchange",
         },
     )
 
@@ -36,6 +39,7 @@ __all__ = [
     "FrameServer",
     "NetworkInquiry",
     "RefusedConnection",
+    "SocketExchange",
     "TlsFiles",
     "connect",
     "credentials_of",

@@ -1,4 +1,4 @@
-"""Accepts connections of other machines, and lets in those that prove themselves.
+"""Accepts connections of other processes, and lets in those that prove themselves.
 
 Whatever a peer does ends its own connection only. A connection that is not admitted within the
 handshake's time limit is closed. At most ``unproved`` connections are in the handshake; when one
@@ -38,7 +38,7 @@ The connection is closed when it returns. Errors that a bad peer causes end the 
 
 
 class FrameServer:
-    """A port at which other machines of the crawl connect.
+    """A port at which other machines of the crawl connect, or a Unix socket for other processes.
 
     ``on_refusal`` gets a line for each connection that was not admitted: the peer and the reason.
     When there are many, most are only counted.
@@ -92,7 +92,7 @@ class FrameServer:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         if self._listener is not None:
-            self._listener.close()
+            _unbind(self._listener)
             self._listener = self._accepting = None
 
     def snapshot(self) -> dict[str, int]:
@@ -103,17 +103,18 @@ class FrameServer:
             "refused": self._refusals,
         }
 
-    def __repr__(self) -> str:
-        return f"FrameServer({self.snapshot()})"
-
     async def _accept(self, listener: socket.socket) -> None:
         loop = asyncio.get_running_loop()
         while True:
             try:
                 sock, where = await loop.sock_accept(listener)
             except OSError:
+                # No descriptor is free. Accepting again at once would be a busy loop; the pause
+                # lets connections end.
                 await asyncio.sleep(_NO_FILES_S)
                 continue
+            # A flood of connections that prove nothing: the oldest of the address with the most of
+            # them makes room.
             if len(self._unproved) >= self._max_unproved:
                 self._close_one()
             if sock.family is socket.AF_UNIX:
@@ -170,6 +171,8 @@ class FrameServer:
                 await stream.open()
                 return await admit_client(stream, self._credentials)
         except TimeoutError:
+            # A peer that is silent, or trickles bytes, holds a place among the unproved ones only
+            # so long.
             why = f"the handshake was not done within {self._handshake_s:g} s"
         except RefusedConnection as error:
             why = str(error)
@@ -200,3 +203,9 @@ def _bind(listener: socket.socket, where: tuple[str, int] | str) -> None:
     else:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind(where)
+
+
+def _unbind(listener: socket.socket) -> None:
+    if listener.family is socket.AF_UNIX:
+        Path(listener.getsockname()).unlink(missing_ok=True)
+    listener.close()

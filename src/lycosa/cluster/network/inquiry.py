@@ -19,14 +19,13 @@ from collections.abc import Mapping, Sequence
 
 from lycosa.base.model.partition_key import PartitionKey
 from lycosa.base.system.frame_stream import FrameStream
+from lycosa.cluster.network.accepted import AcceptedConnection
 from lycosa.cluster.network.connecting import connect
+from lycosa.cluster.network.connection import ENCODER, MAX_MESSAGE_BYTES, Connection, Hello
 from lycosa.cluster.network.credentials import Credentials
 from lycosa.cluster.network.frame_server import FrameServer
-from lycosa.state.exchange.accepted import AcceptedConnection
-from lycosa.state.exchange.connection import ENCODER, MAX_MESSAGE_BYTES, Connection, Hello
+from lycosa.cluster.network.link import WorkerLink, ask_owners
 from lycosa.state.exchange.exchange_errors import CallRefused, ExchangeError, NoAnswer
-from lycosa.state.exchange.exchange_port import Answering, LookUp, Receiver
-from lycosa.state.exchange.link import WorkerLink
 from lycosa.state.exchange.local import Receivers, replied
 
 _CONNECT_S = 5.0
@@ -58,19 +57,6 @@ class NetworkInquiry:
         self._peers: dict[str, _Peer] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
-    def register_partition(
-        self,
-        partition: int,
-        receiver: Receiver,
-        look_up: LookUp | None = None,
-        answering: Answering | None = None,
-    ) -> None:
-        """Register the callbacks of a partition, as in ``Receivers``.
-
-        ``receiver`` gets nothing: parcels come through the inbox topic.
-        """
-        self.receivers.register_partition(partition, receiver, look_up, answering)
-
     async def open(self, address: str) -> str:
         """Listen at ``HOST:PORT``; port 0 is any that is free. Returns the address with its port.
 
@@ -92,20 +78,10 @@ class NetworkInquiry:
             task.add_done_callback(self._closing.discard)
 
     async def look_up_keys(self, keys: Sequence[PartitionKey]) -> _Found:
-        """Ask each worker that owns some of the keys once, all at the same time."""
-        by_address: dict[str, list[PartitionKey]] = {}
-        for key in keys:
-            if key[0] not in self.receivers and key[0] in self._routes:
-                by_address.setdefault(self._routes[key[0]], []).append(key)
-        found = self.receivers.answer_keys(keys)
-        if len(by_address) == 1:  # the usual case: no task is needed
-            address, wanted = by_address.popitem()
-            return found | await self._peer(address).look_up_keys(wanted)
-        for answered in await asyncio.gather(
-            *(self._peer(address).look_up_keys(wanted) for address, wanted in by_address.items())
-        ):
-            found |= answered
-        return found
+        return await ask_owners(self.receivers, keys, self._routes.get, self._ask)
+
+    async def _ask(self, address: str, keys: list[PartitionKey]) -> _Found:
+        return await self._peer(address).look_up_keys(keys)
 
     async def call_owner(self, destination: int, body: bytes) -> bytes:
         if destination in self.receivers:
@@ -113,6 +89,8 @@ class NetworkInquiry:
         address = ""
         try:
             async with asyncio.timeout(self._call_s):
+                # The shard may be between two owners; the coordinator sends its new address within
+                # seconds.
                 while destination not in self._routes:
                     await self._rerouted.wait()
                 address = self._routes[destination]

@@ -25,20 +25,7 @@ from redis.exceptions import NoScriptError, RedisError, ResponseError
 from lycosa.base.config.cluster_file import RedisSection
 from lycosa.base.ports import Clock
 from lycosa.cluster.network import split_address
-from lycosa.stages.politeness.address_pool import (
-    ANSWER_S,
-    GRANT_S,
-    MICRO,
-    PRESENT_S,
-    SET_BACK_S,
-    PoolAnswer,
-    PoolAway,
-    PoolCall,
-    PoolClock,
-    PoolRequest,
-    StartedSlot,
-    WantedSlot,
-)
+from lycosa.stages.politeness import address_pool
 
 SCRIPT = files("lycosa.cluster.redis").joinpath("address_pool.lua").read_text("utf-8")
 _SHA = sha1(SCRIPT.encode()).hexdigest()  # as Redis names it
@@ -58,13 +45,13 @@ class RedisPool:
         self._section, self._clock = section, clock
         self._connection: Connection | None = None
         self._server = ""
-        self._times = PoolClock()
+        self._times = address_pool.PoolClock()
 
     def __repr__(self) -> str:
         at = self._server[:8] if self._connection else "not connected"
         return f"<RedisPool {', '.join(self._section.addresses)} {at}>"
 
-    async def exchange(self, call: PoolCall) -> PoolAnswer:
+    async def exchange(self, call: address_pool.PoolCall) -> address_pool.PoolAnswer:
         """Perform a call. Raises ``PoolAway``."""
         if self._connection is None:
             await self._connect()
@@ -73,21 +60,21 @@ class RedisPool:
         sent = self._clock.monotonic()
         head = (self._server, self._times.deadline_us(sent))
         try:
-            async with asyncio.timeout(ANSWER_S):
+            async with asyncio.timeout(address_pool.ANSWER_S):
                 found = await self._run(len(keys), *keys, *head, *arguments)
         except (RedisError, OSError, TimeoutError) as error:
             await self.close()
             server = "" if _refuses_writes(error) else self._server
-            raise PoolAway(_said(error, self._used), server) from error
+            raise address_pool.PoolAway(_said(error, self._used), server) from error
         except BaseException:
             await self.close()  # its answer must not be taken for that of the next call
             raise
         now_us = int(found[0])
         self._times.note_answer(now_us, sent, self._clock.monotonic())
         if found[1] == b"late":
-            return PoolAnswer(self._server, now_us, is_late=True)
+            return address_pool.PoolAnswer(self._server, now_us, is_late=True)
         numbers = [int(each) for each in found[2:]]
-        return PoolAnswer(
+        return address_pool.PoolAnswer(
             self._server,
             now_us,
             found[1] == b"shared",
@@ -127,6 +114,8 @@ class RedisPool:
                     await connection.connect()  # type: ignore[no-untyped-call]  # in the library
                     self._connection, self._used = connection, address
                     facts = parse_info(await self._ask("INFO"))
+                    # Only the primary sees what all workers write; a replica would answer with old
+                    # slots.
                     if facts.get("role") == "master":
                         await self._read_clock()
                         self._server = facts["run_id"]
@@ -137,13 +126,13 @@ class RedisPool:
             self._connection = None
             if connection is not None:
                 await connection.disconnect(nowait=True)
-        raise PoolAway("; ".join(reasons))
+        raise address_pool.PoolAway("; ".join(reasons))
 
     async def _read_clock(self) -> None:
         sent = self._clock.monotonic()
         seconds, micros = await self._ask("TIME")
-        self._times = PoolClock()
-        now_us = int(seconds) * MICRO + int(micros)
+        self._times = address_pool.PoolClock()
+        now_us = int(seconds) * address_pool.MICRO + int(micros)
         self._times.note_answer(now_us, sent, self._clock.monotonic())
 
 
@@ -174,7 +163,7 @@ def parse_info(answer: bytes) -> dict[str, str]:
     return dict(line.split(":", 1) for line in lines if ":" in line and line[0] != "#")
 
 
-def _heads(call: PoolCall) -> Sequence[Any]:
+def _heads(call: address_pool.PoolCall) -> Sequence[Any]:
     member = call.member
     return (
         member.crawl,
@@ -186,16 +175,16 @@ def _heads(call: PoolCall) -> Sequence[Any]:
         member.settle_us,
         int(call.is_new),
         int(call.leaves),
-        int(PRESENT_S * MICRO),
-        int(SET_BACK_S * MICRO),
-        int(GRANT_S * MICRO),
+        int(address_pool.PRESENT_S * address_pool.MICRO),
+        int(address_pool.SET_BACK_S * address_pool.MICRO),
+        int(address_pool.GRANT_S * address_pool.MICRO),
     )
 
 
-def _parts(request: PoolRequest) -> Sequence[Any]:
-    if isinstance(request, WantedSlot):
+def _parts(request: address_pool.PoolRequest) -> Sequence[Any]:
+    if isinstance(request, address_pool.WantedSlot):
         return "T", request.slot, ""
-    if isinstance(request, StartedSlot):
+    if isinstance(request, address_pool.StartedSlot):
         return "S", request.slot, request.age_us
     return "F", request.slot, int(request.was_sent)
 

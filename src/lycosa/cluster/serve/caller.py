@@ -69,9 +69,6 @@ class CoordinatorConnection:
         self.answered: list[Answered] = []
         self._stream = stream
 
-    def __repr__(self) -> str:
-        return f"<CoordinatorConnection {self.address} answered={len(self.answered)}>"
-
     async def __aenter__(self) -> CoordinatorConnection:
         return self
 
@@ -84,7 +81,6 @@ class CoordinatorConnection:
         self.close()
 
     def close(self) -> None:
-        """End the conversation."""
         self._stream.close()
 
     async def status(self) -> ClusterStatus:
@@ -119,6 +115,8 @@ class CoordinatorConnection:
                 while (answer := await self._receive()) is None:
                     pass
         except TimeoutError:
+            # The coordinator is there and does not answer. It may carry out the request later:
+            # requests are repeated with the same effect.
             raise LostCoordinator(
                 f"{self.address}: no answer within {_ANSWER_S:.0f} s; the coordinator may be"
                 " waiting for Kafka"
@@ -281,6 +279,8 @@ async def _called(
                     await connection.request(message)
                 return await connection.status()
         except LostCoordinator as error:
+            # All requests are made again, in their order: each has the same effect when it is
+            # repeated.
             if time.monotonic() >= deadline:
                 raise NoCoordinator(str(error)) from error
             tell(f"{error}; trying again")

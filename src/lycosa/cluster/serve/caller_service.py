@@ -10,22 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from lycosa.base.messages.coordinator_messages import (
-    CALLER,
-    Accepted,
-    Ask,
-    CallerMessage,
-    ClusterStatus,
-    CoordinatorHello,
-    MoreAsks,
-    NoMoreAsks,
-    Refused,
-    StatusQuery,
-    ToCoordinator,
-    decode_from_caller,
-    decode_hello,
-    encode_node_message,
-)
+from lycosa.base.messages import coordinator_messages as messages
 from lycosa.base.model.compatibility import PROTOCOL, work_together
 from lycosa.base.system.frame_stream import FrameStream
 from lycosa.base.system.frames import UNREADABLE
@@ -50,15 +35,15 @@ class CalledCoordinator(Protocol):
         """Whether this coordinator has ended."""
         ...
 
-    def status(self) -> ClusterStatus:
+    def status(self) -> messages.ClusterStatus:
         """The state of everything."""
         ...
 
-    def objection(self, message: CallerMessage) -> Refused | None:
+    def objection(self, message: messages.CallerMessage) -> messages.Refused | None:
         """Why the message is not accepted now, if it is not."""
         ...
 
-    async def hear(self, sender: str, message: ToCoordinator) -> None:
+    async def hear(self, sender: str, message: messages.ToCoordinator) -> None:
         """Handle a message, and send what follows from it."""
         ...
 
@@ -80,9 +65,6 @@ class CallerDesk:
         self._runner, self._on_more, self._left_s = runner, on_more, left_s
         self._tasks = KeptTasks(on_error)
 
-    def __repr__(self) -> str:
-        return f"<CallerDesk {len(self._runner.callers)} callers>"
-
     @property
     def is_seeded(self) -> bool:
         """Whether a caller is connected that has more requests."""
@@ -94,8 +76,8 @@ class CallerDesk:
         runner.callers.add(link)
         try:
             while (frame := await link.receive()) is not None:
-                message = decode_from_caller(frame)
-                if isinstance(message, StatusQuery):
+                message = messages.decode_from_caller(frame)
+                if isinstance(message, messages.StatusQuery):
                     link.send_message(runner.status())
                 else:
                     await self._hear_caller(link, message)
@@ -112,46 +94,46 @@ class CallerDesk:
         while self._runner.status().expects_asks:
             await asyncio.sleep(self._left_s)
             if self._runner.status().progress.discovered and not self.is_seeded:
-                await self._runner.hear(CALLER, NoMoreAsks())
+                await self._runner.hear(messages.CALLER, messages.NoMoreAsks())
 
     async def close(self) -> None:
         """Wait for no caller any more."""
         await self._tasks.cancel()
 
-    async def _hear_caller(self, link: PeerLink, message: CallerMessage) -> None:
+    async def _hear_caller(self, link: PeerLink, message: messages.CallerMessage) -> None:
         runner = self._runner
-        assert not isinstance(message, StatusQuery)
+        assert not isinstance(message, messages.StatusQuery)
         if reason := refusal_of(message, runner.status()):
-            link.send_message(Refused(reason))
+            link.send_message(messages.Refused(reason))
             return
         if refused := runner.objection(message):
             link.send_message(refused)
             return
-        if isinstance(message, Ask) and runner.status().open_requests >= _MOST_OPEN:
+        if isinstance(message, messages.Ask) and runner.status().open_requests >= _MOST_OPEN:
             reason = f"{_MOST_OPEN} requests are not answered yet"
-            link.send_message(Refused(reason, is_final=False))
+            link.send_message(messages.Refused(reason, is_final=False))
             return
-        if isinstance(message, Ask):
+        if isinstance(message, messages.Ask):
             link.calls.add(message.request.call)
             link.is_seeding = True
-        elif isinstance(message, MoreAsks):
+        elif isinstance(message, messages.MoreAsks):
             link.is_seeding = True
             await self._on_more()
-        elif isinstance(message, NoMoreAsks):
+        elif isinstance(message, messages.NoMoreAsks):
             link.is_seeding = False
-        if not (isinstance(message, NoMoreAsks) and self.is_seeded):
-            await runner.hear(CALLER, message)
-        if not (isinstance(message, Ask) or runner.is_over):
-            link.send_message(Accepted())
+        if not (isinstance(message, messages.NoMoreAsks) and self.is_seeded):
+            await runner.hear(messages.CALLER, message)
+        if not (isinstance(message, messages.Ask) or runner.is_over):
+            link.send_message(messages.Accepted())
 
     async def _await_return(self) -> None:
         """Wait for a caller that left; then do not wait for its requests any more."""
         await asyncio.sleep(self._left_s)
         if not self.is_seeded:
-            await self._runner.hear(CALLER, NoMoreAsks())
+            await self._runner.hear(messages.CALLER, messages.NoMoreAsks())
 
 
-def caller_refusal(hello: CoordinatorHello, crawl: str) -> str:
+def caller_refusal(hello: messages.CoordinatorHello, crawl: str) -> str:
     """Why a connection to the coordinator of ``crawl`` is refused; empty when it is not."""
     if hello.crawl != crawl:
         return f"this is the coordinator of the crawl {crawl!r}, not {hello.crawl!r}"
@@ -168,35 +150,32 @@ def caller_refusal(hello: CoordinatorHello, crawl: str) -> str:
 class CallerSocket:
     """A Unix socket at which callers of the same user reach the coordinator of one machine.
 
-    The socket is in a folder that is private to the user: whoever can open it may steer the crawl.
+    The socket is in a folder that is private to the user: a process that can open it may steer the
+    crawl.
     """
 
     def __init__(self, crawl: str, desk: CallerDesk) -> None:
         self._crawl, self._desk = crawl, desk
         self._server = FrameServer(Credentials(), self._serve, MAX_CALLER_BYTES)
 
-    def __repr__(self) -> str:
-        return f"<CallerSocket {self._server!r}>"
-
     async def open(self, address: str) -> None:
         """Listen at ``unix:PATH``. Raises ``OSError``."""
         await self._server.open(address)
 
     async def close(self) -> None:
-        """End all conversations."""
         await self._desk.close()
         await self._server.close()
 
     async def _serve(self, stream: FrameStream, hello: bytes, peer: str) -> None:
         try:
-            greeting = decode_hello(hello)
+            greeting = messages.decode_hello(hello)
             reason = caller_refusal(greeting, self._crawl)
         except UNREADABLE:
             reason = "the first message is not of a form that this program reads"
         if not reason and greeting.role != "caller":
             reason = "this crawl runs on one machine and has no other nodes"
         if reason:
-            await stream.send(encode_node_message(Refused(reason)))
+            await stream.send(messages.encode_node_message(messages.Refused(reason)))
             return
         link = PeerLink(stream, greeting.name, peer)
         sending = asyncio.create_task(link.run())

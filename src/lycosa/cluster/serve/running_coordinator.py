@@ -15,18 +15,8 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from lycosa.base.config.sections import LimitSection
+from lycosa.base.messages import coordinator_messages as messages
 from lycosa.base.messages.control_records import Record
-from lycosa.base.messages.coordinator_messages import (
-    CONTROL,
-    Answered,
-    Assignments,
-    CallerMessage,
-    ClusterStatus,
-    OutgoingMessage,
-    Refused,
-    Relay,
-    ToCoordinator,
-)
 from lycosa.base.messages.progress import ProcessMemory
 from lycosa.base.messages.timeouts import ClusterRules
 from lycosa.base.system.process_memory import cpu_s, held_by
@@ -60,9 +50,6 @@ class RunningCoordinator:
         self.ready = asyncio.Event()
         self.over: asyncio.Future[ServeEnd] = asyncio.get_running_loop().create_future()
 
-    def __repr__(self) -> str:
-        return f"<RunningCoordinator {self._coordinator!r} {self.nodes!r}>"
-
     # -- its life
 
     async def claim(self, shards: int, limits: LimitSection, rules: ClusterRules) -> None:
@@ -81,7 +68,7 @@ class RunningCoordinator:
         """Whether this coordinator has ended."""
         return self.over.done()
 
-    def objection(self, message: CallerMessage) -> Refused | None:
+    def objection(self, message: messages.CallerMessage) -> messages.Refused | None:
         """See ``CalledCoordinator``: a coordinator of a cluster accepts requests at all times."""
         return None
 
@@ -104,9 +91,9 @@ class RunningCoordinator:
             self.over.set_result(end)
 
     def part_from_peers(self) -> None:
-        """TellOperator callers that the coordinator ends, and close all connections."""
+        """Tell callers that this coordinator ends, and close all connections."""
         for caller in self.callers:
-            caller.send_last(Refused("this coordinator has ended", is_final=False))
+            caller.send_last(messages.Refused("this coordinator has ended", is_final=False))
         for node in self.nodes:
             node.close()
 
@@ -120,7 +107,7 @@ class RunningCoordinator:
 
     # -- what it hears
 
-    async def hear(self, sender: str, message: ToCoordinator) -> None:
+    async def hear(self, sender: str, message: messages.ToCoordinator) -> None:
         """Handle a message, and send what follows from it."""
         async with self._turn:
             if not self.over.done():
@@ -135,7 +122,7 @@ class RunningCoordinator:
         assert self._coordinator is not None
         self._coordinator.follow_limits(limits)
 
-    def status(self) -> ClusterStatus:
+    def status(self) -> messages.ClusterStatus:
         """The state of everything; does not wait while a record does."""
         assert self._coordinator is not None
         status = self._coordinator.status(self._name, time.monotonic())
@@ -182,21 +169,23 @@ class RunningCoordinator:
 
     # -- what it sends
 
-    async def _send(self, outgoing: Sequence[OutgoingMessage]) -> None:
+    async def _send(self, outgoing: Sequence[messages.OutgoingMessage]) -> None:
         """Send in this order; a record is safe before what follows it is sent."""
         records: list[Record] = []
         for each in outgoing:
             message = each.message
-            if each.receiver == CONTROL:
-                assert not isinstance(message, Assignments | Relay | Answered)
+            if each.receiver == messages.CONTROL:
+                assert not isinstance(
+                    message, messages.Assignments | messages.Relay | messages.Answered
+                )
                 records.append(message)
                 continue
             if not await self._save(records):
                 return
             records = []
-            if isinstance(message, Answered):
+            if isinstance(message, messages.Answered):
                 self._answer(message)
-            elif isinstance(message, Assignments | Relay):
+            elif isinstance(message, messages.Assignments | messages.Relay):
                 self.nodes.send_message(each.receiver, message)
         await self._save(records)
 
@@ -213,7 +202,7 @@ class RunningCoordinator:
             return False
         return not self.over.done()
 
-    def _answer(self, message: Answered) -> None:
+    def _answer(self, message: messages.Answered) -> None:
         for caller in self.callers:
             if message.call in caller.calls:
                 caller.calls.discard(message.call)

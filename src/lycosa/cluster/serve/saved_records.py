@@ -50,9 +50,6 @@ class SavedRecords:
         self._topic = KafkaControl(client, topics, crawl, tell_loop, note)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="control")
 
-    def __repr__(self) -> str:
-        return f"<SavedRecords {self._topic!r}>"
-
     async def claim(self) -> tuple[int, Control]:
         """Begin a coordinator's time: its number, and the records of earlier ones.
 

@@ -88,9 +88,6 @@ class SeedCaller:
         self._first_captures = 0
         self._leaving = asyncio.Event()
 
-    def __repr__(self) -> str:
-        return f"<SeedCaller {self._name} given={self._given} closed={self._is_closed}>"
-
     def leave(self) -> None:
         """Return from ``run`` soon; the crawl continues."""
         self._leaving.set()

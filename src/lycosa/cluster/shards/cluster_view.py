@@ -22,12 +22,18 @@ from typing import Protocol
 
 import msgspec
 
-from lycosa.state.commit import NOTHING, Commit, Mark
+from lycosa.state.commit import NOTHING, Commit
 from lycosa.state.kv.kv_port import Opener, SavedTable
 from lycosa.state.objects.objects_port import ObjectStore
 from lycosa.state.shard.cached_snapshots import CachedSnapshots, new_work_folder
 from lycosa.state.shard.snapshot_view import SnapshotView
-from lycosa.state.shard.view import CommitReader, CrawlOrigin, LastCommits, ViewSummary
+from lycosa.state.shard.view import (
+    CommitReader,
+    CrawlOrigin,
+    LastCommits,
+    ShardPosition,
+    ViewSummary,
+)
 from lycosa.state.store import JournalRow, RecordError, StoredRecord, StoredSegment, layout
 from lycosa.state.store.object_segments import ObjectSegments
 
@@ -47,43 +53,6 @@ class ShardLog(CommitReader, Protocol):
     def close(self) -> None: ...
 
 
-class CrawlStores(msgspec.Struct, frozen=True):
-    """Where a crawl is stored.
-
-    ``open_log`` gives the log of a shard. ``open_table`` opens a table for reading and writing;
-    ``cache`` is a local folder of this crawl that may be kept.
-    """
-
-    objects: ObjectStore
-    open_log: Callable[[int], ShardLog]
-    open_table: Opener
-    cache: Path
-
-
-class ShardPosition(msgspec.Struct, frozen=True):
-    """The state of a shard, as a view has it.
-
-    ``owner_term`` is the term of its newest owner, ``last`` the mark of the last commit read,
-    ``wall`` and ``time`` its wall time and crawl time (0 = there is none). ``inbox`` is the
-    position up to which its inbox is taken; ``settings`` the version of the live settings.
-    ``is_final`` says that its owner ended with this commit. ``snapshot`` is the commit of the
-    snapshot that was restored, ``needed`` the earliest commit of which a snapshot can be used (0 =
-    none is needed), and ``commits`` the number of commits that were read.
-    """
-
-    shard: int
-    owner_term: int
-    last: Mark
-    wall: float
-    time: float
-    inbox: int
-    settings: int
-    is_final: bool
-    snapshot: Mark
-    needed: int
-    commits: int
-
-
 class ReadingProgress(msgspec.Struct):
     """The work of opening shards: shards, bytes of snapshots, commits."""
 
@@ -101,18 +70,23 @@ class ClusterView:
     """A ``CrawlView`` of all shards of a crawl.
 
     Shard and partition numbers are the same. ``seen`` says of which shards the last commits are:
-    only of those that are open. Raises the errors of ``SnapshotView``, ``ObjectError``,
-    ``OSError``, when a shard is opened.
+    only of those that are open. ``open_log`` gives the log of a shard. ``open_table`` opens a table
+    for reading and writing; ``cache`` is a local folder of this crawl that may be kept. Raises the
+    errors of ``SnapshotView``, ``ObjectError``, ``OSError``, when a shard is opened.
     """
 
     def __init__(
         self,
         origin: CrawlOrigin,
-        stores: CrawlStores,
+        objects: ObjectStore,
+        open_log: Callable[[int], ShardLog],
+        open_table: Opener,
+        cache: Path,
         told: OnReading = lambda progress: None,
     ) -> None:
-        self._origin, self._stores, self._told = origin, stores, told
-        self._work = new_work_folder(stores.cache)
+        self._origin, self._objects, self._told = origin, objects, told
+        self._open_log, self._open_table = open_log, open_table
+        self._cache, self._work = cache, new_work_folder(cache)
         self._views: dict[int, SnapshotView] = {}
         self._logs: list[ShardLog] = []
         self._progress, self._lock = ReadingProgress(), threading.Lock()
@@ -122,15 +96,11 @@ class ClusterView:
         self.seen = self._summary()
 
     def _summary(self) -> ViewSummary:
-        lasts = [view.seen.last for view in self._views.values()]
-        latest = max(lasts, key=lambda last: (last.time, last.wall), default=LastCommits())
-        lengths = {name: length for last in lasts for name, length in last.lengths.items()}
-        sums = {name: value for last in lasts for name, value in last.sums.items()}
-        newest = max((last.newest for last in lasts), default=NOTHING)
         return ViewSummary(
             self._origin,
             range(self._origin.manifest.identity.partitions),
-            LastCommits(newest, latest.wall, latest.time, lengths, sums),
+            LastCommits.joined([view.seen.last for view in self._views.values()]),
+            shards=dict(sorted(self.shards.items())),
         )
 
     def open_shards(self, wanted: Collection[int] | None = None) -> None:
@@ -144,11 +114,13 @@ class ClusterView:
         if not missing:
             return
         self._progress.shards += len(missing)
-        closed = sealed_segments(self._stores.objects)
+        closed = sealed_segments(self._objects)
         pool = ThreadPoolExecutor(min(_AT_ONCE, len(missing)), thread_name_prefix="lycosa-shard")
         try:
             list(pool.map(lambda number: self._open(number, closed), missing))
         except BaseException:
+            # Reading a log waits for Kafka without a limit, so the other threads would keep the
+            # command from its end.
             pool.shutdown(wait=False, cancel_futures=True)
             for log in list(self._logs):
                 log.end()
@@ -200,12 +172,13 @@ class ClusterView:
         return f"ClusterView({self._origin.name}, open={sorted(self._views)})"
 
     def _open(self, number: int, closed: Mapping[str, StoredSegment]) -> None:
-        stores, commits, here = self._stores, 0, 0
-        log = stores.open_log(number)
+        commits = here = 0
+        log = self._open_log(number)
         self._logs.append(log)
 
         def have(done: int, total: int) -> None:
             nonlocal here
+            # Shards are opened by several threads, and the progress is of all of them.
             with self._lock:
                 self._progress.bytes_all += total if not here else 0
                 self._progress.bytes_here += done - here
@@ -220,7 +193,7 @@ class ClusterView:
                 self._told(self._progress)
 
         snapshots = CachedSnapshots(
-            stores.objects, number, log, stores.cache, self._work, stores.open_table, have
+            self._objects, number, log, self._cache, self._work, self._open_table, have
         )
         segments = _ShardSegments(
             self._segments_at(number), closed, number, self._origin.manifest.identity.partitions
@@ -254,9 +227,7 @@ class ClusterView:
         return self._segments_at(number)
 
     def _segments_at(self, number: int) -> ObjectSegments:
-        return self._segments.setdefault(
-            number, ObjectSegments(self._stores.objects, number, self._work)
-        )
+        return self._segments.setdefault(number, ObjectSegments(self._objects, number, self._work))
 
 
 class _ShardSegments:

@@ -23,7 +23,7 @@ from lycosa.cluster.kafka import (
 )
 from lycosa.cluster.kafka.partition_reader import PartitionReader
 from lycosa.cluster.kafka.topics import PAGES
-from lycosa.cluster.shards.cluster_view import ClusterView, CrawlStores, OnReading
+from lycosa.cluster.shards.cluster_view import ClusterView, OnReading
 from lycosa.cluster.shards.stored_crawl import StoredCrawl, read_crawl
 from lycosa.state.attempts.shipping import shipped_files
 from lycosa.state.exchange import Parcel
@@ -54,8 +54,9 @@ def default_cache() -> Path:
 class OpenedCluster:
     """A crawl of a cluster, opened for reading: ``view`` and the services behind it.
 
-    ``cache`` is the folder under which the crawl gets a folder of its own. ``tell`` is called with
-    what a call waits for, ``on_piece`` with the bytes of other downloads than snapshots. Raises
+    ``cache`` is the folder under which the crawl gets its own folder. ``tell`` is called with
+    what a call waits for, ``on_piece`` with the bytes of other downloads than snapshots. With
+    ``reads_attempts`` attempt logs are downloaded for the requests to a single URL. Raises
     ``NotInitialized``, ``KafkaAway``, ``ObjectError``.
     """
 
@@ -66,6 +67,7 @@ class OpenedCluster:
         told: OnReading = lambda progress: None,
         tell: Callable[[str], None] = lambda text: None,
         on_piece: OnPiece = lambda number: None,
+        reads_attempts: bool = False,
     ) -> None:
         self.given = given
         if not given.objects:
@@ -83,17 +85,16 @@ class OpenedCluster:
             )
         self.tell = tell
         self.cache = cache / self.crawl
-        self.reads_attempts = False
-        """Whether attempt logs are downloaded for the requests to a single URL."""
+        self._reads_attempts = reads_attempts
         self._cached = CachedObjects(self.objects, self.cache / "objects", on_piece)
-        self.view = ClusterView(self._origin(), self._stores(), told)
+        self.view = self._new_view(told)
 
     def close(self) -> None:
         self.view.close()
 
     def again(self) -> ClusterView:
         """Another view of the crawl, as it is committed now."""
-        return ClusterView(self._origin(), self._stores())
+        return self._new_view(lambda progress: None)
 
     def read_inbox(self, shard: int, position: int) -> Iterator[Parcel]:
         """The parcels in a shard's topic behind a position of its commits."""
@@ -112,8 +113,8 @@ class OpenedCluster:
         finally:
             reader.close()
 
-    def _origin(self) -> CrawlOrigin:
-        return CrawlOrigin(
+    def _new_view(self, told: OnReading) -> ClusterView:
+        origin = CrawlOrigin(
             self.given.name,
             self.stored.manifest,
             self._sites,
@@ -122,13 +123,13 @@ class OpenedCluster:
             find_attempts=self._find_attempts,
             is_cluster=True,
         )
-
-    def _stores(self) -> CrawlStores:
-        return CrawlStores(
+        return ClusterView(
+            origin,
             self.objects,
             lambda shard: KafkaLogReader(self.client, self.topics, self.crawl, shard, self.tell),
             rocks_opener(64 << 20, 32 << 20),  # for all shards together
             self.cache,
+            told,
         )
 
     def _sites(self) -> Sites:
@@ -148,7 +149,7 @@ class OpenedCluster:
         )
 
     def _find_attempts(self, partition: int) -> Mapping[int, Sequence[Path]] | None:
-        return {partition: self.attempt_files(partition)} if self.reads_attempts else None
+        return {partition: self.attempt_files(partition)} if self._reads_attempts else None
 
     def attempt_files(self, shard: int) -> list[Path]:
         """The attempt logs of a shard that its workers sent, downloaded, oldest first."""

@@ -182,9 +182,6 @@ class DriverLoop:
                 self._runner = None
                 gc.collect()
 
-    def __repr__(self) -> str:
-        return f"DriverLoop(users={self._users})"
-
 
 _LOOP = DriverLoop()
 
@@ -230,7 +227,6 @@ class CassandraConnection:
         return self._run(self._conditional(list(statements)))
 
     def close(self) -> None:
-        """Disconnect."""
         try:
             self._run(self._session.close())
         except DatabaseAway:
@@ -331,6 +327,3 @@ class CassandraConnection:
         except errors.CassException as error:
             problem = RegistryError(f"{self._address}: {' '.join(str(error).split())}")
         raise problem
-
-    def __repr__(self) -> str:
-        return f"CassandraConnection({self._address})"

@@ -48,7 +48,6 @@ class CassandraPlace:
 
     @property
     def name(self) -> str:
-        """See ``RegistryPlace``."""
         return f"{self._address}, keyspace {self._keyspace}"
 
     def open(self, origin: CrawlOrigin, is_rebuilt: bool) -> CassandraTables:
@@ -179,9 +178,6 @@ class CassandraPlace:
             "SELECT table_name FROM system_schema.tables WHERE keyspace_name = ?", (self._keyspace,)
         )
         return {name for (name,) in rows}
-
-    def __repr__(self) -> str:
-        return f"CassandraPlace({self.name})"
 
 
 def replication_problem(

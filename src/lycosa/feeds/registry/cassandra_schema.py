@@ -97,9 +97,6 @@ class CassandraTable:
     def _where(self) -> str:
         return " AND ".join(f"{name} = ?" for name in self.key)
 
-    def __repr__(self) -> str:
-        return f"CassandraTable({self.name}, {self._primary})"
-
 
 URLS = CassandraTable("urls", ALL_URL_COLUMNS, "url_hash", "host_hash")
 URLS_BY_HOST = CassandraTable(

@@ -17,10 +17,10 @@ do the work twice; the one whose positions are not those in the table any more r
 as in PostgreSQL; readers find it in ``hosts.url_status``. Otherwise two projectors that join
 commits differently could write different rows with one timestamp.
 
-**Dead letters** are rows of their own. One is deleted when the URL is written with another state
+**Dead letters** are separate rows. One is deleted when the URL is written with another state
 and the table has it. That read sees what was written for the commits before, because both need a
 majority. A state that is read whole, or a step of several commits, may pass over a failure that a
-slow second projector has still to write. The crawl numbers its dead letters in a table of its own,
+slow second projector has still to write. The crawl numbers its dead letters in a separate table,
 so such a URL is known (``recovered``), and the deletion is written without that question.
 """
 
@@ -134,7 +134,6 @@ class CassandraTables:
         self.is_complete = True
 
     def close(self) -> None:
-        """See ``RegistryTables``."""
         self._connection.close()
 
     def _read_positions(self) -> dict[int, Mark]:
@@ -245,9 +244,6 @@ class CassandraTables:
             f"UPDATE {table} SET {names} WHERE {_POSITION} {_KNOWN}",
             (*mark, *times, self._crawl, number, *known),
         )
-
-    def __repr__(self) -> str:
-        return f"CassandraTables({self._connection!r}, positions={self.positions})"
 
 
 _POSITION, _KNOWN = "crawl = ? AND partition = ?", "IF term = ? AND sequence = ?"

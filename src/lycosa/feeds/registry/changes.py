@@ -76,6 +76,3 @@ class Changes:
                 elif key[:1] == LETTERS and value is not None:
                     self.letters.add(b"U" + decode_letter(value).url)
         self.commits += is_new
-
-    def __repr__(self) -> str:
-        return f"Changes(commits={self.commits}, hosts={len(self.hosts)}, urls={len(self.urls)})"

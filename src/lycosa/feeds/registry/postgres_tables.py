@@ -68,11 +68,9 @@ class PostgresPlace:
 
     @property
     def name(self) -> str:
-        """See ``RegistryPlace``."""
         return f"{shown_dsn(self._parameters)}, schema {self._schema}"
 
     def open(self, origin: CrawlOrigin, is_rebuilt: bool) -> PostgresTables:
-        """See ``RegistryPlace``."""
         connection = connect_database(self._parameters, self._schema)
         try:
             with translated_errors(self._parameters):
@@ -122,9 +120,6 @@ class PostgresPlace:
         )
         return False
 
-    def __repr__(self) -> str:
-        return f"PostgresPlace({self.name})"
-
 
 class PostgresTables:
     """The tables of a schema as ``RegistryTables``; the connection becomes its own."""
@@ -158,7 +153,6 @@ class PostgresTables:
         return {host8: status for host8, _, status, *_ in turned}
 
     def write_captures(self, step: CaptureStep) -> int:
-        """See ``RegistryTables``."""
         count = [0]
         with self._transaction() as connection:
             _copy(connection, "crawl_log", REGISTRY_LOG, counted_rows(step.rows, count))
@@ -181,7 +175,6 @@ class PostgresTables:
         return count[0]
 
     def find_hosts(self, host8s: Collection[bytes]) -> dict[bytes, HostSummary]:
-        """See ``RegistryTables``."""
         with translated_errors(self._parameters):
             found = self._connection.execute(
                 "SELECT host_hash, host, site, url_status FROM hosts WHERE host_hash = ANY(%s)",
@@ -199,7 +192,6 @@ class PostgresTables:
         self.is_complete = True
 
     def close(self) -> None:
-        """See ``RegistryTables``."""
         self._connection.close()
 
     @contextmanager
@@ -210,9 +202,6 @@ class PostgresTables:
             if _positions(self._connection) != self.positions:
                 raise PositionsMoved
             yield self._connection
-
-    def __repr__(self) -> str:
-        return f"PostgresTables({shown_dsn(self._parameters)}, positions={self.positions})"
 
 
 def _turned_hosts(connection: PostgresConnection) -> list[tuple[Any, ...]]:

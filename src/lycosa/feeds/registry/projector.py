@@ -281,9 +281,6 @@ class Projector:
         )
         self._tell(self.report)
 
-    def __repr__(self) -> str:
-        return f"Projector({self._registry!r}, {self.report})"
-
 
 def _host_records(table: SavedTable) -> Iterator[tuple[bytes, VisitRecord]]:
     for key, value in table.scan(b"H", prefix_end(b"H")):

@@ -194,9 +194,6 @@ class Registry:
         while len(self._hosts) > _CACHED_HOSTS:
             self._hosts.popitem(last=False)
 
-    def __repr__(self) -> str:
-        return f"Registry({self.place}, positions={dict(self.positions)})"
-
 
 def _url_rows(changes: Changes, facts: Mapping[bytes, HostSummary]) -> Iterator[Row]:
     for key, each in changes.urls.items():

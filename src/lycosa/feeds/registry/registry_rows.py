@@ -61,7 +61,6 @@ class HostSummary(NamedTuple):
 
 
 def summary_of_host(record: VisitRecord, sites: Sites) -> HostSummary:
-    """The facts of a host."""
     return HostSummary(record.host, sites.site_of(record.host), counted_as(record.state).label)
 
 

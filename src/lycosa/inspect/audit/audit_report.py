@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from lycosa.cluster.shards.cluster_view import ShardPosition
 from lycosa.state.attempts.coverage import UnprovenTime
+from lycosa.state.shard.view import ShardPosition
 
 SHOWN = 10
 

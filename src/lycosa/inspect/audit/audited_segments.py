@@ -26,12 +26,14 @@ _CHUNK = 1 << 20
 class Segment(msgspec.Struct, frozen=True):
     """One segment: committed lengths of its WARC and journal, ``None`` for the whole file.
 
+    ``folder`` has its files, as a crawl folder has them.
     ``is_closed`` says that it has its final names and is read to its end, so that its derived files
     can be compared. Open ``warc`` and ``journal`` with ``layout.open_segment_file``, because a
-    running crawl may close the segment at any time. ``read_warc`` gives the bytes of the WARC
+    running crawl may close the segment at any time. ``read_warc`` returns the bytes of the WARC
     between two offsets, and may raise ``ElsewhereError`` or ``OSError``.
     """
 
+    folder: Path
     name: str
     is_closed: bool
     header: SegmentHeader
@@ -64,11 +66,6 @@ def segments(
         segment for name in names if (segment := _segment(folder, name, lengths, check)) is not None
     ]
     return sorted(found, key=lambda segment: (segment.header.created_us, segment.name))
-
-
-def committed_lengths(found: list[Segment]) -> dict[str, int]:
-    """The committed length of each segment's WARC, by its name in a ``Location``."""
-    return {layout.warc_name(segment.name): segment.warc_length for segment in found}
 
 
 def _segment(folder: Path, name: str, lengths: Mapping[str, int], check: Check) -> Segment | None:
@@ -105,6 +102,7 @@ def _segment(folder: Path, name: str, lengths: Mapping[str, int], check: Check) 
         return None
     length = None if is_closed else known[layout.JOURNAL]
     return Segment(
+        folder,
         name,
         is_closed,
         header,

@@ -1,13 +1,9 @@
-"""The checks that read every segment of a crawl, one segment after the other.
-
-They are the same for a folder and for a cluster, whose segments are downloaded first.
-"""
+"""The checks of captures: what their journal rows allow, and what the files of segments allow."""
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping, Set
 
 from lycosa.base.model.fetched import FetchKind
 from lycosa.inspect.audit.audit_report import AuditReport, Check, OnAuditProgress
@@ -28,9 +24,43 @@ _STEP = 500
 
 
 class CaptureChecks:
-    """Call ``check_segment`` for each segment, then ``finish``.
+    """What any view allows: every document was parsed, and no capture is stored twice.
 
-    ``report`` says which part of the records is read, and whether the crawl is running.
+    Call ``check_row`` for every capture. ``captured`` is the number of captures by the counters.
+    """
+
+    def __init__(
+        self,
+        reader: CrawlReader,
+        views: Mapping[int, TableView],
+        captured: int,
+        progress: OnAuditProgress,
+    ) -> None:
+        self.index, self.once = CaptureIndex(), once_check()
+        self.unparsed = UnparsedCheck(reader, views)
+        self.outside = 0
+        """Captures of requests that outside fetchers report."""
+        self.lengths: dict[str, int] = {}
+        """The committed length of each WARC that was checked, by its name in a ``Location``."""
+        self._captured, self._progress, self._done = captured, progress, 0
+
+    def check_row(self, row: JournalRow) -> None:
+        """Check one capture."""
+        self._done += 1
+        if self._done % _STEP == 0:
+            self._progress("captures", self._done, self._captured)
+        self.outside += bool(row.fetcher)
+        self.unparsed.check_row(row)
+        if row.kind is not FetchKind.ROBOTS:
+            self.index.add_capture(row.url, row.fetch_number, warc_name(row.segment), row.offset)
+
+
+class SegmentChecks:
+    """What the files of segments allow: WARC records, derived files, links, robots decisions.
+
+    Call ``check_segment`` for each segment, then ``finish``. ``report`` says which part of the
+    records is read, and whether the crawl is running; ``are_sealed`` is of ``DerivedChecks``, and
+    ``in_topics`` of ``LinkCheck``.
     """
 
     def __init__(
@@ -39,72 +69,51 @@ class CaptureChecks:
         saved: SavedSettings,
         views: Mapping[int, TableView],
         report: AuditReport,
-        progress: OnAuditProgress,
+        are_sealed: bool,
+        in_topics: Set[bytes],
     ) -> None:
-        self._saved, self._share, self._progress = saved, report.share, progress
-        self._captured = sum(view.counters().captures for view in views.values())
-        self._done = self._outside = 0
-        self.index, self.once = CaptureIndex(), once_check()
+        self._saved, self._share = saved, report.share
         self.records = RecordChecks(
             Check(
                 "warc",
                 "WARC records against the journal: place, names, dates, recomputed digests",
             )
         )
-        self.derived = DerivedChecks()
+        self.derived = DerivedChecks(are_sealed)
         self.robots = RobotsAudit(reader, saved.config, report.is_running)
-        self.links = LinkCheck(reader, saved, views)
-        self.unparsed = UnparsedCheck(reader, views)
+        self.links = LinkCheck(reader, saved, views, in_topics)
 
-    def check_segment(self, folder: Path, segment: Segment) -> None:
-        """Check a segment, whose files are in ``folder``."""
+    def check_segment(self, segment: Segment, captures: CaptureChecks) -> None:
+        """Check a segment."""
         records, derived = self.records, self.derived
+        captures.lengths[warc_name(segment.name)] = segment.warc_length
         records.begin_segment(segment)
-        derived.begin_segment(folder, segment)
-        for row in rows_of_segment(segment, records.check):
-            self._done += 1
-            if self._done % _STEP == 0:
-                self._progress("captures", self._done, self._captured)
-            self._outside += bool(row.fetcher)
+        derived.begin_segment(segment)
+        for row in _rows_of_segment(segment, records.check):
+            captures.check_row(row)
             records.check_place(row)
             derived.check_row(row)
-            self.unparsed.check_row(row)
-            if row.kind is not FetchKind.ROBOTS:
-                self.index.add_capture(
-                    row.url, row.fetch_number, warc_name(row.segment), row.offset
-                )
             record = records.read_record(segment, row) if self._is_wanted(row) else None
             self.robots.check_row(row, record)
             if record is not None:
-                self.links.check_row(self.unparsed.as_parsed(row), record)
+                self.links.check_row(captures.unparsed.as_parsed(row), record)
         records.end_segment()
         derived.end_segment()
 
-    def finish(self, again: Callable[[], CrawlReader] | None) -> None:
+    def finish(self, captures: CaptureChecks, again: Callable[[], CrawlReader] | None) -> None:
         """Make the checks that need all rows; ``again`` as in ``LinkCheck``."""
         self.robots.finish_check()
         self.links.finish_check(again)
-        self.unparsed.finish_check()
         self.links.check.add_note(f"{self.links.pages} pages parsed again")
-        if self._outside:
+        if captures.outside:
             self.records.check.add_note(
-                f"{self._outside} captures are of requests that outside fetchers report: they are"
-                " not in the attempt log, so their pauses are not proved"
+                f"{captures.outside} captures are of requests that outside fetchers report: they"
+                " are not in the attempt log, so their pauses are not proved"
             )
         if not self._saved.is_recorded:
             self.links.check.add_note(
                 "the folder has no settings.json, so the checks used the default settings"
             )
-
-    def all_checks(self) -> list[Check]:
-        """The checks apart from those of derived files; ``once`` is the last."""
-        return [
-            self.unparsed.check,
-            self.links.check,
-            self.robots.check,
-            self.records.check,
-            self.once,
-        ]
 
     def _is_wanted(self, row: JournalRow) -> bool:
         """Whether the record is read: every robots.txt, and always the same share of all others."""
@@ -113,7 +122,7 @@ class CaptureChecks:
         )
 
 
-def rows_of_segment(segment: Segment, check: Check) -> Iterator[JournalRow]:
+def _rows_of_segment(segment: Segment, check: Check) -> Iterator[JournalRow]:
     """The rows of a segment; a journal that cannot be read is a breach."""
     try:
         yield from segment.rows()

@@ -47,12 +47,12 @@ class _FileCheck(Protocol):
 class DerivedChecks:
     """Checks the derived files of closed segments, one segment after the other.
 
+    ``are_sealed`` says that derived files are stored before their journal, as in a cluster.
     Call ``begin_segment``, ``check_row`` for all of its rows, then ``end_segment``.
     """
 
-    def __init__(self) -> None:
-        self.are_sealed = False
-        """Whether derived files are stored before their journal, as in a cluster."""
+    def __init__(self, are_sealed: bool) -> None:
+        self._are_sealed = are_sealed
         self._checks = {each.name: Check(each.name, _what(each.name)) for each in DERIVED}
         self._files: list[_FileCheck] = []
         self._elsewhere = dict.fromkeys(self._checks, 0)
@@ -60,16 +60,17 @@ class DerivedChecks:
     def all_checks(self) -> list[Check]:
         return list(self._checks.values())
 
-    def begin_segment(self, folder: Path, segment: Segment) -> None:
+    def begin_segment(self, segment: Segment) -> None:
         """Start a segment; an open one has no derived files."""
         self._files = []
         if not segment.is_closed:
             return
+        folder = segment.folder
         missing = missing_files(folder, segment.header)
         for kind in wanted_kinds(segment.header.options):
             check = self._checks[kind]
             path = folder / layout.file_name(kind, segment.name)
-            if kind in missing and self.are_sealed:
+            if kind in missing and self._are_sealed:
                 check.add_breach(f"{kind}/{path.name} is missing")
             elif kind in missing:
                 check.add_note(f"{kind}/{path.name} is not built yet; the next start builds it")

@@ -39,10 +39,17 @@ _MOST_DOUBTFUL = 100_000
 
 
 class LinkCheck:
-    """Call ``check_row`` for captures whose record was read."""
+    """Call ``check_row`` for captures whose record was read.
+
+    ``in_topics`` are the keys of URLs in parcels that their receiver has not taken, in a cluster.
+    """
 
     def __init__(
-        self, reader: CrawlReader, saved: SavedSettings, views: Mapping[int, TableView]
+        self,
+        reader: CrawlReader,
+        saved: SavedSettings,
+        views: Mapping[int, TableView],
+        in_topics: Set[bytes],
     ) -> None:
         self.check = Check(
             "outlinks",
@@ -58,8 +65,7 @@ class LinkCheck:
         self._known: set[bytes] = set()
         self._owners: dict[bytes, int] = {}
         self._under_way: set[bytes] | None = None
-        self.in_topics: Set[bytes] = frozenset()
-        """Keys of URLs in parcels that their receiver has not taken, in a cluster."""
+        self._in_topics = in_topics
         self._doubtful: list[
             tuple[bytes, str, str]
         ] = []  # links without a record: key, URL, message
@@ -197,7 +203,7 @@ class LinkCheck:
     def _outboxes(self) -> set[bytes]:
         """URLs that are on their way to their owner."""
         if self._under_way is None:
-            self._under_way = _waiting(self._views.values()) | self.in_topics
+            self._under_way = _waiting(self._views.values()) | self._in_topics
         return self._under_way
 
     def _body_of(self, original: Original | None) -> bytes | None:

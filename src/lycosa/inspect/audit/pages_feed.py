@@ -7,15 +7,15 @@ it still has.
 from __future__ import annotations
 
 from array import array
+from collections.abc import Callable, Iterator
 
 import msgspec
 import numpy as np
 
 from lycosa.base.system.frames import UNREADABLE
-from lycosa.cluster.shards.cluster_view import ClusterView
-from lycosa.cluster.shards.opened_cluster import OpenedCluster
 from lycosa.inspect.audit.audit_report import Check, OnAuditProgress
 from lycosa.inspect.audit.capture_index import place_key
+from lycosa.state.shard.view import CrawlView
 from lycosa.state.store import layout
 from lycosa.state.store.journal import JournalError
 
@@ -32,29 +32,25 @@ class _FeedRow(msgspec.Struct):
 
 
 _DECODER = msgspec.json.Decoder(_FeedRow)
+ReadFeed = Callable[[int], Iterator[bytes | None]]
+"""The rows of a shard in the topic, as they are stored."""
 
 
-def check_feed(
-    opened: OpenedCluster, view: ClusterView, shards: list[int], progress: OnAuditProgress
-) -> Check:
+def check_feed(read_feed: ReadFeed, view: CrawlView, progress: OnAuditProgress) -> Check:
     """Compare the topic with the committed captures. Memory: 16 bytes a capture of one shard."""
     check = Check("pages feed", "rows of the topic of captures against the journals, both ways")
-    for shard in shards:
-        _check_shard(check, opened, view, shard, progress)
+    for shard in sorted(view.seen.shards):
+        _check_shard(check, read_feed, view, shard, progress)
     return check
 
 
 def _check_shard(
-    check: Check,
-    opened: OpenedCluster,
-    view: ClusterView,
-    shard: int,
-    progress: OnAuditProgress,
+    check: Check, read_feed: ReadFeed, view: CrawlView, shard: int, progress: OnAuditProgress
 ) -> None:
     fed = array("Q")
     first: tuple[str, int] | None = None
     foreign = 0
-    for done, value in enumerate(opened.read_feed(shard), 1):
+    for done, value in enumerate(read_feed(shard), 1):
         if not value:
             continue  # such a record means nothing
         try:
@@ -89,7 +85,7 @@ def _check_shard(
     missing = len(np.setdiff1d(wanted, keys))
     check.checked += len(wanted)
     check.expect(not missing, f"shard {shard}: {missing} captures are missing in the topic")
-    # the crawl may go on while the topic is read, so only a final state has no more rows
-    if view.shards[shard].is_final:
+    # the crawl may continue while the topic is read, so only a final state has no more rows
+    if view.seen.shards[shard].is_final:
         more = len(np.setdiff1d(keys, wanted))
         check.expect(not more, f"shard {shard}: {more} rows are of no capture")

@@ -3,18 +3,36 @@
 Pauses are checked across restarts too. The log has with each attempt the delay that was required
 for its host. The end of an attempt that a crash interrupted is unknown; it counts as running until
 the next start of its worker, and from then on the host requires the plain delay of the settings.
+
+**In a cluster** requests of a host come from the owners of its shard, one after the other, so each
+shard is judged by itself, its owners in the order of their terms. Between requests of one machine
+the monotonic clock decides, between two machines wall clocks do. Each node has its own table of
+addresses, so addresses are judged for each of them. Requests that got their slots from Redis are
+judged over all nodes as well, by the clock of Redis, which each of them names. Before an import,
+requests of a host came from another shard, or from a worker of one machine. These owners are judged
+first, so the pause across the import is judged too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+
+import msgspec
 
 from lycosa.base.config.sections import PolitenessSection
 from lycosa.base.reasons import Reason
 from lycosa.inspect.audit.audit_report import Check, HostPace, OnAuditProgress
-from lycosa.state.attempts import Attempt, Gap, address_use, gaps, read_attempts
-from lycosa.state.folder.names import attempts_folder
+from lycosa.stages.politeness.address_pool import divided
+from lycosa.state.attempts import Attempt, Gap, address_use, gaps
+from lycosa.state.attempts.coverage import (
+    LoggedFile,
+    UnprovenTime,
+    read_logged_file,
+    unproven_times,
+)
+from lycosa.state.attempts.read import read_attempt_files
+from lycosa.state.attempts.shipping import parse_shipped_key
 
 _TICK_S = 2e-6  # times in the log are truncated to microseconds, both of them
 # Between taking an address's slot and writing the log line, a busy loop may lose some time, for one
@@ -26,13 +44,57 @@ _NO_CONNECTION = frozenset(
 _STEP = 20_000
 
 
+class OwnersLogs(msgspec.Struct, frozen=True):
+    """The attempt logs of the workers of one machine, or of all shards of a cluster.
+
+    ``files`` are those of each worker or shard, oldest first. Of shards: ``terms`` are the newest
+    terms (none after an import), ``first_term`` is that of the first owners, and ``lasts`` as in
+    ``read_logged_file``.
+    """
+
+    files: Mapping[int, Sequence[Path]]
+    is_machine: bool = True
+    terms: Mapping[int, int] = {}
+    first_term: int = 1
+    lasts: Mapping[int, Container[tuple[int, int]]] = {}
+
+    def attempts(self, on_damage: Callable[[Path, int], None]) -> Iterator[Attempt]:
+        """All attempts, those of each host in the order of their ends."""
+        if self.is_machine:  # any worker may have requested any host, in different runs
+            yield from read_attempt_files(self.files, on_damage)
+            return
+        for shard, paths in sorted(self.files.items()):
+            yield from read_attempt_files({shard: paths}, on_damage)
+
+    def unproven(self) -> Iterator[UnprovenTime]:
+        """The times of shards for which no log exists."""
+        for shard, paths in [] if self.is_machine else sorted(self.files.items()):
+            found = (read_logged_file(path, _number(path), self.lasts[shard]) for path in paths)
+            logged: list[LoggedFile] = [each for each in found if each is not None]
+            yield from unproven_times(shard, logged, self.terms.get(shard, 0), self.first_term)
+
+
+class AttemptLogs(msgspec.Struct, frozen=True):
+    """All attempt logs of a crawl, and how they are compared: see ``PolitenessChecks``.
+
+    ``read`` gives those of earlier owners first. It may take long.
+    """
+
+    read: Callable[[OnAuditProgress], Iterable[OwnersLogs]]
+    until: float | None = None
+    nodes: int = 1
+    clock_tolerance_s: float = 0.0
+
+
 class PolitenessChecks:
-    """The checks of the attempt log; ``run`` reads it once.
+    """The checks of the attempt logs; ``check_logs`` reads them once.
 
     Memory is 16 bytes an attempt, and one attempt a host. For a running crawl, ``until`` limits the
     checks to requests that began before that wall time (seconds). The logs of its workers are read
     one after the other, so a request that is open in one may have ended before the last request of
-    another began. ``shared`` are the limits for slots that the address pool gave.
+    another began. ``nodes`` is the number of nodes that divide the limits of addresses, apart from
+    slots that the address pool gave. ``clock_tolerance_s`` says by how much the clocks of two
+    machines may differ.
     """
 
     def __init__(
@@ -41,6 +103,8 @@ class PolitenessChecks:
         want_hosts: bool,
         progress: OnAuditProgress,
         until: float | None = None,
+        nodes: int = 1,
+        clock_tolerance_s: float = 0.0,
     ) -> None:
         self.hosts = Check(
             "host pauses",
@@ -51,43 +115,40 @@ class PolitenessChecks:
             "addresses: time between two starts and simultaneous requests, against the settings",
         )
         self.paces: dict[str, HostPace] = {}
-        self._section = self.shared = section
+        self._section, self._whole = divided(section, nodes), section
         self._want_hosts = want_hosts
         self._progress, self._until = progress, until
         self._read = self._pooled = 0
         self._second_addresses = 0
         self._damaged: dict[str, int] = {}
         self._last: dict[str, Attempt] = {}
-        self.clock_tolerance_s = 0.0
-        """By how much the clocks of two machines may differ."""
+        self._clock_tolerance_s = clock_tolerance_s
 
     def all_checks(self) -> list[Check]:
         return [self.hosts, self.addresses]
 
-    def run(self, folder: Path) -> None:
-        """Read all attempt logs of a crawl folder."""
-        attempts: Iterable[Attempt] = read_attempts(attempts_folder(folder), self.note_damage)
-        if self._until is not None:
-            attempts = (attempt for attempt in attempts if attempt.started_wall < self._until)
-        self.check_attempts(attempts)
-        self.finish_checks()
+    def check_logs(self, groups: Iterable[OwnersLogs]) -> list[UnprovenTime]:
+        """Check all logs, earlier owners first; returns the times without a log."""
+        unproven: list[UnprovenTime] = []
+        for logs in groups:
+            attempts: Iterable[Attempt] = logs.attempts(self._note_damage)
+            if (until := self._until) is not None:
+                attempts = (attempt for attempt in attempts if attempt.started_wall < until)
+            # the workers of one machine share one table of addresses
+            self._check_attempts(attempts, self._whole if logs.is_machine else self._section)
+            unproven += logs.unproven()
+        self._add_notes()
+        return unproven
 
-    def check_attempts(
-        self, attempts: Iterable[Attempt], section: PolitenessSection | None = None
-    ) -> None:
-        """Check all attempts, those of each host in the order of their ends.
-
-        A further call continues with later attempts. ``section`` applies to addresses, if other
-        settings did than those of the constructor.
-        """
-        own = section or self._section
+    def _check_attempts(self, attempts: Iterable[Attempt], own: PolitenessSection) -> None:
+        """Check pauses and addresses; ``own`` are the limits of a table of addresses."""
         for use in address_use(self._each(attempts)):
             place = f" from {use.place}" if use.place else ""
             if use.server:
                 place = f" from all machines, by Redis {use.server}"
                 self._pooled += use.requests
             told = f"{use.address}, {use.requests} requests{place}"
-            section = self.shared if use.is_shared else own
+            section = self._whole if use.is_shared else own
             delay, slots = section.address_delay_s, section.address_slots
             self.addresses.expect(
                 use.least_gap_s >= delay - _ADDRESS_TOLERANCE_S,
@@ -98,8 +159,8 @@ class PolitenessChecks:
                 f"{told}: {use.most_at_once} at once; the setting is {slots}",
             )
 
-    def finish_checks(self) -> None:
-        """Add notes about what could not be judged, after the last call of ``check_attempts``."""
+    def _add_notes(self) -> None:
+        """Add notes about what could not be judged."""
         if self._pooled:
             self.addresses.add_note(
                 f"{self._pooled} requests got their slots from Redis, and are compared over all"
@@ -118,6 +179,11 @@ class PolitenessChecks:
                 self.hosts.add_breach(
                     f"{name}: {lines} lines cannot be read, so pauses there are not proven"
                 )
+        if self._clock_tolerance_s:
+            self.hosts.add_note(
+                "between requests of two machines the clocks may differ by"
+                f" {self._clock_tolerance_s:g} s"
+            )
 
     def _each(self, attempts: Iterable[Attempt]) -> Iterator[Attempt]:
         """Yield the attempts, and check the pauses between them."""
@@ -144,7 +210,7 @@ class PolitenessChecks:
             return
         due_s = self._due_s(previous)
         is_one_clock = previous.boot == following.boot and previous.boot != ""
-        tolerance_s = _TICK_S if is_one_clock else max(self.clock_tolerance_s, _TICK_S)
+        tolerance_s = _TICK_S if is_one_clock else max(self._clock_tolerance_s, _TICK_S)
         self.hosts.expect(gap.gap_s >= due_s - tolerance_s, _told(gap, due_s))
         if self._want_hosts:
             self._pace(gap, due_s)
@@ -166,9 +232,14 @@ class PolitenessChecks:
                 gap.host, known.requests + 1, known.shortest_s, known.due_s, known.margin_s
             )
 
-    def note_damage(self, path: Path, line: int) -> None:
+    def _note_damage(self, path: Path, line: int) -> None:
         """Count a line that cannot be read."""
         self._damaged[path.name] = self._damaged.get(path.name, 0) + 1
+
+
+def _number(path: Path) -> int:
+    found = parse_shipped_key("/".join(path.parts[-3:]))
+    return found.number if found else 0
 
 
 def _is_second_address(previous: Attempt, following: Attempt) -> bool:

@@ -8,7 +8,6 @@ hashes whenever a file is downloaded.
 
 from __future__ import annotations
 
-from lycosa.cluster.shards.cluster_view import ShardPosition
 from lycosa.inspect.audit.audit_report import Check
 from lycosa.state.commit import Mark
 from lycosa.state.objects.object_errors import ObjectMissing
@@ -19,6 +18,7 @@ from lycosa.state.shard.object_snapshots import (
     snapshot_key,
     stored_marks,
 )
+from lycosa.state.shard.view import ShardPosition
 
 
 def check_snapshots(store: ObjectStore, positions: list[ShardPosition]) -> Check:
@@ -58,7 +58,7 @@ def _check_one(
             f"{told}: {file.name}, {file.bytes} bytes, is"
             f" {_found(sizes.get(file.sha256))} ({snapshot_file_key(shard, file.sha256)})",
         )
-    # an owner that goes on may be about to delete the older one, and has trimmed its log
+    # an owner that continues may be about to delete the older one, and has trimmed its log
     is_leaving = not position.is_final and mark < position.snapshot
     check.expect(
         mark.sequence >= position.needed or is_leaving,

@@ -14,12 +14,12 @@ import numpy as np
 
 from lycosa.base.model.completed import UrlState
 from lycosa.base.reasons import Reason
-from lycosa.base.urls.identity import hash8, join_url
+from lycosa.base.urls.identity import hash8, join_url, reversed_host
 from lycosa.inspect.audit.audit_report import Check, OnAuditProgress
 from lycosa.inspect.audit.capture_index import CaptureIndex, place_key
-from lycosa.inspect.audit.host_name_check import check_host_names
-from lycosa.inspect.audit.lease_check import check_leases
 from lycosa.inspect.committed_state import TableView
+from lycosa.stages.frontier.host_names import HOST_NAME_ROWS, indexed_until
+from lycosa.stages.frontier.outside_leases import LEASES, decode_lease
 from lycosa.stages.frontier.visit_state import HostState, VisitRecord, decode_visit
 from lycosa.state.kv.table_records import (
     PARKED_BAND,
@@ -27,6 +27,7 @@ from lycosa.state.kv.table_records import (
     decode_url,
     due_key,
     due_urls,
+    host_name_key,
     parked_key,
     place_of,
     prefix_end,
@@ -118,7 +119,7 @@ class StateChecks:
             f"{where}: the counters' own states do not add up to {counters.discovered}",
         )
         self._schedules(view)
-        check_host_names(self.names, view)
+        _check_host_names(self.names, view)
 
     def _hosts(self, view: TableView, hosts: dict[HostState, int]) -> None:
         """Compare the numbers of hosts by state with the counters."""
@@ -183,7 +184,7 @@ class StateChecks:
                     told == due_at,
                     f"URL {url[8:].hex()} is due at {due_at}, but its record has {told}",
                 )
-        check_leases(view, self.due, self.counters)
+        _check_leases(view, self.due, self.counters)
         for key, _ in view.scan(b"P", prefix_end(b"P")):
             self.due.expect(
                 view.host_record(key[5:]) is not None,
@@ -364,6 +365,48 @@ class _Stream:
         while self._next is not None and self._next[0][1:9] == host8:
             pair, self._next = self._next, next(self._pairs, None)
             yield pair
+
+
+def _check_host_names(check: Check, view: TableView) -> None:
+    """Check the index of host names, both ways.
+
+    Hosts that the index has not reached yet need not be in it.
+    """
+    until = indexed_until(view.get)
+    for host in view.hosts():
+        key = host_name_key(reversed_host(host.record.host))
+        is_later = until is not None and host.host8 > until
+        check.expect(
+            view.get(key) == host.host8 or (is_later and view.get(key) is None),
+            f"partition {view.number}: the index of host names lacks {host.record.host}",
+        )
+    for key, host8 in view.scan(HOST_NAME_ROWS, prefix_end(HOST_NAME_ROWS)):
+        record = view.host_record(host8)
+        check.expect(
+            record is not None and host_name_key(reversed_host(record.host)) == key,
+            f"partition {view.number}: the index of host names has {key[1:].decode()}, which is"
+            " no known host",
+        )
+    if until is not None and any(True for _ in view.hosts()):
+        check.add_note("the owner adds the names of an older table with its next commits")
+
+
+def _check_leases(view: TableView, due: Check, counters: Check) -> None:
+    """Check URLs that outside fetchers hold: each is due at the end of its lease."""
+    leased = 0
+    for key, value in view.scan(LEASES, prefix_end(LEASES)):
+        row, record = decode_lease(value), view.url_record(key[1:9], key[9:])
+        leased += 1
+        told = record.due_at if record is not None else "nothing"
+        due.expect(
+            record is not None and (record.state, told) == (UrlState.QUEUED, row.due_at),
+            f"{row.url} is lent to {row.holder} until {row.due_at}, but its record has {told}",
+        )
+    counted = view.counters().leased
+    counters.expect(
+        leased == counted,
+        f"partition {view.number}: {counted} URLs are lent by the counters, {leased} by rows",
+    )
 
 
 def _hosts(view: TableView) -> Iterator[_Host]:

@@ -15,10 +15,11 @@ from lycosa.base.system.durations import long_duration
 from lycosa.base.urls.identity import scheme_of, target_of
 from lycosa.inspect.committed_state import TableView
 from lycosa.stages.frontier.visit_state import HostState, VisitRecord
-from lycosa.stages.politeness.delay import Delay, delay_s
+from lycosa.stages.politeness.delay import Delay, delay_s, ordinary_delay_s
 from lycosa.stages.politeness.robots_cache import RobotsRecord, decision
 from lycosa.stages.politeness.robots_rules import Matcher
 from lycosa.state.kv.table_records import robots_key
+from lycosa.state.shard.view import ShardPosition
 
 _NO_CHANCE = random.Random(0)  # multiplied by a jitter of 0; making one costs as much as the rest
 _ROBOTS = msgspec.msgpack.Decoder(RobotsRecord)
@@ -122,10 +123,8 @@ def owed(host: VisitRecord, config: Config, now: float) -> Delay:
 
 def steady_delay(host: VisitRecord, config: Config) -> float:
     """Seconds between two requests to a host without faults or back-off, jitter at its mean."""
-    pace = msgspec.structs.replace(host.pace, backoffs=0, retry_at=0.0)
     section = config.politeness
-    plain = delay_s(pace, msgspec.structs.replace(section, jitter=0.0), 0.0, _NO_CHANCE).seconds
-    return round(plain * (1 + section.jitter / 2), 3)
+    return round(ordinary_delay_s(host.pace, section) * (1 + section.jitter / 2), 3)
 
 
 def when(wall: float) -> str:
@@ -160,3 +159,23 @@ def robots_facts(answer: Explanation, found: RobotsDecision) -> None:
 
 def in_brackets(text: str) -> str:
     return f" ({text})" if text else ""
+
+
+def add_shard(answer: Explanation, state: ShardPosition, now: float) -> None:
+    """Add the shard, the terms of its owners, and the position and age of the state read.
+
+    ``now`` is wall time in seconds.
+    """
+    last = state.last
+    answer.add_fact("shard", state.shard)
+    answer.add_fact("owner_term", state.owner_term)
+    answer.add_fact(
+        "commit",
+        {"term": last.term, "sequence": last.sequence, "at": state.wall},
+        f"{last.sequence} of term {last.term}, at {when(state.wall)},"
+        f" {long_duration(max(now - state.wall, 0.0))} ago"
+        if state.wall
+        else "none yet",
+    )
+    answer.add_fact("inbox_position", state.inbox)
+    answer.add_fact("settings_version", state.settings)

@@ -2,7 +2,7 @@
 
 The same functions answer for the tables of a running worker, for a crawl folder and for the
 snapshots of a cluster. Nothing here waits, and nothing is read that could be large: of a list only
-one piece is read, and where the budget ends, the answer says so and how to go on.
+one piece is read, and where the budget ends, the answer says so and how to continue.
 """
 
 from __future__ import annotations
@@ -59,27 +59,23 @@ _FIRST_READING_S = 0.01  # within a question, when the hosts are read between qu
 class StateAnswers:
     """Answers questions, and keeps the orders of hosts between them.
 
-    ``settings`` gives the settings by which delays are told; without it they are those that the
-    crawl saved. ``now`` is wall time. With ``is_tended`` the owner of this object calls
-    ``read_orders`` between questions, so a question does not wait for it.
+    ``now`` is wall time. With ``is_tended`` the owner of this object calls ``read_orders`` between
+    questions, so a question does not wait for it.
     """
 
-    def __init__(
-        self,
-        settings: Callable[[], SavedSettings] | None = None,
-        now: Callable[[], float] = time.time,
-        is_tended: bool = False,
-    ) -> None:
-        self._settings, self._now, self._is_tended = settings, now, is_tended
+    def __init__(self, now: Callable[[], float] = time.time, is_tended: bool = False) -> None:
+        self._now, self._is_tended = now, is_tended
         self._orders: dict[int, HostOrders] = {}
         self._wanted: dict[int, float] = {}  # when an order was asked for last
+        self.saved: SavedSettings | None = None
+        """The settings of the crawl at the last answer."""
 
     def answer(
         self, source: CrawlView, partition: int, question: StateQuestion, budget: TimeBudget
     ) -> CallReply:
         """The answer to one question. Raises what the view raises for damaged files."""
         reader = CrawlReader(BudgetedView(source, budget))
-        saved = self._settings() if self._settings else load_saved_settings(CrawlReader(source))
+        saved = self.saved = load_saved_settings(reader)
         with reader.partition_view(partition) as view:
             asked = _Asked(reader, view, saved, budget, self._now())
             try:
@@ -145,7 +141,7 @@ class StateAnswers:
         return orders.is_older(self._now(), max(_LEAST_AGE_S, _WORK_AGE * work_s))
 
     def is_new(self, partitions: Sequence[int]) -> bool:
-        """Whether the hosts of one of these were never read to the end, so somebody waits."""
+        """Whether the hosts of one of these were never read to the end, so a caller waits."""
         return any(not self._orders[number].is_complete for number in partitions)
 
     def read_orders(self, source: CrawlView, partition: int, budget: TimeBudget) -> None:

@@ -1,4 +1,4 @@
-"""Answers questions about a running worker's partitions, beside its loop.
+"""Answers questions about a running worker's partitions, on a separate thread.
 
 One thread reads the committed tables, one question at a time. Python runs either this thread or the
 loop, so three things keep the crawl from noticing it. While a question is answered the two take
@@ -10,7 +10,7 @@ not the crawl. A question whose caller waits no longer is dropped, so it uses no
 Each question sees its partition as it was after one commit. While it is read, a commit saves the
 values that it replaces, in its own thread.
 
-The text of a stored document is made by a parse child of its own, because a hostile document may
+The text of a stored document is made by a separate parse child, because a hostile document may
 take a child's memory and time, and the crawl's child has other work.
 """
 
@@ -20,11 +20,11 @@ import asyncio
 import sys
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from math import inf
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -40,8 +40,10 @@ from lycosa.base.calls import (
     UrlQuery,
 )
 from lycosa.base.model.parsed import Document, Link
-from lycosa.base.ports import Parser
+from lycosa.base.system.clock import SystemClock
 from lycosa.base.system.meter import Meter
+from lycosa.stages.parse.parent import ChildParser
+from lycosa.stages.parse.parser_config import ParserConfig
 from lycosa.state.kv.kv_port import TableError
 from lycosa.state.shard.view import CrawlView
 from lycosa.state.store import JournalError, RecordError
@@ -49,7 +51,9 @@ from lycosa.state.store.damage import StoreDamaged
 
 if TYPE_CHECKING:
     from lycosa.inspect.queries.answering import StateAnswers
-    from lycosa.inspect.saved_settings import SavedSettings
+
+OpenView = Callable[[int | None], AbstractContextManager[CrawlView]]
+"""Opens a view that has this partition, or all of them. Blocks."""
 
 SHARE = 0.03
 """The part of a core that questions may use in the long run."""
@@ -65,31 +69,6 @@ _TEXT_IDLE_S = 60.0  # after this the parse child for texts is ended
 _ENDING = CallRefusal("the owner of this partition is ending: call again")
 _LATE = CallRefusal("the time that the caller waits was over before the question had its turn")
 _UNREADABLE = (TableError, StoreDamaged, RecordError, JournalError, OSError)
-
-
-class TextParser(Parser, Protocol):
-    """A parser in a child process, which is started when it is needed."""
-
-    @property
-    def pid(self) -> int | None:
-        """The process, ``None`` while there is none."""
-        ...
-
-
-class StateSource(Protocol):
-    """Where the questions are answered from."""
-
-    def open_view(self, partition: int | None) -> CrawlView:
-        """A view that has this partition, or all of them. Blocks; close it after use."""
-        ...
-
-    def saved_settings(self) -> SavedSettings:
-        """The settings that apply now."""
-        ...
-
-    def make_parser(self) -> TextParser:
-        """A parser in a child process, for stored documents."""
-        ...
 
 
 class Allowance:
@@ -110,7 +89,7 @@ class Allowance:
 
     @property
     def is_ample(self) -> bool:
-        """Whether there is enough for work that nobody waits for at this moment."""
+        """Whether there is enough for work that no caller waits for at this moment."""
         return self.wait_s() == 0.0 and self._saved_s > _MOST_SAVED_S / 2
 
     def use(self, seconds: float) -> None:
@@ -132,15 +111,15 @@ class _Waiting(NamedTuple):
 
     @property
     def is_late(self) -> bool:
-        """Whether nobody waits for the answer any more."""
+        """Whether no caller waits for the answer any more."""
         return self.answer.done() or time.monotonic() >= self.until
 
 
 class StateReader:
-    """Answers questions from ``source``. ``close`` before what it reads is closed."""
+    """Answers questions from views. ``close`` before what they read is closed."""
 
-    def __init__(self, source: StateSource, share: float = SHARE) -> None:
-        self._source = source
+    def __init__(self, open_view: OpenView, share: float = SHARE) -> None:
+        self._open_view = open_view
         self.allowance = Allowance(share)
         self.answered = 0
         """Number of questions that were answered."""
@@ -150,7 +129,7 @@ class StateReader:
         self._thread: Thread | None = None
         self._is_ending = Event()
         self._answers: StateAnswers | None = None
-        self._texts: TextParser | None = None
+        self._texts: ChildParser | None = None
         self._ending_texts: asyncio.TimerHandle | None = None
         self._closing: set[asyncio.Task[None]] = set()
 
@@ -237,15 +216,12 @@ class StateReader:
         from lycosa.inspect.queries.time_budget import TimeBudget
 
         if self._answers is None:
-            self._answers = StateAnswers(self._source.saved_settings, is_tended=True)
+            self._answers = StateAnswers(is_tended=True)
         # An explanation follows redirects, and needs the places of the scope, which are anywhere.
-        view = self._source.open_view(None if isinstance(question, UrlQuery) else partition)
-        try:
+        with self._open_view(None if isinstance(question, UrlQuery) else partition) as view:
             is_of_all = isinstance(question, HostsQuery | DeadLettersQuery | ActionsQuery)
             budget = TimeBudget(_LIST_BUDGET_S if is_of_all else _BUDGET_S)
             return self._answers.answer(view, partition, _undecoded(question), budget)
-        finally:
-            view.close()
 
     def _pause_s(self) -> float | None:
         """Seconds after which hosts are to be read for an order; ``None`` when none are."""
@@ -262,12 +238,9 @@ class StateReader:
         from lycosa.inspect.queries.time_budget import TimeBudget  # it is loaded already
 
         began = time.thread_time()
-        with suppress(*_UNREADABLE):  # the next question tells about it
-            view = self._source.open_view(unread[0])
-            try:
-                self._answers.read_orders(view, unread[0], TimeBudget(_PART_S))
-            finally:
-                view.close()
+        # the next question tells about damage
+        with suppress(*_UNREADABLE), self._open_view(unread[0]) as view:
+            self._answers.read_orders(view, unread[0], TimeBudget(_PART_S))
         self.allowance.use(time.thread_time() - began)
 
     # -- texts
@@ -277,7 +250,10 @@ class StateReader:
         if not isinstance(reply, ContentFound) or reply.total_bytes < 0:
             return reply
         if self._texts is None:
-            self._texts = self._source.make_parser()
+            assert self._answers is not None and self._answers.saved is not None, "it answered"
+            config = self._answers.saved.config
+            limits = ParserConfig(config.parse, config.canonical, config.agent.product)
+            self._texts = ChildParser(limits, SystemClock())
         if self._ending_texts is not None:
             self._ending_texts.cancel()
         about = msgspec.json.decode(reply.about)

@@ -20,7 +20,7 @@ from lycosa.state.shard.counters import Counters, count, counters_of
 
 _TOLD_EVERY = 20_000
 OnRows = Callable[[int], None]
-"""Called with the number of rows that were read since the last call."""
+"""Called with the number of rows that were read so far."""
 
 
 class _HostTotals(msgspec.Struct):
@@ -53,10 +53,10 @@ def recounted(owners: HostOwners, told: OnRows = lambda number: None) -> list[Co
             _count_url(found[shard], decode_url(value), aside[1] if aside else None)
             read += 1
             if read % _TOLD_EVERY == 0:
-                told(_TOLD_EVERY)
+                told(read)
         for key, _ in table.scan(b"E", prefix_end(b"E")):
             found[owners.shard_of(partition, key[1:9])].leased += 1
-    told(read % _TOLD_EVERY)
+    told(read)
     _divide_totals(found, totals, [counters_of(table) for table in owners.tables.values()])
     return found
 

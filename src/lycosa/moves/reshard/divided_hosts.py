@@ -100,6 +100,3 @@ class HostRows:
             for asker in errand.askers
         )
         return Errand(errand.url, askers)
-
-    def __repr__(self) -> str:
-        return f"<HostRows shards={len(self._next)}>"

@@ -7,7 +7,8 @@
 ``V``                      to the shard of the host in its value
 ``A L``                    to the shard of the site
 ``T``                      to the shard of the sitemap's URL
-``C S s``                  to the shard that their own key gives (``content_rows``)
+``C S``                    to the shard that their own key gives
+``s``                      to the shards that have buckets for it (``_capture``)
 ``J``                      to all shards
 ``Z``                      to the shard of the host, numbered again from 1
 ``K``                      to the shard of the host that was decided about, numbered again; those
@@ -30,7 +31,6 @@ from operator import itemgetter
 import msgspec
 
 from lycosa.base.urls.identity import hash8
-from lycosa.moves.reshard.content_rows import ContentRows
 from lycosa.moves.reshard.counting import OnRows
 from lycosa.moves.reshard.divided_hosts import HostRows
 from lycosa.moves.reshard.host_owners import HostOwners, StateDamaged
@@ -49,9 +49,12 @@ from lycosa.state.kv.table_records import (
     meta_key,
     prefix_end,
 )
+from lycosa.state.seen.content_seen import decode_original
+from lycosa.state.seen.simhash import upper_block_of, upper_blocks
 from lycosa.state.shard.counters import COUNTERS_KEY, Counters
 
 _BY_HOST = b"UQRNBXYE"
+_MADE_AGAIN = b"FKWZhw"
 _DUE_ROW = 64  # URLs of one second that share a row
 _TOLD_EVERY = 20_000
 _MOST_VOUCHING = 100
@@ -89,29 +92,27 @@ class Division:
     def __init__(self, state: OldState, sink: RowSink, counters: Sequence[Counters]) -> None:
         self._owners, self._sink, self._counters = state.owners, sink, counters
         self._tables = state.owners.tables
-        count = len(self._tables)
+        self._before = 0 if state.was_on_machine else len(self._tables)
         self._hosts = HostRows(state.owners, sink, state.bands, state.held)
-        before = 0 if state.was_on_machine else count
-        self._contents = ContentRows(sink, state.owners.shards, before)
         self._letters: dict[int, int] = dict.fromkeys(sink.shards, 0)
         self._renumbered: dict[tuple[int, int], int] = {}
         self._due: dict[int, tuple[int, list[bytes]]] = {}
         self._sitemaps: dict[bytes, set[int]] = {}
 
     def write(self, told: OnRows = lambda number: None) -> None:
-        """Write all rows; ``told`` is called with the number of rows read. Blocks."""
+        """Write all rows; ``told`` is called with the number of rows read so far. Blocks."""
+        read = 0
         for partition, table in self._tables.items():
             self._hosts.line_up(partition)
             self._number_letters(partition)
             self._sitemaps = {key[1:]: set() for key, _ in table.scan(b"T", prefix_end(b"T"))}
-            read = 0
             for key, value in table.scan(b"", _LAST_KEY):
                 self._move(partition, key, value)
                 read += 1
                 if read % _TOLD_EVERY == 0:
-                    told(_TOLD_EVERY)
+                    told(read)
             self._finish_due()
-            told(read % _TOLD_EVERY)
+        told(read)
         self._hosts.finish()
         for shard in self._sink.shards:
             self._sink.put(shard, COUNTERS_KEY, encode_record(self._counters[shard]))
@@ -124,14 +125,14 @@ class Division:
 
     def _move(self, partition: int, key: bytes, value: bytes) -> None:
         prefix = key[:1]
-        if prefix in _BY_HOST:
-            shard = self._owners.shard_of(partition, key[1:9])
+        if (route := _ROUTES.get(prefix)) is not None:
+            shard = route(self._owners, partition, key, value)
             if prefix == b"U" and self._sitemaps and key[9:] in self._sitemaps:
                 self._sitemaps[key[9:]].add(shard)
             self._sink.put(shard, key, value)
         elif (mover := _MOVERS.get(prefix)) is not None:
             mover(self, partition, key, value)
-        else:
+        elif prefix not in _MADE_AGAIN:
             raise StateDamaged(
                 f"partition {partition} has rows under {prefix!r}, which this program does not"
                 " know: they may be from a newer version; import with that version"
@@ -140,30 +141,24 @@ class Division:
     def _host(self, partition: int, key: bytes, value: bytes) -> None:
         self._hosts.put(partition, key[1:], value)
 
-    def _nothing(self, partition: int, key: bytes, value: bytes) -> None:
-        """Rows that are made again."""
-
-    def _known(self, partition: int, key: bytes, value: bytes) -> None:
-        self._sink.put(self._owners.shard_of(partition, value), key, value)
-
-    def _site(self, partition: int, key: bytes, value: bytes) -> None:
-        self._sink.put(self._owners.shard_of_site(key[1:].decode()), key, value)
-
     def _place(self, partition: int, key: bytes, value: bytes) -> None:
         for shard in self._sink.shards:
             self._sink.put(shard, key, value)
 
-    def _digest(self, partition: int, key: bytes, value: bytes) -> None:
-        self._contents.put_digest(key, value)
-
-    def _bucket(self, partition: int, key: bytes, value: bytes) -> None:
-        self._contents.put_bucket(key, value)
-
     def _capture(self, partition: int, key: bytes, value: bytes) -> None:
-        self._contents.put_capture(partition, key, value)
+        """Write the first capture with a SimHash to all its owners.
 
-    def _waiting_host(self, partition: int, key: bytes, value: bytes) -> None:
-        self._sink.put(self._owners.shard_of(partition, key[5:]), key, value)
+        The owner of a bucket of SimHashes keeps the captures of those that it has filed
+        (``seen.near_judge``). On one machine each row is at the partition of its key, and every
+        SimHash is filed in all its tables. On a cluster an owner files a SimHash only if it knows
+        no earlier capture like it. So its capture goes where this owner's buckets for it go, and
+        nowhere else.
+        """
+        blocks = set(upper_blocks(int.from_bytes(key[1:], "big")))
+        if self._before:
+            blocks = {block for block in blocks if block % self._before == partition}
+        for shard in {block % self._owners.shards for block in blocks}:
+            self._sink.merge(shard, key, value, _earlier)
 
     def _due_urls(self, partition: int, key: bytes, value: bytes) -> None:
         """Gather the URLs of one second by shard, so that they share rows again."""
@@ -255,33 +250,43 @@ class Division:
                 for shard in self._sink.shards:
                     self._sink.put(shard, key, value)
 
-    def __repr__(self) -> str:
-        return f"<Division {self._owners!r} {self._sink!r}>"
 
+def _shard_of_site(owners: HostOwners, partition: int, key: bytes, value: bytes) -> int:
+    return owners.shard_of_site(key[1:].decode())
+
+
+def _shard_of_host(owners: HostOwners, partition: int, key: bytes, value: bytes) -> int:
+    return owners.shard_of(partition, key[1:9])
+
+
+_ROUTES: Mapping[bytes, Callable[[HostOwners, int, bytes, bytes], int]] = {
+    **{bytes([prefix]): _shard_of_host for prefix in _BY_HOST},
+    b"A": _shard_of_site,
+    b"C": lambda owners, partition, key, value: int.from_bytes(key[-2:], "big") % owners.shards,
+    b"L": _shard_of_site,
+    b"P": lambda owners, partition, key, value: owners.shard_of(partition, key[5:]),
+    b"S": lambda owners, partition, key, value: upper_block_of(key) % owners.shards,
+    b"V": lambda owners, partition, key, value: owners.shard_of(partition, value),
+}
+"""The shard of a row that stays what it is: by the owners, the old partition, key and value."""
 
 _MOVERS: Mapping[bytes, Callable[[Division, int, bytes, bytes], None]] = {
-    b"A": Division._site,
-    b"C": Division._digest,
     b"D": Division._due_urls,
-    b"F": Division._nothing,
     b"H": Division._host,
     b"I": Division._parcels,
     b"J": Division._place,
-    b"K": Division._nothing,
-    b"L": Division._site,
     b"M": Division._metadata,
     b"O": Division._parcels,
-    b"P": Division._waiting_host,
-    b"S": Division._bucket,
     b"T": Division._sitemap,
-    b"V": Division._known,
-    b"W": Division._nothing,
-    b"Z": Division._nothing,
-    b"h": Division._nothing,
     b"s": Division._capture,
-    b"w": Division._nothing,
     b"z": Division._decisions,
 }
+
+
+def _earlier(before: bytes, value: bytes) -> bytes:
+    """The earlier one of two captures."""
+    one, other = decode_original(before), decode_original(value)
+    return before if (one.date_us, one.url) <= (other.date_us, other.url) else value
 
 
 def _both_vouching(before: bytes, value: bytes) -> bytes:

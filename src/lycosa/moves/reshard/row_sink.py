@@ -47,6 +47,3 @@ class RowSink:
             if rows:
                 self._tables[shard].write(rows)
                 self._open[shard] = {}
-
-    def __repr__(self) -> str:
-        return f"<RowSink shards={len(self._tables)} rows={self.rows}>"

@@ -37,7 +37,8 @@ from lycosa.state.exchange import ExchangeEnds, Lateness
 from lycosa.state.folder.names import addresses_path
 from lycosa.state.kv.kv_port import Opener
 from lycosa.state.shard.opened_shard import Shard
-from lycosa.worker.assembly import Assembled, Ports
+from lycosa.worker.assemble import Assembled
+from lycosa.worker.calls.call_router import ReadState
 from lycosa.worker.commit.cluster_shard import (
     ClusterServices,
     OpenedShard,
@@ -47,6 +48,7 @@ from lycosa.worker.commit.cluster_shard import (
 from lycosa.worker.job import WorkerJob
 from lycosa.worker.machine_table import open_machine_table
 from lycosa.worker.real_ports import real_ports
+from lycosa.worker.worker_ports import Ports
 from lycosa.worker.worker_progress import memory_of
 
 _REPORT_S = 0.5
@@ -111,7 +113,7 @@ class _WatchedOpening:
             await asyncio.gather(listening, telling, return_exceptions=True)
 
     async def _listen(self) -> None:
-        """Returns when the node is gone, or has stopped an opening that is not needed any more."""
+        """Return when the node is gone, or has stopped an opening that is not needed any more."""
         while (frame := await self._stream.receive()) is not None:
             message = decode_to_worker(frame)
             if isinstance(message, Memory):
@@ -143,14 +145,14 @@ class NetworkPeers:
         self._inquiry, self._host = inquiry, host
         self.address, self.routes = "", 0
 
-    async def open(self, assembled: Assembled, shard: int) -> None:
+    async def open(self, assembled: Assembled, shard: int, read: ReadState) -> None:
         """Listen on a free port, and answer for the shard. Raises ``OSError``."""
-        arrivals = assembled.delivery.arrivals
-        self._inquiry.register_partition(
+        incoming = assembled.incoming
+        self._inquiry.receivers.register_partition(
             shard,
-            arrivals.receive_parcel,
-            arrivals.look_up(shard),
-            partial(assembled.calls.answer_call, shard),
+            incoming.receive_parcel,
+            incoming.look_up(shard),
+            partial(assembled.calls.answer_call, shard, read=read),
         )
         self.address = await self._inquiry.open(join_address(self._host, 0))
 
@@ -206,11 +208,12 @@ class ClusterPlace:
         self._services = services
         self._pooled: PooledAddresses | None = None
 
-    async def open(self, assembled: Assembled) -> None:
-        await self.peers.open(assembled, self.job.number)
+    async def open(self, assembled: Assembled, read: ReadState) -> None:
+        await self.peers.open(assembled, self.job.number, read)
         meter, foreign = assembled.meter, self._services.foreign
         meter.watch(lambda: meter.set_table("lycosa_foreign_records_total", dict(foreign.counts)))
-        assembled.delivery.start()
+        assembled.outgoing.start()
+        assembled.incoming.start()
 
     async def close(self) -> None:
         if self._pooled is not None:

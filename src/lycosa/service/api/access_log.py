@@ -28,9 +28,6 @@ class AccessLog:
     def __init__(self, log: ProcessLog) -> None:
         self._log = log
 
-    def __repr__(self) -> str:
-        return f"<AccessLog {self._log!r}>"
-
     def begin_request(self, address: str) -> None:
         """All that follows in this task is done for the client at the address."""
         _address.set(address)

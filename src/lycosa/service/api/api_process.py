@@ -27,7 +27,7 @@ from lycosa.service.api.access_log import AccessLog
 from lycosa.service.api.api_job import ApiJob, ApiSettings, decode_api_job
 from lycosa.service.api.app import make_app
 from lycosa.service.api.gate import GateRules
-from lycosa.service.api.places import ReachedCrawl, reach_crawl
+from lycosa.service.api.places import CoordinatedCrawl, reach_crawl
 from lycosa.service.api.process_log import ProcessLog
 from lycosa.service.api.service import CrawlService
 from lycosa.service.api.slow_clients import (
@@ -49,7 +49,7 @@ Extend = Callable[[FastAPI], None]
 
 async def serve_api(
     job: ApiJob,
-    place: ReachedCrawl,
+    place: CoordinatedCrawl,
     tokens: Tokens,
     extend: Extend,
     log: ProcessLog,

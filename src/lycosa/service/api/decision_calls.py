@@ -1,85 +1,137 @@
-"""An operator's decision about parts of many partitions of a crawl that runs: calls to the owners.
-
-It is about dead letters, or about documents that are to be parsed again.
+"""Operators' decisions as calls to the owners of partitions: API, page and commands make them here.
 
 Each owner commits its part, in pieces. A call that was not answered, or not completely, is made
-again under the same id, so it takes effect once; meanwhile the owner may be on another machine. The
-owners of a cluster's crawl that is finished have ended, so it continues for the decision, and then
-as long as there is work.
+again under the same id, so it takes effect once; meanwhile the owner may be on another machine.
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any
 
-from lycosa.base.calls import DeadLetterAction, DeadLetterDecision, DecisionAnswer, ReparseDecision
-from lycosa.base.messages.coordinator_messages import (
-    CallerMessage,
-    ClusterStatus,
-    MoreAsks,
-    NoMoreAsks,
+import msgspec
+
+from lycosa.base.calls import (
+    DeadLetterDecision,
+    DecisionAnswer,
+    HostDecision,
+    HostQuery,
+    HostsQuery,
+    ReparseDecision,
 )
 from lycosa.base.model.dead_letter import LetterAction, ListedLetter
-from lycosa.base.model.end import End
 from lycosa.base.urls.identity import hash8
-from lycosa.cluster.serve.caller import CoordinatorFinder
+from lycosa.base.urls.near_hosts import HostUnknown, near_names, near_searches
 from lycosa.service.api.answers import OwnerSilent
-from lycosa.service.api.api_job import ApiLimits
-from lycosa.service.api.owner_calls import WRITE_S, OwnerCalls
-from lycosa.service.api.places import ReachedCrawl
+from lycosa.service.api.merging import decoded_rows
+from lycosa.service.api.owner_calls import OwnerCalls, gathered
+from lycosa.service.api.places import PartitionFinder
 
 _URLS = 1000  # of a call
 _MOST_GROUPS = 50
-_AGAIN_S = 1.0
+_NEAR = 50  # candidates for a mistyped name of a host, for each search and partition
+_PIECES_S = 8.0  # after that a decision about many dead letters is continued by the next request
 
 
 class Undecided(Exception):
-    """Owners did not answer in time; the same decision may be made again.
-
-    ``changed`` URLs were changed before.
-    """
-
-    def __init__(self, why: str, changed: int) -> None:
-        super().__init__(
-            f"{why}; {changed} URLs were changed before, and the same command changes the others"
-        )
-        self.changed = changed
+    """The crawl did not answer in time, or has ended; the same decision may be made again."""
 
 
-Decision = DeadLetterDecision | ReparseDecision
+class OperatorDecisions:
+    """Makes decisions about a crawl. Raises what ``OwnerCalls`` and ``PartitionFinder`` raise."""
 
-
-class DecisionCalls:
-    """Makes the calls of one decision. ``tell`` gets lines about owners that do not answer."""
-
-    def __init__(
-        self, place: ReachedCrawl, tell: Callable[[str], None], patience_s: float = 60.0
-    ) -> None:
-        self._place, self._tell, self._patience_s = place, tell, patience_s
-        self._calls = OwnerCalls(place, ApiLimits())
-        self._finder = CoordinatorFinder(place.coordinator, place.credentials, tell)
+    def __init__(self, addressing: PartitionFinder, calls: OwnerCalls) -> None:
+        self._addressing, self._calls = addressing, calls
 
     def __repr__(self) -> str:
-        return f"<DecisionCalls {self._place!r}>"
+        return f"<OperatorDecisions {self._addressing!r} {self._calls!r}>"
 
-    async def decide_letters(
+    # -- about hosts
+
+    async def find_host(self, text: str) -> dict[str, Any] | None:
+        """One host by its name or a URL of it; ``None`` when the crawl does not know it."""
+        host = self._addressing.host(text)
+        found = await self._calls.ask(self._addressing.of_host(host), HostQuery(host))
+        return next(iter(decoded_rows(found)), None)
+
+    async def known_host(self, text: str) -> str:
+        """The canonical name of a host that the crawl knows. Raises ``HostUnknown``."""
+        host = self._addressing.host(text)
+        if await self.find_host(host) is None:
+            raise HostUnknown(host, await self._near_hosts(host))
+        return host
+
+    async def decide_host(self, decision: HostDecision) -> DecisionAnswer:
+        """Apply a decision about a host or its site; returns after the commit.
+
+        Raises ``HostUnknown`` when the crawl never met it.
+        """
+        host = self._addressing.host(decision.host)
+        decision = msgspec.structs.replace(decision, host=host)
+        answer = await self._calls.told(self._addressing.of_host(host), decision, DecisionAnswer)
+        if answer.hosts == []:
+            raise HostUnknown(host, await self._near_hosts(host))
+        return answer
+
+    async def _near_hosts(self, host: str) -> list[str]:
+        """Hosts of the crawl with a similar name, as far as they are found quickly."""
+        found: set[str] = set()
+        # the last one has the first hosts by name: all of a small crawl
+        for search in (*near_searches(self._addressing.site_of(host)), ""):
+            query = HostsQuery(search, most=_NEAR)
+            answers, _ = await self._calls.answers(query, range(self._addressing.partitions))
+            found.update(row["host"] for each in answers.values() for row in decoded_rows(each))
+        return near_names(host, found)
+
+    # -- about dead letters and documents
+
+    async def decide_dead_letters(self, decision: DeadLetterDecision) -> DecisionAnswer:
+        """Apply a decision about dead letters of all partitions; returns after the commits.
+
+        It is carried out in pieces, for some seconds. When the answer is not complete, or an owner
+        does not answer, the same decision is to be given again; what was done is not repeated.
+        """
+        partitions: Iterable[int] = range(self._addressing.partitions)
+        if decision.host:
+            decision = msgspec.structs.replace(decision, host=await self.known_host(decision.host))
+            partitions = [self._addressing.of_host(decision.host)]
+        until = asyncio.get_running_loop().time() + _PIECES_S
+        replies = await gathered(
+            lambda partition: self._decide_pieces(partition, decision, until), partitions
+        )
+        for reply in replies:
+            if isinstance(reply, OwnerSilent):
+                raise reply
+        answers = [each for each in replies if isinstance(each, DecisionAnswer)]
+        return DecisionAnswer(
+            sum(each.changed for each in answers), all(each.is_complete for each in answers)
+        )
+
+    async def _decide_pieces(
+        self, partition: int, decision: DeadLetterDecision, until: float
+    ) -> DecisionAnswer:
+        while True:
+            answer = await self._calls.told(partition, decision, DecisionAnswer)
+            if answer.is_complete or asyncio.get_running_loop().time() >= until:
+                return answer
+
+    async def decide_listed(
         self, letters: Iterable[ListedLetter], action: LetterAction, by: str, why: str = ""
     ) -> int:
-        """Carry out a decision, with a remark; returns how many URLs were still dead letters.
+        """Decide about these dead letters; returns how many URLs still were dead letters.
 
-        Of ``letters`` only some are held at a time. Raises the errors of ``decide``.
+        Of ``letters`` only some are held at a time. Raises ``Undecided``.
         """
         decision_id = uuid.uuid4().hex
-        return await self.decide(
+        return await self._decide_all(
             (
                 partition,
                 DeadLetterDecision(
                     f"{decision_id}-{number}",
                     by,
-                    DeadLetterAction(action.value),
+                    action,
                     [hash8(each.url).hex() for each in part],
                     host=host,
                     why=why,
@@ -93,70 +145,30 @@ class DecisionCalls:
         """Have documents of all partitions parsed again; returns how many.
 
         ``with_killed`` includes those that crashed the parser or used its processor time. Raises
-        the errors of ``decide``.
+        ``Undecided``.
         """
         decision = ReparseDecision(uuid.uuid4().hex, by, with_killed, why)
-        partitions = range(self._place.addressing.partitions)
-        return await self.decide((partition, decision) for partition in partitions)
+        partitions = range(self._addressing.partitions)
+        return await self._decide_all((partition, decision) for partition in partitions)
 
-    async def decide(self, decisions: Iterable[tuple[int, Decision]]) -> int:
-        """Have owners carry out these decisions, each with its partition, one after the other.
-
-        Returns how many URLs they changed. Raises ``Undecided``, ``NoCoordinator``,
-        ``RequestRefused`` or ``ServiceRefusal``.
-        """
-        changed, is_resumed = 0, False
-        try:
-            status = await self._follow()
-            if status.end and status.end != End.FINISHED.value:
-                raise Undecided(f"the crawl has ended ({status.end}); resume it first", 0)
-            if status.end:
-                is_resumed = True
-                await self._request(MoreAsks())
-                await self._await_owners()
-            for partition, decision in decisions:
-                changed += await self._decided(partition, decision, changed)
-        finally:
-            if is_resumed:
-                await self._request(NoMoreAsks())
-            await self._place.close()
-        return changed
-
-    async def _decided(self, partition: int, decision: Decision, before: int) -> int:
-        deadline = time.monotonic() + self._patience_s
-        while True:
+    async def _decide_all(
+        self, decisions: Iterable[tuple[int, DeadLetterDecision | ReparseDecision]]
+    ) -> int:
+        """Have owners carry out these decisions to their end, one after the other."""
+        changed = 0
+        for partition, decision in decisions:
             try:
-                reply = await self._calls.call(partition, decision, WRITE_S)
+                while True:
+                    answer = await self._calls.told(partition, decision, DecisionAnswer)
+                    if answer.is_complete:
+                        break
             except OwnerSilent as error:
-                if time.monotonic() >= deadline:
-                    raise Undecided(str(error), before) from error
-                self._tell(f"{error}; trying again")
-                await asyncio.sleep(_AGAIN_S)
-                await self._follow()
-            else:
-                assert isinstance(reply, DecisionAnswer)
-                if reply.is_complete:
-                    return reply.changed
-                deadline = time.monotonic() + self._patience_s
-
-    async def _await_owners(self) -> None:
-        """Wait until all shards of a crawl that continues run, for as long as that is useful."""
-        deadline = time.monotonic() + self._patience_s
-        while any(each.state != "running" for each in (await self._follow()).shards):
-            if time.monotonic() >= deadline:
-                return  # the calls tell which owner is missing
-            await asyncio.sleep(_AGAIN_S)
-
-    async def _follow(self) -> ClusterStatus:
-        """Learn from the coordinator who owns which partition now."""
-        async with await self._finder.connect(self._patience_s) as connection:
-            status = await connection.status()
-        self._place.follow(status)
-        return status
-
-    async def _request(self, message: CallerMessage) -> None:
-        async with await self._finder.connect(self._patience_s) as connection:
-            await connection.request(message)
+                raise Undecided(
+                    f"{error}; {changed} URLs were changed before, and the same command changes the"
+                    " others"
+                ) from error
+            changed += answer.changed
+        return changed
 
 
 def _parts(

@@ -11,39 +11,12 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 
-from lycosa.base.calls import (
-    GivenUrl,
-    GivenVerdict,
-    HostsQuery,
-    LeasedUrl,
-    OutsideResult,
-    UrlVerdict,
-)
+from lycosa.base import calls
 from lycosa.base.config.fields import fields
 from lycosa.base.config.fixed_intervals import FixedInterval, read_interval
 from lycosa.base.config.units import show_seconds
+from lycosa.service.api import models, outside_models
 from lycosa.service.api.examples import FRONTIER_EXAMPLE, shown_as
-from lycosa.service.api.models import (
-    JsonRow,
-    RecrawlAnswer,
-    RecrawlRequest,
-    RecrawlRule,
-    SeedRequest,
-    SettingsRequest,
-    UrlResult,
-    UrlsAnswer,
-    UrlsRequest,
-    seconds_of,
-)
-from lycosa.service.api.outside_models import (
-    FetchResult,
-    LeasedRobots,
-    LeaseResult,
-    LeasesAnswer,
-    OutsideLease,
-    ResultsAnswer,
-    ResultsRequest,
-)
 from lycosa.service.api.overview_answer import frontier_counts
 from lycosa.service.api.problems import Problem
 from lycosa.service.api.request_context import caller_address, caller_name, polls_of, service_of
@@ -61,25 +34,25 @@ frontier_router = APIRouter(prefix="/frontier", tags=["frontier"])
 
 
 @frontier_router.post("/seed")
-async def give_seeds(request: Request, body: SeedRequest) -> UrlsAnswer:
+async def give_seeds(request: Request, body: models.SeedRequest) -> models.UrlsAnswer:
     """Give seeds. The call may be repeated: a known seed changes nothing."""
     service, by = service_of(request), caller_name(request)
     return _verdicts(await service.seed(body.urls, by, body.priority))
 
 
 @frontier_router.post("/urls")
-async def give_urls(request: Request, body: UrlsRequest) -> UrlsAnswer:
+async def give_urls(request: Request, body: models.UrlsRequest) -> models.UrlsAnswer:
     """Give URLs. They are answered for after the commits of their owners."""
     if not service_of(request).is_meant(body.crawl_id):
         names = ", ".join(service_of(request).addressing.names)
         raise Problem(409, f"crawl_id {body.crawl_id!r}: this is another crawl: {names}")
     given = [
-        GivenUrl(
+        calls.GivenUrl(
             url=each.url,
             priority=-1.0 if each.priority is None else each.priority,
             source_url=each.source_url,
             depth=each.depth,
-            discovered_at=seconds_of(each.discovered_at),
+            discovered_at=models.seconds_of(each.discovered_at),
         )
         for each in body.urls
     ]
@@ -110,13 +83,13 @@ async def lease_urls(
     lease_s: Annotated[
         float, Query(ge=10, le=3600, description="Seconds from now to `lease_expires_at`")
     ] = _LEASE_S,
-) -> LeasesAnswer:
+) -> outside_models.LeasesAnswer:
     """Lease URLs, each of another host. Waits for the first one until the time is over."""
     with polls_of(request).hold(caller_address(request)):
         leasing = service_of(request).lease(worker_id, batch_size, lease_s, timeout_ms / 1000)
         batch, leased = await _while_connected(request, leasing)
     first_end = min((each.expires for each in leased), default=0.0)
-    return LeasesAnswer(
+    return outside_models.LeasesAnswer(
         lease_id=batch,
         lease_expires_at=_iso(first_end) if leased else "",
         urls=[_lease(each) for each in leased],
@@ -124,14 +97,16 @@ async def lease_urls(
 
 
 @frontier_router.post("/results")
-async def give_results(request: Request, body: ResultsRequest) -> ResultsAnswer:
+async def give_results(
+    request: Request, body: outside_models.ResultsRequest
+) -> outside_models.ResultsAnswer:
     """Return what became of leases. A lease is settled once, so the call may be repeated."""
     service = service_of(request)
     given = [_result(each, body.lease_id, service) for each in body.results]
     taken = await service.results(body.worker_id, given)
-    return ResultsAnswer(
+    return outside_models.ResultsAnswer(
         results=[
-            LeaseResult(
+            outside_models.LeaseResult(
                 lease_id=asked.lease_id or "",
                 url=asked.url,
                 verdict=each.verdict.value,
@@ -143,32 +118,34 @@ async def give_results(request: Request, body: ResultsRequest) -> ResultsAnswer:
 
 
 @frontier_router.get("/stats", responses=shown_as(FRONTIER_EXAMPLE, "FrontierStats"))
-async def show_frontier_stats(request: Request) -> JsonRow:
+async def show_frontier_stats(request: Request) -> models.JsonRow:
     """URLs by state, hosts, the rate of the crawl, and the hosts with most URLs in their queues."""
     service = service_of(request)
     counts = frontier_counts(await service.status())
-    longest = await service.hosts(HostsQuery(sort="queue", most=_LONGEST_QUEUES))
+    longest = await service.hosts(calls.HostsQuery(sort="queue", most=_LONGEST_QUEUES))
     depths = {row["host"]: row["waiting"] for row in longest.rows if row["waiting"]}
     rate = round(service.rates().current, 3)
     return counts | {"crawl_rate": rate, "domain_queue_depths": depths}
 
 
 @frontier_router.get("/recrawl-policy")
-async def show_recrawl_policy(request: Request, response: Response) -> RecrawlAnswer:
+async def show_recrawl_policy(request: Request, response: Response) -> models.RecrawlAnswer:
     """The live settings that decide when a URL is fetched again. The `ETag` is the version of all
     live settings."""
     shown = tagged_settings(response, await service_of(request).settings(), _POLICY)
     rules = [
-        RecrawlRule(domain=each.domain, pattern=each.pattern, interval=show_seconds(each.seconds))
+        models.RecrawlRule(
+            domain=each.domain, pattern=each.pattern, interval=show_seconds(each.seconds)
+        )
         for each in await _intervals(request)
     ]
-    return RecrawlAnswer(values=shown.values, rules=rules)
+    return models.RecrawlAnswer(values=shown.values, rules=rules)
 
 
 @frontier_router.put("/recrawl-policy")
 async def set_recrawl_policy(
-    request: Request, response: Response, body: RecrawlRequest, if_match: IfMatch = ""
-) -> RecrawlAnswer:
+    request: Request, response: Response, body: models.RecrawlRequest, if_match: IfMatch = ""
+) -> models.RecrawlAnswer:
     """Change that policy for URLs that are fetched from now on. What is not given remains."""
     if wrong := [key for key in body.values if not key.startswith(_POLICY)]:
         raise Problem(422, f"{wrong[0]} is not a setting of the recrawl policy ({_POLICY}*)")
@@ -179,7 +156,7 @@ async def set_recrawl_policy(
         raise Problem(422, "body.interval: give a domain or a pattern with it")
     if not values:
         raise Problem(422, "body: give values, or a domain or a pattern with an interval")
-    await change_tagged(request, SettingsRequest(values=values, why=body.why), if_match)
+    await change_tagged(request, models.SettingsRequest(values=values, why=body.why), if_match)
     return await show_recrawl_policy(request, response)
 
 
@@ -189,7 +166,7 @@ async def _intervals(request: Request) -> list[FixedInterval]:
     return [read_interval(each) for each in fields()[_INTERVALS].read(text)]
 
 
-async def _with_rule(request: Request, body: RecrawlRequest) -> str:
+async def _with_rule(request: Request, body: models.RecrawlRequest) -> str:
     """The setting with the rule of the request first, in place of one for the same URLs."""
     if _INTERVALS in body.values:
         raise Problem(422, f"give {_INTERVALS} or a rule, not both")
@@ -211,24 +188,24 @@ async def _with_rule(request: Request, body: RecrawlRequest) -> str:
     return str(shown)
 
 
-def _verdicts(verdicts: list[GivenVerdict]) -> UrlsAnswer:
-    def count(verdict: UrlVerdict) -> int:
+def _verdicts(verdicts: list[calls.GivenVerdict]) -> models.UrlsAnswer:
+    def count(verdict: calls.UrlVerdict) -> int:
         return sum(each.verdict is verdict for each in verdicts)
 
-    return UrlsAnswer(
-        accepted=count(UrlVerdict.ACCEPTED),
-        duplicates=count(UrlVerdict.DUPLICATE),
-        rejected=count(UrlVerdict.REJECTED),
-        unknown=count(UrlVerdict.UNKNOWN),
+    return models.UrlsAnswer(
+        accepted=count(calls.UrlVerdict.ACCEPTED),
+        duplicates=count(calls.UrlVerdict.DUPLICATE),
+        rejected=count(calls.UrlVerdict.REJECTED),
+        unknown=count(calls.UrlVerdict.UNKNOWN),
         results=[
-            UrlResult(url=each.url, verdict=each.verdict.value, reason=each.reason)
+            models.UrlResult(url=each.url, verdict=each.verdict.value, reason=each.reason)
             for each in verdicts
         ],
     )
 
 
-def _lease(leased: LeasedUrl) -> OutsideLease:
-    return OutsideLease(
+def _lease(leased: calls.LeasedUrl) -> outside_models.OutsideLease:
+    return outside_models.OutsideLease(
         lease_id=leased.lease,
         url=leased.url,
         host=leased.host,
@@ -236,7 +213,7 @@ def _lease(leased: LeasedUrl) -> OutsideLease:
         address=leased.address,
         ip=leased.address,
         robots=leased.robots,
-        robots_rules=LeasedRobots(allowed=True, crawl_delay=leased.crawl_delay_s),
+        robots_rules=outside_models.LeasedRobots(allowed=True, crawl_delay=leased.crawl_delay_s),
         crawl_delay_s=leased.crawl_delay_s,
         lease_expires_at=leased.expires,
         etag=leased.etag,
@@ -250,7 +227,9 @@ def _iso(wall: float) -> str:
     return shown.replace("+00:00", "Z")
 
 
-def _result(given: FetchResult, batch: str, service: CrawlService) -> OutsideResult:
+def _result(
+    given: outside_models.FetchResult, batch: str, service: CrawlService
+) -> calls.OutsideResult:
     name = given.lease_id or given.url
     if given.lease_id:
         lease = given.lease_id
@@ -265,7 +244,7 @@ def _result(given: FetchResult, batch: str, service: CrawlService) -> OutsideRes
         error = error or "the fetcher reports an error without a reason"
     if sum(map(bool, (status, given.warc, error))) != 1:
         raise Problem(422, f"{name}: give a status, or warc, or error")
-    began, ended = seconds_of(given.began), seconds_of(given.ended)
+    began, ended = models.seconds_of(given.began), models.seconds_of(given.ended)
     if (took_s := given.fetch_time_ms / 1000) and not ended:
         began = began or time.time() - took_s
         ended = began + took_s
@@ -273,7 +252,7 @@ def _result(given: FetchResult, batch: str, service: CrawlService) -> OutsideRes
     if given.content_type and not headers:
         headers = [("content-type", given.content_type)]
     retry_after_s = given.retry_after if given.retry_after_s is None else given.retry_after_s
-    return OutsideResult(
+    return calls.OutsideResult(
         lease=lease,
         status=status,
         headers=headers,

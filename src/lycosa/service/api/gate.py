@@ -79,9 +79,6 @@ class Gate:
         self._logins = RequestQuota(_LOGIN_RATE, _LOGIN_BURST)
         self._held = Places(_HELD_BYTES, "bytes of requests")
 
-    def __repr__(self) -> str:
-        return f"<Gate {self._rules} {self._quota!r}>"
-
     async def __call__(self, scope: AsgiMessage, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.inner(scope, receive, send)
@@ -311,7 +308,6 @@ def _check_form(path: str, headers: dict[str, str]) -> None:
 
 
 async def send_problem(problem: Problem, scope: AsgiMessage, send: Send) -> None:
-    """Answer with the problem."""
     body = problem.body(scope.get("path", ""))
     lines = {**problem.header_lines(), "content-length": str(len(body))}
     headers = [(name.encode(), value.encode("latin-1")) for name, value in lines.items()]

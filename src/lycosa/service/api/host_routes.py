@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import uuid
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
 
-from lycosa.base.calls import HostAction, HostDecision, HostsQuery, HostUrlsQuery
+from lycosa.base.calls import HostAction, HostsQuery, HostUrlsQuery, host_decision
 from lycosa.base.model.completed import UrlState
 from lycosa.service.api.examples import (
     HOST_EXAMPLE,
@@ -109,7 +108,7 @@ async def retire_host(
 @host_router.post("/{host}/delay")
 async def delay_host(request: Request, host: HostName, body: DelayRequest) -> ChangeAnswer:
     """Change the minimum pause between two requests to a host, from its next request on."""
-    return await _decided(request, host, HostAction.DELAY, body, body.seconds())
+    return await _decided(request, host, HostAction.DELAY, body, body.delay)
 
 
 async def _decided(
@@ -117,14 +116,19 @@ async def _decided(
     host: str,
     action: HostAction,
     body: HostRequest | None,
-    delay_s: float = -1.0,
+    delay: str = "default",
 ) -> ChangeAnswer:
     """Make the decision; returns after the commit of the host's owner."""
-    call, by = f"api {uuid.uuid4().hex}", caller_name(request)
-    decision = HostDecision(call, by, host, action)
-    if body is not None:
-        decision = HostDecision(
-            call, by, host, action, body.why, body.whole_site, body.new, delay_s
-        )
+    body = body or HostRequest(whole_site=False, new=False)
+    decision = host_decision(
+        "api",
+        caller_name(request),
+        host,
+        action.value,
+        why=body.why,
+        delay=delay,
+        is_site=body.whole_site,
+        is_new=body.new,
+    )
     answer = await service_of(request).decide_host(decision)
     return ChangeAnswer(changed=answer.changed, hosts=answer.hosts or [host])

@@ -39,9 +39,6 @@ class LeaseDesk:
         self._empty_until: dict[int, float] = {}
         self._rounds = asyncio.Semaphore(_ROUNDS)
 
-    def __repr__(self) -> str:
-        return f"<LeaseDesk next={self._next} empty={len(self._empty_until)}>"
-
     async def lease(
         self, holder: str, most: int, lease_s: float, wait_s: float
     ) -> tuple[str, list[LeasedUrl]]:

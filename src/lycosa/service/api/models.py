@@ -13,8 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetPydanticSchema
 from pydantic_core import core_schema
 
-from lycosa.base.calls import LONGEST_DELAY_S, MOST_WORDS
-from lycosa.base.config.units import read_seconds
+from lycosa.base.calls import MOST_WORDS, read_delay
 from lycosa.base.reasons import Reason
 
 MOST_URLS = 1000
@@ -29,13 +28,13 @@ Remark = Annotated[
     ),
 ]
 SettingName = Annotated[str, Field(max_length=100)]
+SettingText = Annotated[str, Field(max_length=100_000)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 
 
 def _is_delay(text: str) -> str:
     """The text, if it is a pause of a host. Raises ``ValueError``."""
-    if text != "default" and read_seconds(text) > LONGEST_DELAY_S:
-        raise ValueError("write at most 1d, or pause the host")
+    read_delay(text)
     return text
 
 
@@ -218,10 +217,6 @@ class DelayRequest(HostRequest):
         examples=["10s"],
     )
 
-    def seconds(self) -> float:
-        """The pause in seconds; negative for that of all hosts."""
-        return -1.0 if self.delay == "default" else read_seconds(self.delay)
-
 
 class ChangeAnswer(BaseModel):
     """How many hosts the decision changed, after its commit."""
@@ -281,7 +276,7 @@ class SettingsAnswer(BaseModel):
 class SettingsRequest(WhyRequest):
     """Live settings to change."""
 
-    values: dict[SettingName, Annotated[str, Field(max_length=100_000)]] = Field(
+    values: dict[SettingName, SettingText] = Field(
         min_length=1,
         max_length=100,
         description="Names and values, as texts of a settings file",
@@ -305,13 +300,10 @@ class RecrawlAnswer(SettingsAnswer):
     rules: list[RecrawlRule] = Field(description="The first that is for a URL counts")
 
 
-class RecrawlRequest(Asked):
+class RecrawlRequest(WhyRequest):
     """A change of the recrawl policy: settings, or the interval of a domain or a pattern."""
 
-    why: Remark = ""
-    values: dict[
-        Annotated[str, Field(max_length=100)], Annotated[str, Field(max_length=100_000)]
-    ] = Field(
+    values: dict[SettingName, SettingText] = Field(
         {},
         max_length=100,
         description="Names and values, as texts of a settings file",

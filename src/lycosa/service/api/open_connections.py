@@ -34,9 +34,6 @@ class OpenConnection:
     def __init__(self, client: str, close: Callable[[], None]) -> None:
         self.client, self.close = client, close
 
-    def __repr__(self) -> str:
-        return f"<OpenConnection {self.client}>"
-
 
 class OpenConnections:
     """The connections of a process, at most ``most``."""
@@ -90,7 +87,6 @@ class OpenConnections:
         self._open.discard(one)
 
     def close_all(self) -> None:
-        """Close every connection at once."""
         for one in list(self._open):
             self.remove(one)
             one.close()

@@ -1,8 +1,9 @@
 """Calls to the owners of partitions, bounded in number and in time.
 
-A worker crawls first. So only some calls to one worker are under way at the same time, a bounded
+A worker crawls first. So only some calls to one worker are in progress at the same time, a bounded
 number waits, and one more is refused. After a call that was not answered in time the next questions
-to that worker fail at once, for a moment: a worker that hangs must not hold all callers.
+to that worker fail at once, for a moment: a worker that hangs must not hold all callers. A command
+has no other callers, so it has patience: it makes a call again while the owner does not answer.
 """
 
 from __future__ import annotations
@@ -22,13 +23,10 @@ from lycosa.base.calls import (
     Found,
     LeaseUrls,
     StateQuestion,
-    decode_reply,
-    encode_call,
 )
-from lycosa.base.system.frames import UNREADABLE
 from lycosa.service.api.answers import OwnerSilent, ServiceBusy, ServiceRefusal
 from lycosa.service.api.api_job import ApiLimits
-from lycosa.service.api.places import ReachedCrawl
+from lycosa.service.api.places import CallableCrawl
 from lycosa.state.exchange import CallRefused, NoAnswer
 
 _Reply = TypeVar("_Reply")
@@ -40,24 +38,48 @@ WRITE_S = 20.0
 """The deadline of a call that is answered after a commit."""
 
 
-class OwnerCalls:
-    """The calls of this process."""
+_AGAIN_S = 1.0
 
-    def __init__(self, place: ReachedCrawl, limits: ApiLimits) -> None:
-        self._place, self._limits = place, limits
+
+class OwnerCalls:
+    """The calls of this process.
+
+    A call is repeated for ``patience_s`` while its owner does not answer. ``tell`` gets a line
+    about it.
+    """
+
+    def __init__(
+        self,
+        crawl: CallableCrawl,
+        limits: ApiLimits,
+        patience_s: float = 0.0,
+        tell: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        self._crawl, self._limits = crawl, limits
+        self._patience_s, self._tell = patience_s, tell
         self._turns: dict[tuple[int, bool], asyncio.Semaphore] = {}
         self._silent_until: dict[int, float] = {}
         self._waiting = 0
-
-    def __repr__(self) -> str:
-        return f"<OwnerCalls waiting={self._waiting} of {self._limits.waiting_calls}>"
 
     async def call(self, partition: int, call: Call, deadline_s: float = READ_S) -> CallReply:
         """The reply of the partition's owner.
 
         Raises ``OwnerSilent``, ``ServiceBusy`` and ``ServiceRefusal``.
         """
-        shard = self._place.shard_of(partition)
+        until, told = asyncio.get_running_loop().time() + self._patience_s, ""
+        while True:
+            try:
+                return await self._call_once(partition, call, deadline_s)
+            except OwnerSilent as error:
+                if asyncio.get_running_loop().time() >= until:
+                    raise
+                if str(error) != told:
+                    told = str(error)
+                    self._tell(f"{told}; trying again")
+            await asyncio.sleep(_AGAIN_S)
+
+    async def _call_once(self, partition: int, call: Call, deadline_s: float) -> CallReply:
+        shard = self._crawl.shard_of(partition)
         if shard < 0:
             raise OwnerSilent(partition, "it has no owner now")
         loop = asyncio.get_running_loop()
@@ -76,8 +98,7 @@ class OwnerCalls:
                     if isinstance(call, StateQuestion):  # an owner drops it when it is too late
                         within_s = max((limit.when() or 0.0) - loop.time(), 0.001)
                         call = msgspec.structs.replace(call, within_s=within_s)
-                    body = await self._place.call_owner(partition, encode_call(call))
-                    reply: CallReply = decode_reply(body)
+                    reply = await self._crawl.call_owner(partition, call)
         except TimeoutError:
             self._silent_until[shard] = loop.time() + _REST_S
             raise OwnerSilent(partition, f"no answer within {deadline_s:.0f} s") from None
@@ -85,8 +106,6 @@ class OwnerCalls:
             raise OwnerSilent(partition, str(error)) from error
         except CallRefused as error:
             raise ServiceRefusal(str(error)) from error
-        except UNREADABLE as error:
-            raise ServiceRefusal(f"the owner's answer cannot be read: {error}") from error
         finally:
             self._waiting -= 1
         if isinstance(reply, CallRefusal):

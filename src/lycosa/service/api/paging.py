@@ -53,9 +53,6 @@ class ListPlace:
         if cursor and checksum != self._checksum(self.after):
             raise Problem(422, "query.cursor: this is not a cursor of this list")
 
-    def __repr__(self) -> str:
-        return f"<ListPlace after={self.after!r}>"
-
     def page(self, listing: MergedList) -> RowsPage:
         """The JSON of the listing behind this place."""
         after = listing.cursor

@@ -1,7 +1,8 @@
-"""Where a crawl is: its identity, its coordinator, and the connections to the owners of partitions.
+"""A crawl as its callers reach it: the owners of its partitions, and its coordinator if it runs.
 
 On one machine owners answer on Unix sockets in the crawl's private folder, on a cluster at the
-addresses that the coordinator knows. Both speak the protocol that workers use among themselves.
+addresses that the coordinator knows. Both speak the protocol that workers use among themselves. The
+folder of a crawl that is stopped is opened by its caller (``processes.callable_folder``).
 """
 
 from __future__ import annotations
@@ -11,23 +12,29 @@ from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from lycosa.base.calls import StateQuestion, decode_call, encode_reply
+from lycosa.base.calls import Call, CallReply, StateQuestion, decode_reply, encode_call
 from lycosa.base.config.cluster_file import ClusterFile, read_cluster_file
 from lycosa.base.config.sections import Config
 from lycosa.base.messages.coordinator_messages import ClusterStatus
+from lycosa.base.system.frames import UNREADABLE
 from lycosa.base.urls.identity import Canonicalizer, Sites, host_of, partition_of
-from lycosa.cluster.network import Credentials, NetworkInquiry, credentials_of
+from lycosa.cluster.network import (
+    Credentials,
+    NetworkInquiry,
+    SocketExchange,
+    credentials_of,
+)
 from lycosa.cluster.serve.caller import CoordinatorPlace
 from lycosa.cluster.shards.stored_crawl import read_crawl, stored_sites
-from lycosa.inspect.queries.folder_state import FolderState
 from lycosa.inspect.queries.question_thread import StateReader
 from lycosa.service.api.api_job import COORDINATOR_SOCKET, ApiJob
 from lycosa.service.api.stored_state import StoredState
-from lycosa.state.exchange import NoAnswer, SocketExchange
+from lycosa.state.exchange import CallRefused, NoAnswer
 from lycosa.state.folder.manifest import load_manifest
 from lycosa.state.folder.names import crawl_sites
 from lycosa.state.folder.saved_config import settings_of
 from lycosa.state.objects.store_opening import open_store
+from lycosa.state.shard.folder_view import recent_views
 
 _SHARE = 0.5  # of a core that questions may use while nothing is crawled
 _LONGEST_CALL_S = 60.0  # callers set their own, shorter deadlines
@@ -41,9 +48,6 @@ class PartitionFinder:
         self.names = tuple(names)
         """What operators call the crawl, besides its id."""
         self._canonicalizer, self._sites = Canonicalizer(config.canonical), sites
-
-    def __repr__(self) -> str:
-        return f"<PartitionFinder {self.partitions} partitions, {self._sites!r}>"
 
     def canonical(self, url: str) -> str:
         """The canonical form. Raises ``InvalidUrl``."""
@@ -66,23 +70,28 @@ class PartitionFinder:
         return self.of_host(host_of(self.canonical(url)))
 
 
-class ReachedCrawl(Protocol):
-    """A crawl as its callers reach it."""
+class CallableCrawl(Protocol):
+    """A crawl whose owners of partitions can be called: the only way to change it."""
 
     addressing: PartitionFinder
-    coordinator: CoordinatorPlace
-    credentials: Credentials
-
-    def follow(self, status: ClusterStatus) -> None:
-        """Use the owners of this state from now on."""
-        ...
 
     def shard_of(self, partition: int) -> int:
         """The shard whose worker owns the partition; -1 while it has no owner."""
         ...
 
-    async def call_owner(self, partition: int, body: bytes) -> bytes:
+    async def call_owner(self, partition: int, call: Call) -> CallReply:
         """Call the owner. Raises ``CallRefused`` and ``NoAnswer``."""
+        ...
+
+
+class CoordinatedCrawl(CallableCrawl, Protocol):
+    """A crawl with a coordinator, which knows the owners. It may have ended."""
+
+    coordinator: CoordinatorPlace
+    credentials: Credentials
+
+    def follow(self, status: ClusterStatus) -> None:
+        """Use the owners of this state from now on."""
         ...
 
     async def close(self) -> None:
@@ -113,16 +122,13 @@ class FolderCrawl:
         self._reader: StateReader | None = None  # while the crawl does not run
         self._closing: set[asyncio.Task[None]] = set()
 
-    def __repr__(self) -> str:
-        return f"<FolderCrawl {self.folder} run={self._run}>"
-
     def follow(self, status: ClusterStatus) -> None:
         self._running = [shard.state == "running" for shard in status.shards]
         if not status.is_over and self._reader is not None:
             _end(self._closing, self._reader.close())
             self._reader = None
         elif status.is_over and self._reader is None:
-            self._reader = StateReader(FolderState(self.folder), _SHARE)
+            self._reader = StateReader(recent_views(self.folder), _SHARE)
         if status.coordinator != self._run:
             self._run = status.coordinator
             if self._exchange is not None:
@@ -136,14 +142,12 @@ class FolderCrawl:
         is_there = self._reader is not None or (self._running and self._running[shard])
         return shard if is_there else -1
 
-    async def call_owner(self, partition: int, body: bytes) -> bytes:
-        if self._reader is not None:
-            question = decode_call(body)
-            if isinstance(question, StateQuestion):
-                return encode_reply(await self._reader.answer(partition, question))
+    async def call_owner(self, partition: int, call: Call) -> CallReply:
+        if self._reader is not None and isinstance(call, StateQuestion):
+            return await self._reader.answer(partition, call)
         if self._exchange is None or self._reader is not None:
             raise NoAnswer("the crawl does not run; resume it")
-        return await self._exchange.call_owner(partition, body)
+        return _read_reply(await self._exchange.call_owner(partition, encode_call(call)))
 
     async def close(self) -> None:
         for last in (self._reader, self._exchange):
@@ -177,9 +181,6 @@ class ClusterCrawl:
         self._stored: StoredState | None = None  # while the crawl has ended
         self._closing: set[asyncio.Task[None]] = set()
 
-    def __repr__(self) -> str:
-        return f"<ClusterCrawl {self._inquiry!r}>"
-
     def follow(self, status: ClusterStatus) -> None:
         if status.is_over and self._stored is None:
             self._stored = StoredState(self._given)
@@ -194,16 +195,24 @@ class ClusterCrawl:
     def shard_of(self, partition: int) -> int:
         return partition if partition in self._addresses or self._stored is not None else -1
 
-    async def call_owner(self, partition: int, body: bytes) -> bytes:
+    async def call_owner(self, partition: int, call: Call) -> CallReply:
         if self._stored is not None:
-            return await self._stored.answer_call(partition, body)
-        return await self._inquiry.call_owner(partition, body)
+            return await self._stored.answer(partition, call)
+        return _read_reply(await self._inquiry.call_owner(partition, encode_call(call)))
 
     async def close(self) -> None:
         if self._stored is not None:
             _end(self._closing, self._stored.close())
         await asyncio.gather(*self._closing, return_exceptions=True)
         await self._inquiry.close()
+
+
+def _read_reply(body: bytes) -> CallReply:
+    try:
+        reply: CallReply = decode_reply(body)
+    except UNREADABLE as error:  # an owner of another version: the next call gets the same
+        raise CallRefused(f"the owner's answer cannot be read: {error}") from error
+    return reply
 
 
 def _end(closing: set[asyncio.Task[None]], work: Coroutine[Any, Any, None]) -> None:
@@ -213,7 +222,7 @@ def _end(closing: set[asyncio.Task[None]], work: Coroutine[Any, Any, None]) -> N
     task.add_done_callback(closing.discard)
 
 
-def reach_crawl(job: ApiJob, tell: Callable[[str], None]) -> ReachedCrawl:
+def reach_crawl(job: ApiJob, tell: Callable[[str], None]) -> CoordinatedCrawl:
     """The crawl of a job; ``tell`` as in ``ClusterCrawl``.
 
     Blocks; raises what reading the crawl's own files raises.

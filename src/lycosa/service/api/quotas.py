@@ -21,9 +21,6 @@ class RequestQuota:
         self._rate, self._burst, self._clock = rate, burst, clock
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
-    def __repr__(self) -> str:
-        return f"<RequestQuota {self._rate:g}/s clients={len(self._buckets)}>"
-
     def take(self, client: str) -> float:
         """Count a request: 0 when it may be made, else the seconds until one may."""
         now = self._clock()
@@ -42,9 +39,6 @@ class Places:
     def __init__(self, most: int, what: str) -> None:
         self.taken, self._most, self._what = 0, most, what
         self._of_client: dict[str, int] = {}
-
-    def __repr__(self) -> str:
-        return f"<Places {self._what} {self.taken} of {self._most}, clients={len(self._of_client)}>"
 
     @contextmanager
     def hold(self, client: str, count: int = 1) -> Iterator[HeldPlaces]:
@@ -79,9 +73,6 @@ class HeldPlaces:
 
     def __init__(self, places: Places, client: str) -> None:
         self._places, self._client, self._count = places, client, 0
-
-    def __repr__(self) -> str:
-        return f"<HeldPlaces {self._client} {self._count}>"
 
     def add(self, count: int) -> None:
         """Hold more. Raises ``Problem`` when there are not enough."""

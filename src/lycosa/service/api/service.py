@@ -14,35 +14,13 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 import msgspec
 
-from lycosa.base.calls import (
-    ActionsQuery,
-    CapturesQuery,
-    ContentFound,
-    ContentQuery,
-    DeadLetterDecision,
-    DeadLettersQuery,
-    DecisionAnswer,
-    GivenUrl,
-    GivenVerdict,
-    GivenVerdicts,
-    GiveUrls,
-    HostDecision,
-    HostQuery,
-    HostsQuery,
-    HostUrlsQuery,
-    LeasedUrl,
-    OutsideResult,
-    ResultTaken,
-    UrlQuery,
-    UrlStatesQuery,
-    UrlVerdict,
-)
+from lycosa.base import calls
 from lycosa.base.config.fields import fields, value_of
 from lycosa.base.config.live_settings import LIVE, changed_meanwhile, check_live, with_live
 from lycosa.base.messages.coordinator_messages import (
@@ -55,7 +33,6 @@ from lycosa.base.messages.coordinator_messages import (
 from lycosa.base.model.completed import UrlState
 from lycosa.base.model.end import End
 from lycosa.base.urls.identity import InvalidUrl, hash8, host_of
-from lycosa.base.urls.near_hosts import HostUnknown, near_names, near_searches
 from lycosa.service.api.actions_list import listed_actions
 from lycosa.service.api.answers import (
     MergedList,
@@ -65,11 +42,12 @@ from lycosa.service.api.answers import (
     SettingsChanged,
 )
 from lycosa.service.api.api_job import ApiLimits
+from lycosa.service.api.decision_calls import OperatorDecisions
 from lycosa.service.api.lease_calls import LeaseDesk
 from lycosa.service.api.merging import decoded_rows, merged
 from lycosa.service.api.overview_answer import counted_status
 from lycosa.service.api.owner_calls import WRITE_S, OwnerCalls, gathered
-from lycosa.service.api.places import ReachedCrawl
+from lycosa.service.api.places import CoordinatedCrawl
 from lycosa.service.api.watching import CoordinatorCaller
 
 _HASH = re.compile(r"(?:[0-9a-f]{16}|[0-9a-f]{32}|[0-9a-f]{64})", re.IGNORECASE)
@@ -79,11 +57,9 @@ _SEED_CHANGES_NOTHING = {
 }
 """A seed that failed, or was refused or retired, is queued again."""
 
-_NEAR = 50  # candidates for a mistyped name of a host, for each search
-_PIECES_S = 8.0  # after that a decision about many dead letters is continued by the next request
 _ID_DIGITS = 32  # the hashes of host and URL, which are the key of its record
 _SEARCH_S = 15.0  # for a hash, which takes a search of all keys
-_Listed = HostsQuery | DeadLettersQuery | ActionsQuery | CapturesQuery
+_Listed = calls.HostsQuery | calls.DeadLettersQuery | calls.ActionsQuery | calls.CapturesQuery
 
 
 class CrawlService:
@@ -95,7 +71,7 @@ class CrawlService:
 
     def __init__(
         self,
-        place: ReachedCrawl,
+        place: CoordinatedCrawl,
         limits: ApiLimits,
         note_wait: Callable[[str], None] = lambda why: None,
         note_decision: Callable[[str, str, str], None] = lambda what, by, why: None,
@@ -103,11 +79,9 @@ class CrawlService:
         self.addressing = place.addressing
         self.watch = CoordinatorCaller(place, place.follow, note_wait)
         self._place, self._calls = place, OwnerCalls(place, limits)
+        self._decisions = OperatorDecisions(place.addressing, self._calls)
         self._note = note_decision
         self._leases = LeaseDesk(self._calls, self.addressing.partitions)
-
-    def __repr__(self) -> str:
-        return f"<CrawlService {self._place!r} {self._calls!r}>"
 
     # -- the whole crawl, by its coordinator
 
@@ -172,18 +146,15 @@ class CrawlService:
 
     # -- what is stored, by the owners
 
-    async def hosts(self, query: HostsQuery) -> MergedList:
+    async def hosts(self, query: calls.HostsQuery) -> MergedList:
         """Hosts of all partitions; ``query.after`` is the cursor of the listing before."""
         return await self._listing(query)
 
     async def host(self, host: str) -> dict[str, Any] | None:
         """One host; ``None`` when the crawl does not know it."""
-        name = self.addressing.host(host)
-        found = await self._calls.ask(self.addressing.of_host(name), HostQuery(name))
-        return next(iter(decoded_rows(found)), None)
+        return await self._decisions.find_host(host)
 
-    async def host_urls(self, query: HostUrlsQuery) -> MergedList:
-        """The URLs of one host."""
+    async def host_urls(self, query: calls.HostUrlsQuery) -> MergedList:
         query = msgspec.structs.replace(query, host=self.addressing.host(query.host))
         partition = self.addressing.of_host(query.host)
         return merged({partition: await self._calls.ask(partition, query)}, query.most, [])
@@ -213,7 +184,7 @@ class CrawlService:
             raise silent
         return None
 
-    async def captures(self, query: CapturesQuery) -> MergedList:
+    async def captures(self, query: calls.CapturesQuery) -> MergedList:
         """The captures of one URL, newest first."""
         url = await self._located(query.url)
         if url is None:
@@ -222,104 +193,60 @@ class CrawlService:
         answers, silent = await self._calls.answers(query, self._owners_of(url))
         return merged(answers, query.most, silent)
 
-    async def content(self, query: ContentQuery) -> ContentFound:
+    async def content(self, query: calls.ContentQuery) -> calls.ContentFound:
         """A piece of a stored body."""
         url = await self._located(query.url)
         if url is None:
-            return ContentFound(b"{}")
+            return calls.ContentFound(b"{}")
         query = msgspec.structs.replace(query, url=url)
         partitions = self._owners_of(url)
         replies = await gathered(
             lambda partition: self._calls.content(partition, query), partitions
         )
-        found = [each for each in replies if isinstance(each, ContentFound)]
+        found = [each for each in replies if isinstance(each, calls.ContentFound)]
         for each in found:
             if each.total_bytes >= 0:
                 return each
         for reply in replies:
             if isinstance(reply, OwnerSilent):
                 raise reply
-        return found[0] if found else ContentFound(b"{}")
+        return found[0] if found else calls.ContentFound(b"{}")
 
-    async def dead_letters(self, query: DeadLettersQuery) -> MergedList:
+    async def dead_letters(self, query: calls.DeadLettersQuery) -> MergedList:
         """Dead letters of all partitions, or of those of one host."""
         if query.host:
-            query = msgspec.structs.replace(query, host=await self._known(query.host))
+            known = await self._decisions.known_host(query.host)
+            query = msgspec.structs.replace(query, host=known)
             partition = self.addressing.of_host(query.host)
             return merged({partition: await self._calls.ask(partition, query)}, query.most, [])
         return await self._listing(query)
 
-    async def actions(self, query: ActionsQuery) -> MergedList:
+    async def actions(self, query: calls.ActionsQuery) -> MergedList:
         """The log of operators' decisions, newest first, each as one row."""
         return await listed_actions(self._listing, query)
 
     # -- decisions and other programs
 
-    async def decide_host(self, decision: HostDecision) -> DecisionAnswer:
-        """Apply a decision about a host or its site; returns after the commit.
-
-        Raises ``HostUnknown`` when the crawl never met it.
-        """
+    async def decide_host(self, decision: calls.HostDecision) -> calls.DecisionAnswer:
+        """As ``OperatorDecisions`` does."""
+        answer = await self._decisions.decide_host(decision)
         host = self.addressing.host(decision.host)
-        decision = msgspec.structs.replace(decision, host=host)
-        answer = await self._calls.told(self.addressing.of_host(host), decision, DecisionAnswer)
-        if answer.hosts == []:
-            raise HostUnknown(host, await self._near_hosts(host))
         self._note(f"{decision.action.value} the host {host}", decision.by, decision.why)
         return answer
 
-    async def _known(self, text: str) -> str:
-        """The canonical name of a host that the crawl knows. Raises ``HostUnknown``."""
-        host = self.addressing.host(text)
-        if await self.host(host) is None:
-            raise HostUnknown(host, await self._near_hosts(host))
-        return host
-
-    async def _near_hosts(self, host: str) -> list[str]:
-        """Hosts of the crawl with a similar name, as far as they are found quickly."""
-        found: set[str] = set()
-        for search in near_searches(self.addressing.site_of(host)):
-            rows = (await self.hosts(HostsQuery(search, most=_NEAR))).rows
-            found.update(row["host"] for row in rows)
-        return near_names(host, found)
-
-    async def decide_dead_letters(self, decision: DeadLetterDecision) -> DecisionAnswer:
-        """Apply a decision about dead letters of all partitions; returns after the commits.
-
-        It is carried out in pieces, for some seconds. When the answer is not complete, or an owner
-        does not answer, the same decision is to be given again; what was done is not repeated.
-        """
-        partitions: Iterable[int] = range(self.addressing.partitions)
-        if decision.host:
-            decision = msgspec.structs.replace(decision, host=await self._known(decision.host))
-            partitions = [self.addressing.of_host(decision.host)]
+    async def decide_dead_letters(self, decision: calls.DeadLetterDecision) -> calls.DecisionAnswer:
+        """As ``OperatorDecisions`` does."""
+        answer = await self._decisions.decide_dead_letters(decision)
         chosen = f"{len(decision.hashes)} chosen" if decision.hashes else "all"
-        about = [f" of {each}" for each in (decision.reason, decision.host) if each]
+        host = self.addressing.host(decision.host) if decision.host else ""
+        about = [f" of {each}" for each in (decision.reason, host) if each]
         what = f"{decision.action.value} {chosen} dead letters{''.join(about)}"
-        until = asyncio.get_running_loop().time() + _PIECES_S
-        replies = await gathered(
-            lambda partition: self._decide_pieces(partition, decision, until), partitions
-        )
-        for reply in replies:
-            if isinstance(reply, OwnerSilent):
-                raise reply
         self._note(what, decision.by, decision.why)
-        answers = [each for each in replies if isinstance(each, DecisionAnswer)]
-        return DecisionAnswer(
-            sum(each.changed for each in answers), all(each.is_complete for each in answers)
-        )
-
-    async def _decide_pieces(
-        self, partition: int, decision: DeadLetterDecision, until: float
-    ) -> DecisionAnswer:
-        while True:
-            answer = await self._calls.told(partition, decision, DecisionAnswer)
-            if answer.is_complete or asyncio.get_running_loop().time() >= until:
-                return answer
+        return answer
 
     async def seed(
         self, urls: list[str], by: str, priority: float | None = None
-    ) -> list[GivenVerdict]:
+    ) -> list[calls.GivenVerdict]:
         """Give seeds; returns a verdict for each, after the commits.
 
         A crawl that had ended begins again.
@@ -329,11 +256,11 @@ class CrawlService:
         refused = dict(await self.watch.seed(urls, importance, by, WRITE_S))
         self._note(f"give {len(urls)} seeds", by, "")
         return [
-            GivenVerdict(url, UrlVerdict.REJECTED, refused[url])
+            calls.GivenVerdict(url, calls.UrlVerdict.REJECTED, refused[url])
             if url in refused
-            else GivenVerdict(url, UrlVerdict.DUPLICATE, f"it is known: {states[url]}")
+            else calls.GivenVerdict(url, calls.UrlVerdict.DUPLICATE, f"it is known: {states[url]}")
             if states.get(url) in _SEED_CHANGES_NOTHING
-            else GivenVerdict(url, UrlVerdict.ACCEPTED)
+            else calls.GivenVerdict(url, calls.UrlVerdict.ACCEPTED)
             for url in urls
         ]
 
@@ -346,7 +273,7 @@ class CrawlService:
 
         async def ask(partition: int) -> list[dict[str, Any]]:
             return decoded_rows(
-                await self._calls.ask(partition, UrlStatesQuery(grouped[partition]))
+                await self._calls.ask(partition, calls.UrlStatesQuery(grouped[partition]))
             )
 
         try:
@@ -356,25 +283,27 @@ class CrawlService:
         rows = [row for answer in found if isinstance(answer, list) for row in answer]
         return {row["url"]: row["state"] for row in rows}
 
-    async def give_urls(self, urls: list[GivenUrl], by: str) -> list[GivenVerdict]:
+    async def give_urls(self, urls: list[calls.GivenUrl], by: str) -> list[calls.GivenVerdict]:
         """Give URLs; returns a verdict for each, ``UNKNOWN`` for those of silent owners."""
-        verdicts: list[GivenVerdict | None] = [None] * len(urls)
+        verdicts: list[calls.GivenVerdict | None] = [None] * len(urls)
         grouped: dict[int, list[int]] = {}
         for number, given in enumerate(urls):
             try:
                 grouped.setdefault(self.addressing.of_url(given.url), []).append(number)
             except InvalidUrl as error:
-                verdicts[number] = GivenVerdict(given.url, UrlVerdict.REJECTED, error.detail)
+                verdicts[number] = calls.GivenVerdict(
+                    given.url, calls.UrlVerdict.REJECTED, error.detail
+                )
 
         async def give(partition: int) -> None:
             numbers = grouped[partition]
             try:
-                call = GiveUrls(by, [urls[number] for number in numbers])
-                reply = await self._calls.told(partition, call, GivenVerdicts)
+                call = calls.GiveUrls(by, [urls[number] for number in numbers])
+                reply = await self._calls.told(partition, call, calls.GivenVerdicts)
             except (OwnerSilent, ServiceRefusal) as error:
-                verdict, why = UrlVerdict.UNKNOWN, f"call again: {error}"
+                verdict, why = calls.UrlVerdict.UNKNOWN, f"call again: {error}"
                 for number in numbers:
-                    verdicts[number] = GivenVerdict(urls[number].url, verdict, why)
+                    verdicts[number] = calls.GivenVerdict(urls[number].url, verdict, why)
                 return
             for number, each in zip(numbers, reply.verdicts, strict=True):
                 verdicts[number] = each
@@ -384,7 +313,7 @@ class CrawlService:
 
     async def lease(
         self, holder: str, most: int, lease_s: float, wait_s: float
-    ) -> tuple[str, list[LeasedUrl]]:
+    ) -> tuple[str, list[calls.LeasedUrl]]:
         """Lease URLs to an outside fetcher, waiting at most ``wait_s`` for the first one.
 
         The id stands for all of them together.
@@ -402,7 +331,9 @@ class CrawlService:
         """Whether a client means this crawl by an id or a name; empty means any."""
         return crawl in ("", self.watch.status().crawl, *self.addressing.names)
 
-    async def results(self, holder: str, results: list[OutsideResult]) -> list[ResultTaken]:
+    async def results(
+        self, holder: str, results: list[calls.OutsideResult]
+    ) -> list[calls.ResultTaken]:
         """Take results of outside fetchers; ``UNKNOWN`` for those of silent owners."""
         return await self._leases.give_results(holder, results)
 
@@ -423,7 +354,7 @@ class CrawlService:
 
     async def _search(self, partition: int, url: str) -> dict[str, Any] | None:
         """The URL, if the partition has it. A hash is searched for in pieces, one after another."""
-        query = UrlQuery(url)
+        query = calls.UrlQuery(url)
         try:
             async with asyncio.timeout(_SEARCH_S):
                 while True:

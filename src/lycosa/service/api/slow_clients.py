@@ -1,6 +1,6 @@
 """HTTP connections with limits that uvicorn lacks: their number, slow requests, answers not read.
 
-uvicorn waits for ever for the first byte and for the rest of a request's head, and for a client
+uvicorn waits endlessly for the first byte and for the rest of a request's head, and for a client
 that does not read its answer. Here a head must be complete within a time, and an answer must make
 progress. A connection counts from the moment it is accepted (``connections``). It gets a protocol,
 and a handshake of TLS, with its first byte, so that thousands without one cost little. Only some
@@ -45,9 +45,6 @@ class BoundedProtocol(H11Protocol):
         self._head_timer: asyncio.TimerHandle | None = None
         self._read_timer: asyncio.TimerHandle | None = None
 
-    def __repr__(self) -> str:
-        return f"<BoundedProtocol {self.client} waiting={self.is_waiting}>"
-
     @property
     def is_waiting(self) -> bool:
         """Whether there is no complete request that waits for its answer."""
@@ -79,7 +76,7 @@ class BoundedProtocol(H11Protocol):
             "connection": "close",
         }
         headers = [(name.encode(), value.encode()) for name, value in lines.items()]
-        with suppress(h11.LocalProtocolError):  # an answer is under way
+        with suppress(h11.LocalProtocolError):  # an answer is in progress
             response = h11.Response(status_code=400, headers=headers, reason=b"Bad Request")
             for event in (response, h11.Data(data=body), h11.EndOfMessage()):
                 self.transport.write(self.conn.send(event) or b"")
@@ -138,11 +135,7 @@ class BoundedServer(uvicorn.Server):
         self._listeners: list[socket.socket] = []
         self._starting: set[asyncio.Task[None]] = set()
 
-    def __repr__(self) -> str:
-        return f"<BoundedServer {self.connections!r}>"
-
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen at the given sockets."""
         await self.lifespan.startup()
         self.servers = []
         for listener in sockets or []:
@@ -154,7 +147,7 @@ class BoundedServer(uvicorn.Server):
 
     def use_certificate(self, certificate: str, key: str) -> None:
         """Use these files for new connections. Raises ``OSError`` and ``ssl.SSLError``."""
-        # A context of its own: one that failed to load a key would have a certificate without it.
+        # A separate context: one that failed to load a key would have a certificate without it.
         # Without its logging, which would print a line for each request from then on.
         fresh = uvicorn.Config(
             self.config.app,

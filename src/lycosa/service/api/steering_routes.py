@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import uuid
 from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
-from lycosa.base.calls import ActionsQuery, DeadLetterAction, DeadLetterDecision, DeadLettersQuery
+from lycosa.base.calls import ActionsQuery, DeadLettersQuery, dead_letter_decision
 from lycosa.service.api.events import EventStream
 from lycosa.service.api.examples import (
     ACTION_EXAMPLE,
@@ -67,14 +66,15 @@ async def decide_dead_letters(request: Request, body: LettersRequest) -> Letters
 
     A decision about very many is not complete after one request.
     """
-    decision = DeadLetterDecision(
-        call=body.call or f"api {uuid.uuid4().hex}",
-        by=caller_name(request),
-        action=DeadLetterAction(body.action),
+    decision = dead_letter_decision(
+        "api",
+        caller_name(request),
+        body.action,
         hashes=list(body.hashes),
         reason=body.reason,
         host=body.host,
         why=body.why,
+        call=body.call,
     )
     answer = await service_of(request).decide_dead_letters(decision)
     return LettersAnswer(changed=answer.changed, is_complete=answer.is_complete, call=decision.call)

@@ -66,16 +66,12 @@ class Tokens:
         self._ended = set(ended)
         self.on_ended: Callable[[str], None] = lambda session: None
 
-    def __repr__(self) -> str:
-        return f"<Tokens {self._tokens}>"
-
     @property
     def are_none(self) -> bool:
         """Whether no token is needed."""
         return not self._tokens
 
     def client_of(self, secret: str) -> Client | None:
-        """The client with that secret."""
         digest = hashlib.sha256(secret.encode()).digest()
         found = None
         for token in self._tokens:  # all of them: the time must not tell which one is near

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 from lycosa.base.messages.coordinator_messages import (
     Ask,
@@ -28,7 +29,7 @@ from lycosa.cluster.serve.caller import (
     RequestRefused,
 )
 from lycosa.service.api.answers import CoordinatorSilent, Rates, ServiceRefusal
-from lycosa.service.api.places import ReachedCrawl
+from lycosa.service.api.places import CoordinatedCrawl
 
 _EVERY_S = 1.0
 _OLD_S = 10.0  # a state that is older is no answer
@@ -45,7 +46,7 @@ class CoordinatorCaller:
 
     def __init__(
         self,
-        place: ReachedCrawl,
+        place: CoordinatedCrawl,
         heard: Callable[[ClusterStatus], None],
         note_wait: Callable[[str], None],
     ) -> None:
@@ -55,9 +56,6 @@ class CoordinatorCaller:
         self._is_waiting = False
         self._why = "this interface has just started"
         self._changed = asyncio.Event()
-
-    def __repr__(self) -> str:
-        return f"<CoordinatorCaller {self._place.coordinator.name} {self._why}>"
 
     async def run(self) -> None:
         """Follow the coordinator until this is cancelled."""
@@ -102,16 +100,10 @@ class CoordinatorCaller:
 
         Raises ``ServiceRefusal`` and ``CoordinatorSilent``.
         """
-        try:
-            async with asyncio.timeout(_REQUEST_S):
-                async with await self._finder().connect(_REQUEST_S) as connection:
-                    for message in messages:
-                        await connection.request(message)
-                    await self._look(connection)
-        except RequestRefused as error:
-            raise ServiceRefusal(str(error)) from error
-        except (TimeoutError, *_NODE_ERRORS) as error:
-            raise CoordinatorSilent(str(error) or "no answer in time") from error
+        async with self._connected(_REQUEST_S) as connection:
+            for message in messages:
+                await connection.request(message)
+            await self._look(connection)
 
     async def look(self) -> None:
         """Get the state now. Raises as ``request`` does."""
@@ -125,13 +117,19 @@ class CoordinatorCaller:
         Raises as ``request`` does.
         """
         seeds = Seeds(f"api {uuid.uuid4().hex}", raw, importance, by)
+        async with self._connected(wait_s) as connection:
+            await connection.request(MoreAsks())
+            refused = await _answered(connection, Ask(seeds))
+            await connection.request(NoMoreAsks())
+            return refused
+
+    @asynccontextmanager
+    async def _connected(self, wait_s: float) -> AsyncIterator[CoordinatorConnection]:
+        """A connection for at most ``wait_s`` seconds, with the service's errors for its own."""
         try:
             async with asyncio.timeout(wait_s):
                 async with await self._finder().connect(wait_s) as connection:
-                    await connection.request(MoreAsks())
-                    refused = await _answered(connection, Ask(seeds))
-                    await connection.request(NoMoreAsks())
-                    return refused
+                    yield connection
         except RequestRefused as error:
             raise ServiceRefusal(str(error)) from error
         except (TimeoutError, *_NODE_ERRORS) as error:

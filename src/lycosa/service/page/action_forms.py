@@ -6,7 +6,6 @@ The gate of the API refuses forms of other sites before they come here.
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from urllib.parse import parse_qs, quote, urlsplit
@@ -14,17 +13,8 @@ from urllib.parse import parse_qs, quote, urlsplit
 from fastapi import APIRouter, Request
 from fastapi.responses import RedirectResponse, Response
 
-from lycosa.base.calls import (
-    LONGEST_DELAY_S,
-    MOST_WORDS,
-    DeadLetterAction,
-    DeadLetterDecision,
-    DecisionAnswer,
-    HostAction,
-    HostDecision,
-)
+from lycosa.base import calls
 from lycosa.base.config.live_settings import LIVE
-from lycosa.base.config.units import read_seconds
 from lycosa.base.messages.coordinator_messages import ClusterStatus
 from lycosa.cluster.coordinator.crawl_metrics import crawl_state
 from lycosa.service.api.answers import CoordinatorSilent
@@ -79,37 +69,38 @@ async def _await_status(service: CrawlService, is_new: Callable[[ClusterStatus],
 
 async def _decide_host(request: Request) -> Response:
     fields = await _fields(request)
-    host, why = fields.get("host", [""])[0], _why(fields)
+    host, action = fields.get("host", [""])[0], fields.get("action", [""])[0]
+    delay = fields.get("delay", [""])[0].strip() if action == calls.HostAction.DELAY.value else ""
     try:
-        action = HostAction(fields.get("action", [""])[0])
-    except ValueError:
-        raise Problem(422, "action: it must be pause, resume, retire or delay") from None
-    delay_s = -1.0
-    if action is HostAction.DELAY and (text := fields.get("delay", [""])[0].strip()):
-        try:
-            delay_s = min(read_seconds(text), LONGEST_DELAY_S)
-        except ValueError as error:
-            raise Problem(422, f"delay: {error}") from error
-    call = HostDecision(_call(), caller_name(request), host, action, why, delay_s=delay_s)
-    answer = await service_of(request).decide_host(call)
+        decision = calls.host_decision(
+            "page",
+            caller_name(request),
+            host,
+            action,
+            why=fields.get("why", [""])[0],
+            delay=delay or "default",
+        )
+    except ValueError as error:
+        raise Problem(422, str(error)) from error
+    answer = await service_of(request).decide_host(decision)
     return _seen(f"/hosts/{quote(host, safe='')}", _changed(answer, "host"))
 
 
 async def _decide_letters(request: Request) -> Response:
     fields = await _fields(request)
     try:
-        action = DeadLetterAction(fields.get("action", [""])[0])
-    except ValueError:
-        raise Problem(422, "action: it must be retry or drop") from None
-    call = DeadLetterDecision(
-        call=fields.get("call", [""])[0][:100] or _call(),
-        by=caller_name(request),
-        action=action,
-        hashes=fields.get("hash", []),
-        reason=fields.get("reason", [""])[0],
-        host=fields.get("host", [""])[0],
-        why=_why(fields),
-    )
+        call = calls.dead_letter_decision(
+            "page",
+            caller_name(request),
+            fields.get("action", [""])[0],
+            hashes=fields.get("hash", []),
+            reason=fields.get("reason", [""])[0],
+            host=fields.get("host", [""])[0],
+            why=fields.get("why", [""])[0],
+            call=fields.get("call", [""])[0][:100],
+        )
+    except ValueError as error:
+        raise Problem(422, str(error)) from error
     if not call.hashes and fields.get("all", [""])[0] != "yes":
         raise Problem(422, "no dead letter was chosen")
     answer = await service_of(request).decide_dead_letters(call)
@@ -159,17 +150,13 @@ async def _fields(request: Request) -> dict[str, list[str]]:
 
 def _why(fields: dict[str, list[str]]) -> str:
     """The remark for the log of actions."""
-    why = fields.get("why", [""])[0]
-    if len(why) > MOST_WORDS:
-        raise Problem(422, f"why: at most {MOST_WORDS} characters; there are {len(why):,}")
-    return why
+    try:
+        return calls.read_remark(fields.get("why", [""])[0])
+    except ValueError as error:
+        raise Problem(422, f"why: {error}") from error
 
 
-def _call() -> str:
-    return f"page {uuid.uuid4().hex}"
-
-
-def _changed(answer: DecisionAnswer, notice: str) -> str:
+def _changed(answer: calls.DecisionAnswer, notice: str) -> str:
     return notice if answer.changed else "none"
 
 

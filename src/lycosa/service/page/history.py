@@ -32,9 +32,6 @@ class CrawlHistory:
         self._following: asyncio.Task[None] | None = None
         self._last: tuple[float, int, int, list[int]] | None = None
 
-    def __repr__(self) -> str:
-        return f"<CrawlHistory samples={len(self._samples)}>"
-
     def start(self) -> None:
         """Begin to take samples, if that has not begun. Raises ``RuntimeError`` without a loop."""
         if self._following is None or self._following.done():

@@ -128,7 +128,6 @@ def _own_address(request: Request) -> str:
 
 
 def error_page(request: Request, problem: Problem) -> Response:
-    """The problem as a page."""
     title = TITLES.get(problem.status, ("", "The request failed"))[1]
     is_question = request.method == "GET" and problem.retry_s >= 0
     answer = page_response(

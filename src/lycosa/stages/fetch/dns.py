@@ -118,7 +118,6 @@ class CachingResolver:
         await self._query.close()
 
     def snapshot(self) -> ResolverSnapshot:
-        """The current state."""
         return ResolverSnapshot(
             len(self._entries),
             len(self._asking),

@@ -1,6 +1,6 @@
 """Ends connections whose server sends TLS handshake messages without end.
 
-OpenSSL reads some handshake messages in a loop of its own, which ends only when no more bytes have
+OpenSSL reads some handshake messages in an inner loop, which ends only when no more bytes have
 arrived: empty HelloRequest messages before the handshake is complete, and session tickets and key
 updates at any time after it. libcurl runs on the event loop, so such a server stopped the loop for
 as long as it sent, and no time limit could end that, because no timer ran.
@@ -53,9 +53,6 @@ class OpenSockets:
         for descriptor, (inode, its_origin) in self._made.items():
             if its_origin == origin and _inode(descriptor) == inode:
                 _end(descriptor)
-
-    def __repr__(self) -> str:
-        return f"<OpenSockets {len(self._made)} descriptors used>"
 
 
 def _inode(descriptor: int) -> int:

@@ -181,7 +181,6 @@ class CurlFetcher:
             await self._multi.aclose()
 
     def snapshot(self) -> FetcherSnapshot:
-        """The current state."""
         return FetcherSnapshot(
             len(self._open),
             self._budget.held,

@@ -22,7 +22,7 @@ from collections import OrderedDict
 from itertools import islice
 
 LEAST_NAMES = 10
-LEAST_ADDRESSES = 3  # fewer may well be away for reasons of their own
+LEAST_ADDRESSES = 3  # fewer may well be away for unrelated reasons
 _LEAST_S = 10.0
 _PATIENCE_S = 300.0  # duration of a suspicion that nothing confirms
 _KNOWN = 1000  # names or addresses that were answered
@@ -43,9 +43,6 @@ class Silence:
         self._unanswered: set[str] = set()
         # what was answered, and when the answer expires; the oldest first
         self._known: OrderedDict[str, float] = OrderedDict()
-
-    def __repr__(self) -> str:
-        return f"<Silence unanswered={len(self._unanswered)} known={len(self._known)}>"
 
     def note_answer(self, name: str = "", expires: float = 0.0) -> None:
         """Record an answer. With ``name``, it is good until ``expires``."""

@@ -29,10 +29,6 @@ class AlikePages:
 
     def __init__(self, table: Overlay, counters: Counters, leased: Mapping[bytes, Lease]) -> None:
         self._table, self._counters, self._leased = table, counters, leased
-        self._noted = self._outdated = 0
-
-    def __repr__(self) -> str:
-        return f"<AlikePages noted={self._noted} outdated={self._outdated}>"
 
     def note_verdict(self, verdict: Verdict) -> None:
         """Keep a verdict if the page still has this content, and no earlier original is known."""
@@ -45,7 +41,6 @@ class AlikePages:
             or record.history.simhash != verdict.simhash
             or record.history.is_same  # its body is that of another page, which says more
         ):
-            self._outdated += 1
             return
         original = self.keep_verdict(verdict).original
         record.history = msgspec.structs.replace(record.history, duplicate_of=original.url)
@@ -56,7 +51,6 @@ class AlikePages:
         if (lease := self._leased.get(host8 + url8)) is not None:
             # Otherwise the end of a lease without a capture would restore the old history.
             lease.record.history = record.history
-        self._noted += 1
 
     def keep_verdict(self, verdict: Verdict) -> Verdict:
         """Keep a verdict, or the one about the same content that is kept already and counts."""

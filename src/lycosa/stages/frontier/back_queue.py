@@ -104,7 +104,6 @@ class BackQueue:
 
     @property
     def in_memory(self) -> int:
-        """Number of entries in memory."""
         return sum(len(line.head) for line in self._lines.values())
 
     @property

@@ -52,9 +52,6 @@ class CrawlClock:
         """Crawl time in seconds since 1970."""
         return self._base + self.monotonic()
 
-    def __repr__(self) -> str:
-        return f"<CrawlClock {ahead_s(self.time(), self.wall()):.0f} s ahead>"
-
 
 def time_at_start(wall: float, last_wall: float, last_time: float) -> float:
     """Crawl time at the start of a run at ``wall``.

@@ -69,9 +69,6 @@ class DeadLetters:
         kept = [*decisions_of(self._table.get, url), decision][-_MOST_DECISIONS:]
         self._table.put(key, encode_record(kept))
 
-    def __repr__(self) -> str:
-        return f"<DeadLetters last={self._last}>"
-
 
 def decisions_of(get: Callable[[bytes], bytes | None], url: bytes) -> list[LetterDecision]:
     """The operators' decisions about a URL, oldest first; ``get`` reads its partition's table."""

@@ -59,9 +59,6 @@ class DecisionLog:
         self._last = int(msgspec.msgpack.decode(table.get(_LAST) or b"\0", type=int))
         self._calls: dict[str, int] | None = None  # number of the row, by the caller's id
 
-    def __repr__(self) -> str:
-        return f"<DecisionLog last={self._last}>"
-
     def find(self, call: str) -> ActionRow | None:
         """The row of a call that came before; ``None`` for a new call."""
         number = self._remembered().get(call)

@@ -74,9 +74,6 @@ class Gathered:
         self.origins: list[LinkSource] = []
         self.depth, self.importance = NEVER_SO_DEEP, 0.0
 
-    def __repr__(self) -> str:
-        return f"<Gathered links={len(self.links)}>"
-
     def add_links(self, origin: LinkSource, links: list[Link]) -> bool:
         """Add links; return whether there are enough now."""
         self.links += links
@@ -104,9 +101,6 @@ class Bounds:
         self.forget = self._of.pop
         self.clear = self._of.clear
 
-    def __repr__(self) -> str:
-        return f"<Bounds hosts={len(self._of)} of {self.capacity}>"
-
     def note_bounds(self, host8: bytes, deepest: int, importance: float) -> None:
         if len(self._of) >= self.capacity:
             self._of.clear()
@@ -130,9 +124,6 @@ class Discovery:
         self._seen, self._visits, self._bounds = seen, visits, bounds
         self._admit, self._meet_again = admit, meet_again
         self._gathered, self._gathered_at = Gathered(), 0.0
-
-    def __repr__(self) -> str:
-        return f"<Discovery {self._gathered!r} {self._bounds!r}>"
 
     def take_urls(self, batch: Sequence[Discovered], now: float) -> list[bool]:
         """Take URLs one by one, after those that were gathered; return which were new."""

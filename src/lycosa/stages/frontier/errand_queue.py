@@ -58,12 +58,10 @@ def asker_count(waiting: tuple[Errand, ...]) -> int:
 
 
 def find_errand(waiting: tuple[Errand, ...], url: str) -> Errand | None:
-    """The errand for a URL."""
     return next((errand for errand in waiting if errand.url == url), None)
 
 
 def find_question(questions: tuple[Question, ...], secure: bool) -> Question | None:
-    """The question of one origin."""
     return next((question for question in questions if question.secure == secure), None)
 
 

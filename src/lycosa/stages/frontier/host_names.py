@@ -60,7 +60,6 @@ class HostNames:
             self._until = None
 
     def add_name(self, host: str, host8: bytes) -> None:
-        """Add a new host."""
         self._table.put(host_name_key(reversed_host(host)), host8)
         if self._is_empty:
             self._is_empty = False
@@ -92,7 +91,3 @@ class HostNames:
             self.add_name(_decode_name(value).host, last)
         self._until = last or None
         self._table.put(_INDEXED_KEY, encode_record(last))
-
-    def __repr__(self) -> str:
-        state = "complete" if self._until is None else f"until {self._until.hex()}"
-        return f"<HostNames {state}>"

@@ -22,9 +22,6 @@ class Lease:
         self.entry = entry
         self.record = record
 
-    def __repr__(self) -> str:
-        return f"<Lease {self.url}>"
-
     @property
     def url(self) -> str:
         return join_url(

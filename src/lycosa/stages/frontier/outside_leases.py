@@ -72,9 +72,6 @@ class OutsideLeases:
         rows = table.scan(LEASES, prefix_end(LEASES))
         self._rows = {key[1:]: decode_lease(row) for key, row in rows}
 
-    def __repr__(self) -> str:
-        return f"<OutsideLeases open={len(self._rows)}>"
-
     def __len__(self) -> int:
         return len(self._rows)
 

@@ -26,10 +26,6 @@ class HostsAside:
         self._visits, self._places = visits, places
         self._parked, self._counters = parked, counters
 
-    def __repr__(self) -> str:
-        counters = self._counters
-        return f"<HostsAside parked={counters.hosts_parked} retired={counters.hosts_retired}>"
-
     def snooze(self, host: VisitState, until: float, reason: Reason, detail: str = "") -> None:
         """Let the host wait until crawl time ``until``."""
         host.record.next_at = max(host.record.next_at, until)

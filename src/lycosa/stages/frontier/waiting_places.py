@@ -29,9 +29,6 @@ class WaitingPlaces:
         self.lines = AddressLines(table, bands)
         self._visits, self._sleepers, self._counters = visits, sleepers, counters
 
-    def __repr__(self) -> str:
-        return f"<WaitingPlaces {self.front!r} {self.lines!r}>"
-
     def line_up_host(self, host: VisitState, band: int, address: str = "") -> None:
         """Put the host at the end of a front queue or of the line of an address.
 

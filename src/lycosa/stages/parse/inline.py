@@ -14,7 +14,6 @@ from lycosa.stages.parse.parser_config import ParserConfig
 
 
 def build_parser(config: ParserConfig) -> DocumentParser:
-    """The parser for a configuration."""
     return DocumentParser(config.section, Canonicalizer(config.canonical), config.product)
 
 

@@ -131,7 +131,6 @@ class ChildParser:
             child.stop_reading()  # it gets no more documents, so its end makes none a suspect
 
     def snapshot(self) -> ParserSnapshot:
-        """The current state."""
         counts = self._counts
         sent = len(self._child.sent) if self._child else 0
         return ParserSnapshot(
@@ -155,9 +154,6 @@ class ChildParser:
             deaths=counts["deaths"] + counts["timeouts"],
             tried_again=counts["tried_again"],
         )
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.snapshot()}>"
 
     async def _run(self) -> None:
         """Run one child after the other.

@@ -47,8 +47,6 @@ ABSENT_S = PRESENT_S + 2 * ANSWER_S + SET_BACK_S
 A call takes effect at most two answers after it was sent, because its deadline is computed from the
 time of an earlier answer.
 """
-_NO_SLOT_S = 0.05
-_UNREPORTED_S = 0.02
 MICRO = 1_000_000
 
 
@@ -187,14 +185,11 @@ class PoolClock:
         """How exactly the time is known: the answer took so long."""
         return self._high - self._low
 
-    def __repr__(self) -> str:
-        return f"<PoolClock known={self.is_known} within {self.width_us} us>"
-
 
 def divided(section: PolitenessSection, nodes: int) -> PolitenessSection:
     """The limits of IP addresses for one of ``nodes`` nodes.
 
-    Each node has a table of its own. Together they respect the limits of the crawl.
+    Each node has its own table. Together they respect the limits of the crawl.
     """
     return msgspec.structs.replace(
         section,
@@ -233,20 +228,3 @@ class PoolWorker(msgspec.Struct, frozen=True):
             int(slot_s * MICRO),
             int(settle_s * MICRO),
         )
-
-
-def wait_for_slot_us(delay_us: int) -> int:
-    """How long to wait before asking again when all slots are in use."""
-    return max(int(_NO_SLOT_S * MICRO), min(delay_us, MICRO))
-
-
-def wait_for_start_us(now_us: int, start_us: int, is_reported: bool, delay_us: int) -> int:
-    """How long a request must wait for the last start, 0 when it need not.
-
-    A start that is not reported yet will probably be reported soon, so the wait is short then.
-    """
-    due_us = start_us + delay_us
-    if is_reported or due_us > now_us:
-        return max(due_us - now_us, 0)
-    last_us = due_us + int(GRANT_S * MICRO) - now_us
-    return max(min(last_us, int(_UNREPORTED_S * MICRO)), 0)

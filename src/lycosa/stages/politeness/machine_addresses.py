@@ -68,6 +68,3 @@ class MachineAddresses:
         self._timer = None
         if self._table.renew(self._clock.monotonic()):
             self._renew_later()
-
-    def __repr__(self) -> str:
-        return f"<MachineAddresses {self._table!r}>"

@@ -108,9 +108,6 @@ class Matcher:
         self._wild = Wildcards(wild)
         self.is_costly = self._wild.is_costly
 
-    def __repr__(self) -> str:
-        return f"<Matcher {len(self._rules)} rules, {len(self._wild)} with wildcards>"
-
     def judge_target(self, target: str) -> RobotsVerdict:
         """The verdict on ``target``, the path and query as in the URL (``/a/b?c=d``)."""
         if target == "/robots.txt":  # RFC 9309 §2.2.2: implicitly allowed

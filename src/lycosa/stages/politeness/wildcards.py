@@ -94,9 +94,6 @@ class Wildcards:
     def __len__(self) -> int:
         return len(self._rules)
 
-    def __repr__(self) -> str:
-        return f"<Wildcards {len(self._rules)}, {'indexed' if self.is_costly else 'all tried'}>"
-
     def best(self, target: str, floor: int) -> int:
         """The highest score above ``floor`` of a matching rule, otherwise ``floor``.
 

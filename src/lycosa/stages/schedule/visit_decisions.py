@@ -1,7 +1,7 @@
 """The decisions of a visit: what to do next with a host whose turn has come, as a pure function.
 
 A visit takes one host through at most one exchange. It is a state machine without I/O. An actor
-performs a step and reports the result as an event, and ``decide`` gives the next step. Two actors
+performs a step and reports the result as an event, and ``decide`` returns the next step. Two actors
 perform the steps, the worker (``visit.pipeline``) and ``lycosa simulate``, so both decide in the
 same way. All waits of a visit are decided here. Only two things are decided elsewhere: how long a
 host rests after an exchange (``visit.pacing``), and whether an address has a free slot (its
@@ -58,6 +58,7 @@ from typing import Any
 from lycosa.base.config.sections import BudgetSection, RetrySection
 from lycosa.base.model.completed import UrlState
 from lycosa.base.reasons import Reason
+from lycosa.stages.schedule import steps
 from lycosa.stages.schedule.fetch_outcome import (
     LONGEST_PROBE_S,
     FetchOutcome,
@@ -68,49 +69,9 @@ from lycosa.stages.schedule.fetch_outcome import (
     probe_wait_s,
     wait_s,
 )
-from lycosa.stages.schedule.steps import (
-    AddressFound,
-    AskPermit,
-    AttendQuestions,
-    AwaitAnswer,
-    BodyExamined,
-    BudgetsJudged,
-    EndUrl,
-    ErrandFound,
-    Event,
-    FindAddress,
-    FindErrand,
-    GiveBack,
-    HostSetAside,
-    JudgeBudgets,
-    JudgeRobots,
-    NameFailed,
-    PageAnswered,
-    Park,
-    PermitAsked,
-    Postpone,
-    Purpose,
-    ReadRobots,
-    RefuseErrand,
-    RejectAnswer,
-    Retire,
-    RobotsAnswered,
-    RobotsJudged,
-    RobotsUnread,
-    SendRequest,
-    Snooze,
-    StoreCapture,
-    TakeIn,
-    TakeUrl,
-    TurnBegan,
-    TurnOver,
-    UrlLeased,
-    UrlPassed,
-    VisitRules,
-    VisitStep,
-)
+from lycosa.stages.schedule.steps import VisitRules, VisitStep
 
-_PAGE, _ROBOTS, _ERRAND = Purpose  # reading a member from the Enum costs ten times as much
+_PAGE, _ROBOTS, _ERRAND = steps.Purpose  # reading a member from the Enum costs ten times as much
 _NONE = Reason.NONE
 LONGEST_PARK_S = 86_400.0
 MOST_JUDGED = 500
@@ -120,33 +81,35 @@ MOST_JUDGED = 500
 _JUDGED_AT_ONCE = 50
 
 
-def decide(event: Event, rules: VisitRules, now: float) -> VisitStep:
+def decide(event: steps.Event, rules: VisitRules, now: float) -> VisitStep:
     """The step that follows an event at crawl time ``now``."""
     return _DECISIONS[type(event)](event, rules, now)
 
 
-def _begin(event: TurnBegan, rules: VisitRules, now: float) -> VisitStep:
+def _begin(event: steps.TurnBegan, rules: VisitRules, now: float) -> VisitStep:
     if event.has_questions:
-        return AttendQuestions()
+        return steps.AttendQuestions()
     if event.wait_s > 0:  # because of the Crawl-delay in a file that was just read
-        return GiveBack()
-    return FindErrand() if event.is_errands_turn else TakeUrl()
+        return steps.GiveBack()
+    return steps.FindErrand() if event.is_errands_turn else steps.TakeUrl()
 
 
-def _begin_errand(event: ErrandFound, rules: VisitRules, now: float) -> VisitStep:
-    return RefuseErrand(Reason.CRASHED_WORKER) if event.is_hopeless else FindAddress(_ERRAND)
-
-
-def _begin_url(event: UrlLeased, rules: VisitRules, now: float) -> VisitStep:
+def _begin_errand(event: steps.ErrandFound, rules: VisitRules, now: float) -> VisitStep:
     if event.is_hopeless:
-        return EndUrl(UrlState.FAILED, Reason.CRASHED_WORKER)
-    return JudgeBudgets()
+        return steps.RefuseErrand(Reason.CRASHED_WORKER)
+    return steps.FindAddress(_ERRAND)
 
 
-def _obey_budgets(event: BudgetsJudged, rules: VisitRules, now: float) -> VisitStep:
+def _begin_url(event: steps.UrlLeased, rules: VisitRules, now: float) -> VisitStep:
+    if event.is_hopeless:
+        return steps.EndUrl(UrlState.FAILED, Reason.CRASHED_WORKER)
+    return steps.JudgeBudgets()
+
+
+def _obey_budgets(event: steps.BudgetsJudged, rules: VisitRules, now: float) -> VisitStep:
     if event.reason is _NONE:
-        return JudgeRobots()
-    return Park(int(now + park_s(rules.budgets, event.parks)), event.reason, event.detail)
+        return steps.JudgeRobots()
+    return steps.Park(int(now + park_s(rules.budgets, event.parks)), event.reason, event.detail)
 
 
 def park_s(section: BudgetSection, times: int) -> float:
@@ -157,24 +120,24 @@ def park_s(section: BudgetSection, times: int) -> float:
     return min(section.park_s * 2.0 ** min(max(times, 0), 64), LONGEST_PARK_S)
 
 
-def _read_robots(event: RobotsUnread, rules: VisitRules, now: float) -> VisitStep:
-    return ReadRobots()
+def _read_robots(event: steps.RobotsUnread, rules: VisitRules, now: float) -> VisitStep:
+    return steps.ReadRobots()
 
 
-def _obey_robots(event: RobotsJudged, rules: VisitRules, now: float) -> VisitStep:
+def _obey_robots(event: steps.RobotsJudged, rules: VisitRules, now: float) -> VisitStep:
     """Allow the request only if robots.txt is known and allows it."""
     if event.is_needed and event.is_asked_elsewhere:
-        return AwaitAnswer()
+        return steps.AwaitAnswer()
     if event.wait_until:
-        return Snooze(event.wait_until, Reason.ROBOTS_UNREACHABLE, event.detail)
+        return steps.Snooze(event.wait_until, Reason.ROBOTS_UNREACHABLE, event.detail)
     if event.is_needed and event.is_hopeless:
-        return Retire(Reason.CRASHED_WORKER, "each time its robots.txt was fetched")
+        return steps.Retire(Reason.CRASHED_WORKER, "each time its robots.txt was fetched")
     if event.is_needed:
-        return FindAddress(_ROBOTS)
+        return steps.FindAddress(_ROBOTS)
     if event.is_allowed:
-        return FindAddress(_PAGE)
+        return steps.FindAddress(_PAGE)
     is_turn = gives_way(event.is_costly, event.judged)
-    return EndUrl(UrlState.REFUSED, Reason.ROBOTS_DISALLOWED, event.detail, is_turn)
+    return steps.EndUrl(UrlState.REFUSED, Reason.ROBOTS_DISALLOWED, event.detail, is_turn)
 
 
 def gives_way(is_costly: bool, judged: int) -> bool:
@@ -185,11 +148,11 @@ def gives_way(is_costly: bool, judged: int) -> bool:
     return is_costly or judged % _JUDGED_AT_ONCE == 0
 
 
-def _pass_on(event: UrlPassed, rules: VisitRules, now: float) -> VisitStep:
-    return TakeUrl() if event.judged < MOST_JUDGED else GiveBack()
+def _pass_on(event: steps.UrlPassed, rules: VisitRules, now: float) -> VisitStep:
+    return steps.TakeUrl() if event.judged < MOST_JUDGED else steps.GiveBack()
 
 
-def _wait_for_name(event: NameFailed, rules: VisitRules, now: float) -> VisitStep:
+def _wait_for_name(event: steps.NameFailed, rules: VisitRules, now: float) -> VisitStep:
     """Wait for a host whose name has no address, and retire it after some tries.
 
     That there is no such name is an answer, and retires the host at once. In an
@@ -197,48 +160,50 @@ def _wait_for_name(event: NameFailed, rules: VisitRules, now: float) -> VisitSte
     """
     retry, reason = rules.retry, event.reason
     if event.purpose is _ERRAND:
-        return RefuseErrand(reason, event.detail)
+        return steps.RefuseErrand(reason, event.detail)
     if event.outage_s:
         detail = f"{event.detail}; no name is answered at the moment, so the host waits"
-        return Snooze(now + probe_wait_s(event.outage_s, retry), reason, detail)
+        return steps.Snooze(now + probe_wait_s(event.outage_s, retry), reason, detail)
     is_over = event.failures >= retry.dns_tries and event.away_s >= retry.away_s
     if reason is Reason.DNS_NO_SUCH_NAME or is_over:
-        return Retire(reason, event.detail)
-    return Snooze(now + wait_s(event.failures - 1, retry), reason, event.detail)
+        return steps.Retire(reason, event.detail)
+    return steps.Snooze(now + wait_s(event.failures - 1, retry), reason, event.detail)
 
 
-def _use_address(event: AddressFound, rules: VisitRules, now: float) -> VisitStep:
+def _use_address(event: steps.AddressFound, rules: VisitRules, now: float) -> VisitStep:
     if event.wait_s > 0:
-        return Postpone(event.wait_s, event.is_host_busy)
-    return AskPermit() if event.purpose is _PAGE else SendRequest(event.purpose)
+        return steps.Postpone(event.wait_s, event.is_host_busy)
+    return steps.AskPermit() if event.purpose is _PAGE else steps.SendRequest(event.purpose)
 
 
-def _use_permit(event: PermitAsked, rules: VisitRules, now: float) -> VisitStep:
-    return SendRequest(_PAGE) if event.is_granted else GiveBack()
+def _use_permit(event: steps.PermitAsked, rules: VisitRules, now: float) -> VisitStep:
+    return steps.SendRequest(_PAGE) if event.is_granted else steps.GiveBack()
 
 
-def _heed_robots(event: RobotsAnswered, rules: VisitRules, now: float) -> VisitStep:
+def _heed_robots(event: steps.RobotsAnswered, rules: VisitRules, now: float) -> VisitStep:
     """Decide about the host after an answer for robots.txt."""
     waits = event.wait_until > 0
     if event.error is Reason.ADDRESS_FORBIDDEN and not event.is_answered:
         # The operator's settings forbid it, not the server: waiting would not help.
         detail = f"{event.address}; --allow-address {event.address} would allow it"
-        return Retire(event.error, detail, forgets_robots=True)
+        return steps.Retire(event.error, detail, forgets_robots=True)
     is_failure = is_away(event.error) and not event.is_answered
     if is_failure and event.outage_s:
         # What the failure means for robots.txt was not recorded.
         wait = probe_wait_s(event.outage_s, rules.retry)
-        return Snooze(now + wait, event.error, _outage_detail(event.detail))
+        return steps.Snooze(now + wait, event.error, _outage_detail(event.detail))
     if is_failure and _is_gone(event.failures, event.away_s, rules.retry):
-        return Retire(event.error, event.detail, forgets_robots=waits)
+        return steps.Retire(event.error, event.detail, forgets_robots=waits)
     if waits:
-        return Snooze(event.wait_until, Reason.ROBOTS_UNREACHABLE, event.detail)
+        return steps.Snooze(event.wait_until, Reason.ROBOTS_UNREACHABLE, event.detail)
     if is_failure:  # a copy of the file still applies
-        return Snooze(now + wait_s(event.failures - 1, rules.retry), event.error, event.detail)
-    return GiveBack()
+        return steps.Snooze(
+            now + wait_s(event.failures - 1, rules.retry), event.error, event.detail
+        )
+    return steps.GiveBack()
 
 
-def _heed_page(event: PageAnswered, rules: VisitRules, now: float) -> VisitStep:
+def _heed_page(event: steps.PageAnswered, rules: VisitRules, now: float) -> VisitStep:
     """Decide about the host after an answer for a page, apart from the URL itself.
 
     While the host accepts no connection, it waits at doubling intervals, and the URL
@@ -249,15 +214,17 @@ def _heed_page(event: PageAnswered, rules: VisitRules, now: float) -> VisitStep:
     if is_away(event.reason) and not (event.was_sent or event.other_answers):
         if event.outage_s:
             wait, detail = probe_wait_s(event.outage_s, retry), _outage_detail(event.detail)
-            return Snooze(now + wait, event.reason, detail, has_answer=event.is_lent)
+            return steps.Snooze(now + wait, event.reason, detail, has_answer=event.is_lent)
         detail = "a connection failed" if failures == 1 else f"{failures} requests in a row failed"
         if _is_gone(failures, event.away_s, retry):
-            return Retire(event.reason, detail, has_answer=event.is_lent)
+            return steps.Retire(event.reason, detail, has_answer=event.is_lent)
         until = now + wait_s(failures - 1, retry)
-        return Snooze(until, event.reason, detail, has_answer=event.is_lent)
+        return steps.Snooze(until, event.reason, detail, has_answer=event.is_lent)
     if event.reason is Reason.ADDRESS_FORBIDDEN and failures >= retry.host_failures:
         # Time would not help.
-        return Retire(event.reason, f"{failures} connections in a row failed", has_answer=True)
+        return steps.Retire(
+            event.reason, f"{failures} connections in a row failed", has_answer=True
+        )
     is_unanswered = is_silent(event.reason) or is_away(event.reason)
     if is_unanswered and not event.status and failures > 1:
         # The URL's tries count, because it may be the cause. For the same reason the wait stays
@@ -265,11 +232,13 @@ def _heed_page(event: PageAnswered, rules: VisitRules, now: float) -> VisitStep:
         # must not stop the rest of it for hours.
         until = now + min(wait_s(failures - 2, retry), LONGEST_PROBE_S)
         detail = f"{failures} requests in a row had no answer"
-        return Snooze(until, event.reason, detail, has_answer=True)
+        return steps.Snooze(until, event.reason, detail, has_answer=True)
     if event.rests_until:
         detail = f"status {event.status}" if event.status else event.detail
-        return Snooze(event.rests_until, Reason.HTTP_TOO_MANY_REQUESTS, detail, has_answer=True)
-    return TakeIn()
+        return steps.Snooze(
+            event.rests_until, Reason.HTTP_TOO_MANY_REQUESTS, detail, has_answer=True
+        )
+    return steps.TakeIn()
 
 
 def _is_gone(failures: int, away_s: float, retry: RetrySection) -> bool:
@@ -286,11 +255,11 @@ def _outage_detail(detail: str) -> str:
     return f"{said}no host accepts a connection at the moment, so the host waits"
 
 
-def _go_on(event: HostSetAside, rules: VisitRules, now: float) -> VisitStep:
-    return TakeIn() if event.has_answer else GiveBack()
+def _go_on(event: steps.HostSetAside, rules: VisitRules, now: float) -> VisitStep:
+    return steps.TakeIn() if event.has_answer else steps.GiveBack()
 
 
-def _settle(event: BodyExamined, rules: VisitRules, now: float) -> VisitStep:
+def _settle(event: steps.BodyExamined, rules: VisitRules, now: float) -> VisitStep:
     """Decide about the URL after its answer."""
     fetched, target = event.fetched, ""
     outcome = judge_answer(
@@ -305,33 +274,33 @@ def _settle(event: BodyExamined, rules: VisitRules, now: float) -> VisitStep:
             target = event.target
     is_retry = outcome.meaning is Meaning.RETRY
     if fetched.status > 0 and not is_retry:
-        return StoreCapture(outcome, target)
+        return steps.StoreCapture(outcome, target)
     detail = fetched.detail or (f"status {fetched.status}" if fetched.status else "")
     if is_retry:
         due = int(now + outcome.wait_s) + 1
-        return RejectAnswer(UrlState.QUEUED, outcome.reason, detail, due)
-    return RejectAnswer(UrlState.FAILED, outcome.reason, detail)
+        return steps.RejectAnswer(UrlState.QUEUED, outcome.reason, detail, due)
+    return steps.RejectAnswer(UrlState.FAILED, outcome.reason, detail)
 
 
-def _end(event: TurnOver, rules: VisitRules, now: float) -> VisitStep:
-    return GiveBack()
+def _end(event: steps.TurnOver, rules: VisitRules, now: float) -> VisitStep:
+    return steps.GiveBack()
 
 
 # By type, and not by ``match``: a class pattern of a struct costs as much as a whole decision.
-_DECISIONS: dict[type[Event], Callable[[Any, VisitRules, float], VisitStep]] = {
-    TurnBegan: _begin,
-    ErrandFound: _begin_errand,
-    UrlLeased: _begin_url,
-    BudgetsJudged: _obey_budgets,
-    RobotsUnread: _read_robots,
-    RobotsJudged: _obey_robots,
-    UrlPassed: _pass_on,
-    NameFailed: _wait_for_name,
-    AddressFound: _use_address,
-    PermitAsked: _use_permit,
-    RobotsAnswered: _heed_robots,
-    PageAnswered: _heed_page,
-    HostSetAside: _go_on,
-    BodyExamined: _settle,
-    TurnOver: _end,
+_DECISIONS: dict[type[steps.Event], Callable[[Any, VisitRules, float], VisitStep]] = {
+    steps.TurnBegan: _begin,
+    steps.ErrandFound: _begin_errand,
+    steps.UrlLeased: _begin_url,
+    steps.BudgetsJudged: _obey_budgets,
+    steps.RobotsUnread: _read_robots,
+    steps.RobotsJudged: _obey_robots,
+    steps.UrlPassed: _pass_on,
+    steps.NameFailed: _wait_for_name,
+    steps.AddressFound: _use_address,
+    steps.PermitAsked: _use_permit,
+    steps.RobotsAnswered: _heed_robots,
+    steps.PageAnswered: _heed_page,
+    steps.HostSetAside: _go_on,
+    steps.BodyExamined: _settle,
+    steps.TurnOver: _end,
 }

@@ -168,9 +168,6 @@ class AttemptLog:
                 os.close(self._fd)
                 self._fd = -1
 
-    def __repr__(self) -> str:
-        return f"AttemptLog({self._path.name}, attempts={self._number}, bytes={self._size})"
-
     def _next_file(self) -> int:
         return (
             max(

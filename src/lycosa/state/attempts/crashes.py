@@ -87,7 +87,7 @@ class _Stored(msgspec.Struct):
 class CrashCounts:
     """The counts for one worker's partitions, with their ``tables`` by number.
 
-    ``partition_of`` gives the partition of a host; ``folder`` may contain ``crashes.json``. The
+    ``partition_of`` returns the partition of a host; ``folder`` may contain ``crashes.json``. The
     constructor blocks.
     """
 
@@ -189,9 +189,6 @@ class CrashCounts:
         """
         if self._rows.pop(url, None) is not None:
             self._table_of(url).delete(_key(url))
-
-    def __repr__(self) -> str:
-        return f"CrashCounts(suspects={len(self._rows)})"
 
     def _put(self, row: _Crashes) -> None:
         self._table_of(row.url).put(_key(row.url), encode_record(row))

@@ -89,9 +89,6 @@ class AttemptShipper:
             self._store.put(key, content)
             self._there.add(key)
 
-    def __repr__(self) -> str:
-        return f"AttemptShipper(shard={self._shard}, there={len(self._there or ())})"
-
 
 def ship_left_files(store: ObjectStore, folder: Path, shard: int) -> str:
     """Send what dead workers of a shard left on this machine; none may be running. Blocks.
@@ -108,7 +105,6 @@ def ship_left_files(store: ObjectStore, folder: Path, shard: int) -> str:
 
 
 def shipped_key(shard: int, term: int, number: int) -> str:
-    """The key of a file."""
     return f"{_prefix(shard)}{term:010d}-{number:06d}.log.zst"
 
 

@@ -47,9 +47,6 @@ class StoringMark:
     def close(self) -> None:
         self._memory.close()
 
-    def __repr__(self) -> str:
-        return f"StoringMark({_url(self._memory[:]) or 'nothing'})"
-
 
 def left_storing(folder: Path) -> dict[int, str]:
     """The URL that each worker was storing when it ended, by the worker's number.

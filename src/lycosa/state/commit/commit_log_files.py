@@ -62,9 +62,6 @@ class SavedLog:
         """The records with a sequence greater than ``after``, in order. Raises ``LogDamaged``."""
         return records_of(self.files, after)
 
-    def __repr__(self) -> str:
-        return f"SavedLog(worker={self.worker}, files={len(self.files)})"
-
 
 def saved_logs(folder: Path) -> dict[int, SavedLog]:
     """The logs in the folder, by worker."""

@@ -43,9 +43,6 @@ class FileLog:
     def close(self) -> None:
         self._log.close()
 
-    def __repr__(self) -> str:
-        return f"FileLog(term={self._term}, {self._log!r})"
-
 
 class FolderLogs:
     """All logs of a crawl folder as one read-only ``Log``, for use before any worker starts."""
@@ -76,9 +73,6 @@ class FolderLogs:
     def close(self) -> None:
         for log in self._logs:
             log.close()
-
-    def __repr__(self) -> str:
-        return f"FolderLogs(logs={len(self._logs)})"
 
 
 def _named(commit: Commit, worker: int) -> Commit:

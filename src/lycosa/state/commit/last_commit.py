@@ -49,9 +49,6 @@ class LastCommit:
             os.close(self._fd)
             self._fd = -1
 
-    def __repr__(self) -> str:
-        return f"LastCommit({self._path.name!r})"
-
 
 def last_mark(path: Path) -> Mark | None:
     """The mark in the file; ``None`` when there is none, or its checksum is wrong."""

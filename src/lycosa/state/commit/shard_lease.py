@@ -59,12 +59,6 @@ class ShardLease:
         """Whether a commit is due to renew the lease, even without anything to commit."""
         return self._until - now < self._length_s * (1 - _RENEWED_AFTER)
 
-    def __repr__(self) -> str:
-        return (
-            f"<ShardLease of {self._length_s} s until"
-            f" {self._until:.3f}{' ended' if self._has_ended else ''}>"
-        )
-
 
 def folder_lease() -> ShardLease:
     """The lease of a worker that the lock of a crawl folder protects: always held, never due."""

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from lycosa.state.exchange.local import InProcessExchange
     from lycosa.state.exchange.outbox import PARCEL_URLS, Inbox, Outbox, urls_in_outboxes
     from lycosa.state.exchange.outbox_sender import OutboxSender
-    from lycosa.state.exchange.sockets import SocketExchange
     from lycosa.state.exchange.topic import Append, MemoryTopics, TopicPost
 else:
     __getattr__ = late_names(
@@ -53,7 +52,6 @@ else:
                 " Parcel Post Receiver"
             ),
             "outbox_sender": "OutboxSender",
-            "sockets": "SocketExchange",
             "topic": "Append MemoryTopics TopicPost",
         },
     )
@@ -87,7 +85,6 @@ __all__ = [
     "PositionLost",
     "Post",
     "Receiver",
-    "SocketExchange",
     "TopicPost",
     "disagreements",
     "urls_in_outboxes",

@@ -167,10 +167,11 @@ class Lateness(msgspec.Struct, frozen=True):
 class ExchangeEnds(msgspec.Struct, frozen=True):
     """The ends of the exchange that one of several workers uses.
 
-    ``inbound`` is its inbox topic, ``None`` when parcels are delivered to it.
+    ``inbound`` is its inbox topic, ``None`` when parcels are delivered to it. Without a ``post``,
+    parcels stay in their outboxes, from which a later owner sends them.
     """
 
-    post: Post
+    post: Post | None
     inquiry: Inquiry
     inbound: Inbound | None = None
     lateness: Lateness | None = None

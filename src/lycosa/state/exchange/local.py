@@ -77,9 +77,6 @@ class Receivers:
         for task in self._running:
             task.cancel()
 
-    def __repr__(self) -> str:
-        return f"Receivers(partitions={sorted(self._receivers)}, running={len(self._running)})"
-
     async def _take(self, parcel: Parcel) -> None:
         receiver = self._receivers.get(parcel.destination)
         if receiver is None:
@@ -121,22 +118,12 @@ class Receivers:
 class InProcessExchange:
     """``Post`` and ``Inquiry`` between partitions of one process, also in virtual time.
 
-    ``deadline_s`` limits each delivery, ``call_s`` each call; ``None`` waits for ever.
+    ``deadline_s`` limits each delivery, ``call_s`` each call; ``None`` waits without a limit.
     """
 
     def __init__(self, deadline_s: float | None = None, call_s: float | None = 30.0) -> None:
         self.receivers = Receivers()
         self._deadline_s, self._call_s = deadline_s, call_s
-
-    def register_partition(
-        self,
-        partition: int,
-        receiver: Receiver,
-        look_up: LookUp | None = None,
-        answering: Answering | None = None,
-    ) -> None:
-        """Register the callbacks of a partition, as in ``Receivers``."""
-        self.receivers.register_partition(partition, receiver, look_up, answering)
 
     async def post_parcels(self, parcels: Sequence[Parcel]) -> Handover:
         return handover(
@@ -155,9 +142,6 @@ class InProcessExchange:
 
     async def close(self) -> None:
         self.receivers.close()
-
-    def __repr__(self) -> str:
-        return f"InProcessExchange({self.receivers!r})"
 
 
 def handover(results: Sequence[BaseException | None]) -> Handover:

@@ -54,6 +54,7 @@ class OutboxSender:
 
     ``sleep`` is the clock's. At most ``window`` parcels of a destination are in flight. With
     ``lateness``, a destination with few waiting URLs is sent to later, unless ``hurry`` was called.
+    ``on_failure`` is called when sending to a destination cannot continue.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class OutboxSender:
         sleep: Callable[[float], Awaitable[None]],
         window: int = 8,
         lateness: Lateness | None = None,
+        on_failure: Callable[[BaseException], None] = lambda error: None,
     ) -> None:
         self._outbox, self._post, self._sleep, self._window, self._lateness = (
             outbox,
@@ -77,8 +79,7 @@ class OutboxSender:
         self._hurries = False
         self.failures = 0
         """Posts that did not hand over all their parcels; the rest is retried."""
-        self.on_failure: Callable[[BaseException], None] = lambda error: None
-        """Called when sending to a destination cannot continue."""
+        self._on_failure = on_failure
         self._troubles: dict[int, _Trouble] = {}
 
     def send_to(self, destinations: Iterable[int]) -> None:
@@ -128,9 +129,6 @@ class OutboxSender:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def __repr__(self) -> str:
-        return f"Sender(destinations={sorted(self._running)}, failures={self.failures})"
-
     async def _send(self, destination: int) -> None:
         wait_s = _FIRST_WAIT_S
         try:
@@ -148,7 +146,7 @@ class OutboxSender:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
-            self.on_failure(error)
+            self._on_failure(error)
 
     def _is_little(self, parcels: list[Parcel], lateness: Lateness) -> bool:
         """Whether so few URLs wait for a destination that they may be delayed.

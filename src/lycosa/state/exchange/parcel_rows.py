@@ -58,7 +58,6 @@ _URLS: msgspec.msgpack.Decoder[list[Discovered] | dict[str, msgspec.Raw]] = msgs
 
 
 def encode_row(row: ParcelRow) -> bytes:
-    """The bytes of a row."""
     others = (
         row.contents,
         row.errands,

@@ -44,9 +44,6 @@ class TopicPost:
         self._append, self._deadline_s = append, deadline_s
         self._running: set[asyncio.Future[int]] = set()
 
-    def __repr__(self) -> str:
-        return f"TopicPost(unanswered={len(self._running)})"
-
     async def post_parcels(self, parcels: Sequence[Parcel]) -> Handover:
         tasks = [asyncio.ensure_future(self._append(parcel)) for parcel in parcels]
         self._running.update(tasks)
@@ -83,12 +80,6 @@ class MemoryTopics:
         self._records: dict[int, list[Parcel | None]] = {}
         self._trimmed: dict[int, int] = {}
         self._waiting: dict[int, list[asyncio.Future[None]]] = {}  # readers waiting for a record
-
-    def __repr__(self) -> str:
-        ends = {
-            destination: self.last_position(destination) for destination in sorted(self._records)
-        }
-        return f"MemoryTopics(ends={ends}, trimmed={self._trimmed})"
 
     def append_parcel(self, parcel: Parcel) -> asyncio.Future[int]:
         """Append a parcel, as ``Append``; it is in the topic when this returns."""

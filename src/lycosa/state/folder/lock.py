@@ -146,9 +146,6 @@ class CrawlLock:
     ) -> None:
         self.release()
 
-    def __repr__(self) -> str:
-        return f"CrawlLock({str(self._folder)!r}, held={bool(self._fds)})"
-
     def _take(self, flags: int, path: Path, unsupported: frozenset[int] = frozenset()) -> int:
         """Open and lock a path; returns -1 when a lock on it is ``unsupported``."""
         try:

@@ -238,7 +238,7 @@ class Upload:
             sync_folder(path.parent)
 
     def _is_held(self, file: LocalFile, content: FileContent) -> bool:
-        """Whether the store has the content of a file, in an object of its own."""
+        """Whether the store has the content of a file, in a separate object."""
         root = store_folder(self._section.url)
         is_linked = root is not None and bool(
             _inodes([root / file.name]) & _inodes([self._folder / file.name])
@@ -391,6 +391,3 @@ class Upload:
             each.key: each.size for folder in folders for each in self._store.list(f"{folder}/")
         }
         self._is_listed = True
-
-    def __repr__(self) -> str:
-        return f"<Upload {self._section.url}: {len(self._held)} files there>"

@@ -21,9 +21,6 @@ class Overlay:
         self._open: dict[bytes, bytes | None] = {}
         self._in_flight: dict[bytes, bytes | None] = {}
 
-    def __repr__(self) -> str:
-        return f"<Overlay open={len(self._open)} in_flight={len(self._in_flight)}>"
-
     @property
     def open_writes(self) -> int:
         """The number of writes that wait for the next commit."""

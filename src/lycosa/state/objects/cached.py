@@ -35,9 +35,6 @@ class CachedObjects:
             download(self._store, found, path, self._told)
         return path
 
-    def __repr__(self) -> str:
-        return f"CachedObjects({str(self._folder)!r})"
-
 
 def download(
     store: ObjectStore, found: StoredObject, path: Path, told: OnPiece = lambda number: None

@@ -16,15 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from lycosa.state.objects.object_errors import (
-    ObjectError,
-    ObjectExists,
-    ObjectMissing,
-    StoreFailed,
-    StoreFull,
-    StoreRefused,
-    StoreUnusable,
-)
+from lycosa.state.objects import object_errors
 from lycosa.state.objects.objects_port import StoredObject
 
 _TEMPORARY = ".lycosa-"
@@ -33,24 +25,21 @@ _REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR,
 
 
 class FolderStore:
-    """The files below a folder, which must exist: one that is not there may be a disk that is not
-    mounted.
+    """The files below a folder as an ``ObjectStore``.
+
+    The folder must exist: one that is not there may be a disk that is not mounted.
     """
 
     def __init__(self, url: str, root: Path) -> None:
         self._url, self._root = url, root
 
     def create(self, key: str, data: bytes) -> None:
-        """See ``ObjectStore``."""
         self._called(f"creating {key}", lambda: self._write(key, data, is_new=True))
 
     def put(self, key: str, content: bytes | Path) -> None:
-        """See ``ObjectStore``."""
         self._called(f"writing {key}", lambda: self._write(key, content, is_new=False))
 
     def get(self, key: str, start: int = 0, length: int | None = None) -> bytes:
-        """See ``ObjectStore``."""
-
         def read() -> bytes:
             with self._path(key).open("rb") as file:
                 file.seek(start)
@@ -60,15 +49,13 @@ class FolderStore:
         return found
 
     def find(self, key: str) -> StoredObject | None:
-        """See ``ObjectStore``."""
         try:
             found = self._called(f"looking at {key}", lambda: self._path(key).stat())
-        except ObjectMissing:
+        except object_errors.ObjectMissing:
             return None
         return StoredObject(key, found.st_size, modified=found.st_mtime)
 
     def list(self, prefix: str = "") -> Iterator[StoredObject]:
-        """See ``ObjectStore``."""
         self._called("listing", self._check)
         for folder, _, names in os.walk(self._root / prefix):
             for name in names:
@@ -80,7 +67,6 @@ class FolderStore:
                         yield StoredObject(key, found.st_size, modified=found.st_mtime)
 
     def delete(self, keys: Iterable[str]) -> None:
-        """See ``ObjectStore``."""
         self._called("deleting", self._check)
         for key in keys:
             self._called(f"deleting {key}", partial(self._path(key).unlink, missing_ok=True))
@@ -92,8 +78,8 @@ class FolderStore:
         if not self._root.is_dir():
             raise self._unusable()
 
-    def _unusable(self) -> StoreUnusable:
-        return StoreUnusable(
+    def _unusable(self) -> object_errors.StoreUnusable:
+        return object_errors.StoreUnusable(
             f"{self._url}: there is no such folder; create it, or mount the disk that has it"
         )
 
@@ -131,20 +117,20 @@ class FolderStore:
         except OSError as error:
             raise self._error(what, error) from error
 
-    def _error(self, what: str, error: OSError) -> ObjectError:
+    def _error(self, what: str, error: OSError) -> object_errors.ObjectError:
         said = f"{self._url}: {what}: {error.strerror}"
         if error.errno == errno.EEXIST:
-            return ObjectExists(f"{self._url}: there is an object already: {what}")
+            return object_errors.ObjectExists(f"{self._url}: there is an object already: {what}")
         if error.errno == errno.ENOENT:
             # On a disk that is not mounted every object would look deleted.
             if not self._root.is_dir():
                 return self._unusable()
-            return ObjectMissing(f"{self._url}: there is no such object: {what}")
+            return object_errors.ObjectMissing(f"{self._url}: there is no such object: {what}")
         if error.errno in _FULL:
-            return StoreFull(f"{said}; make room there")
+            return object_errors.StoreFull(f"{said}; make room there")
         if error.errno in _REFUSED:
-            return StoreRefused(f"{said}; give a folder that can be written to")
-        return StoreFailed(f"{said}; it is tried again")
+            return object_errors.StoreRefused(f"{said}; give a folder that can be written to")
+        return object_errors.StoreFailed(f"{said}; it is tried again")
 
     def __repr__(self) -> str:
         return f"FolderStore({self._url!r})"

@@ -27,7 +27,7 @@ _ANSWERS = (ObjectExists, ObjectMissing, RangeBeyondEnd)  # what the store has; 
 
 
 class PatientStore:
-    """``store`` with calls that wait, until ``end_patience``.
+    """The ``ObjectStore`` ``store`` with calls that wait, until ``end_patience``.
 
     ``tell`` is called with what a call waits for, and with an empty text when it waits no longer.
     """
@@ -46,19 +46,15 @@ class PatientStore:
         self._is_over.set()
 
     def create(self, key: str, data: bytes) -> None:
-        """See ``ObjectStore``."""
         self._repeat(lambda: self._store.create(key, data))
 
     def put(self, key: str, content: bytes | Path) -> None:
-        """See ``ObjectStore``."""
         self._repeat(lambda: self._store.put(key, content))
 
     def get(self, key: str, start: int = 0, length: int | None = None) -> bytes:
-        """See ``ObjectStore``."""
         return self._repeat(lambda: self._store.get(key, start, length))
 
     def find(self, key: str) -> StoredObject | None:
-        """See ``ObjectStore``."""
         return self._repeat(lambda: self._store.find(key))
 
     def list(self, prefix: str = "") -> Iterator[StoredObject]:
@@ -68,7 +64,6 @@ class PatientStore:
         return iter(self._repeat(lambda: [*self._store.list(prefix)]))
 
     def delete(self, keys: Iterable[str]) -> None:
-        """See ``ObjectStore``."""
         given = [*keys]
         self._repeat(lambda: self._store.delete(given))
 

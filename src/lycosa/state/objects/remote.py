@@ -31,8 +31,8 @@ _CLIENT = frozenset({"allow_http", "connect_timeout", "proxy_url", "timeout"})
 
 
 class RemoteStore:
-    """The objects below ``url``; ``options`` are those of ``obstore`` for this kind of store, or
-    of its HTTP client. ``patience_s`` is how long one request is repeated.
+    """The objects below ``url`` as an ``ObjectStore``; ``options`` are those of ``obstore`` for
+    this kind of store, or of its HTTP client. ``patience_s`` is how long one request is repeated.
     """
 
     def __init__(self, url: str, options: dict[str, str], patience_s: float = 10.0) -> None:
@@ -60,11 +60,9 @@ class RemoteStore:
             raise unusable(url, str(error)) from None
 
     def create(self, key: str, data: bytes) -> None:
-        """See ``ObjectStore``."""
         self._called(f"creating {key}", lambda: obstore.put(self._store, key, data, mode="create"))
 
     def put(self, key: str, content: bytes | Path) -> None:
-        """See ``ObjectStore``."""
         self._called(
             f"writing {key}",
             lambda: obstore.put(
@@ -77,7 +75,6 @@ class RemoteStore:
         )
 
     def get(self, key: str, start: int = 0, length: int | None = None) -> bytes:
-        """See ``ObjectStore``."""
         if length is not None and length <= 0:
             return b""
         if start == 0 and length is None:
@@ -100,7 +97,6 @@ class RemoteStore:
             return b""
 
     def find(self, key: str) -> StoredObject | None:
-        """See ``ObjectStore``."""
         try:
             found = self._called(f"looking at {key}", lambda: obstore.head(self._store, key))
         except ObjectMissing:
@@ -108,7 +104,6 @@ class RemoteStore:
         return _described(key, found)
 
     def list(self, prefix: str = "") -> Iterator[StoredObject]:
-        """See ``ObjectStore``."""
         what = f"listing {prefix or 'objects'}"
         pages = self._called(
             what,
@@ -119,7 +114,6 @@ class RemoteStore:
                 yield _described(each["path"], each)
 
     def delete(self, keys: Iterable[str]) -> None:
-        """See ``ObjectStore``."""
         for key in keys:
             try:
                 self._called(f"deleting {key}", partial(obstore.delete, self._store, key))

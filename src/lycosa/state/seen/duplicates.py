@@ -58,12 +58,6 @@ class Duplicates:
         )
         self.asked = self.unanswered = 0
 
-    def __repr__(self) -> str:
-        return (
-            f"<Duplicates tables={len(self._tables)} of {self._partitions} asked={self.asked}"
-            f" unanswered={self.unanswered} {self._told!r}>"
-        )
-
     @property
     def must_ask(self) -> bool:
         """Whether other workers own some of the keys."""

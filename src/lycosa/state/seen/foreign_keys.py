@@ -36,9 +36,6 @@ class ForeignKeys:
     def __len__(self) -> int:
         return len(self._kept)
 
-    def __repr__(self) -> str:
-        return f"<Told {len(self)} of {self._capacity}>"
-
     def get(self, key: bytes, answers: ContentAnswers) -> bytes | None:
         """The owner's value combined with what was sent to it; a bucket contains both."""
         answer, told = answers.get(key), self._kept.get(key)

@@ -50,9 +50,6 @@ class NearJudge:
         self._read: dict[bytes, bytes] = {}
         self._judged = self._filed = self._not_filed = 0
 
-    def __repr__(self) -> str:
-        return f"NearJudge({self.snapshot()})"
-
     def owners_of(self, simhash: int) -> Mapping[int, Sequence[bytes]]:
         """The partitions that own buckets of a simhash, each with the keys of its buckets."""
         return _owners(simhash, self._partitions)

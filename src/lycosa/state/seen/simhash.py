@@ -63,7 +63,7 @@ _LOWER_BITS = tuple(_WIDTHS[lower] for _, lower in combinations(range(len(_WIDTH
 class NearIndex:
     """The index over all partitions of a crawl.
 
-    ``table_for`` gives the table that owns a key, or ``None`` when another worker owns it. Then
+    ``table_for`` returns the table that owns a key, or ``None`` when another worker owns it. Then
     ``told`` is needed, which holds the owners' answers and sends them new entries.
     """
 
@@ -143,9 +143,6 @@ class NearIndex:
     def snapshot(self) -> dict[str, int]:
         """Simhashes filed since the start, and how often a full bucket refused one."""
         return {"filed": self._filed // len(_PAIRS), "refused_by_full_bucket": self._not_filed}
-
-    def __repr__(self) -> str:
-        return f"NearIndex({self.snapshot()})"
 
     def _put(
         self, key: bytes, value: bytes, read: Mapping[bytes, tuple[PointTable, bytes | None]]

@@ -99,12 +99,6 @@ class BloomFilter:
         places: NDArray[np.uint64] = ((rows >> _U64(32)) * _U64(self.bits)) >> _U64(32)
         return places
 
-    def __repr__(self) -> str:
-        return (
-            f"BloomFilter({self.count} of {self.capacity}, bits={self.bits},"
-            f" positions={self.positions})"
-        )
-
 
 _Filters = tuple[BloomFilter, ...]
 
@@ -154,12 +148,6 @@ class BloomSeenUrls(SavingSeenUrls[_Filters]):
             false_positives=self._false_positives,
             error_rate=error_rate,
             damage=self._damage,
-        )
-
-    def __repr__(self) -> str:
-        return (
-            f"BloomSeenUrls({str(self._path)!r}, {list(self._known)}, unsaved={len(self._delta)},"
-            f" stamp={self.stamp})"
         )
 
     def _lacks(self, hashes: Hashes) -> Mask:

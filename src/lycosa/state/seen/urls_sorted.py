@@ -108,12 +108,6 @@ class SortedSeenUrls(SavingSeenUrls[_Sorted]):
             damage=self._damage,
         )
 
-    def __repr__(self) -> str:
-        return (
-            f"SortedSeenUrls({str(self._path)!r}, saved={len(self._known)},"
-            f" unsaved={len(self._delta)}, stamp={self.stamp})"
-        )
-
     def _lacks(self, hashes: Hashes) -> Mask:
         return self._known.lacks(hashes)
 

@@ -1,6 +1,6 @@
 """Snapshots in object storage as readers of any machine use them, with a local cache.
 
-A reader restores a shard's newest usable snapshot into a table of its own. The table's files are
+A reader restores a shard's newest usable snapshot into its own table. The table's files are
 kept in a cache folder under the hash of their content, so the next reader downloads only files
 that are new since then. URL-seen is not downloaded: a reader of the state never needs it.
 
@@ -27,7 +27,6 @@ from lycosa.state.kv.kv_port import Opener
 from lycosa.state.objects.object_errors import ObjectMissing
 from lycosa.state.objects.objects_port import ObjectStore
 from lycosa.state.seen.urls_sorted import SortedSeenUrls
-from lycosa.state.shard.memory_snapshots import commit_before, none_usable
 from lycosa.state.shard.object_snapshots import (
     CONSTANT_SUFFIX,
     SnapshotFile,
@@ -38,6 +37,7 @@ from lycosa.state.shard.object_snapshots import (
     stored_marks,
 )
 from lycosa.state.shard.opened_shard import PartitionData
+from lycosa.state.shard.usable_snapshots import commit_before, none_usable
 from lycosa.state.shard.view import CommitReader
 
 _CHUNK = 8 << 20
@@ -171,9 +171,6 @@ class CachedSnapshots:
                 is_old = time.time() - path.stat().st_mtime > _UNUSED_S
                 if path.name not in listed and is_old:
                     path.unlink()
-
-    def __repr__(self) -> str:
-        return f"CachedSnapshots(shard={self._shard}, restored={self.restored})"
 
 
 def new_work_folder(cache: Path) -> Path:

@@ -6,6 +6,7 @@ records.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Protocol
 
 import msgspec
@@ -98,6 +99,20 @@ def counters_of(table: ReadableTable) -> Counters:
     """The counters in a partition's table."""
     value = table.get(COUNTERS_KEY)
     return msgspec.msgpack.decode(value, type=Counters) if value is not None else Counters()
+
+
+def total_of(parts: Iterable[Counters]) -> Counters:
+    """The sums over several partitions."""
+    total = Counters()
+    for part in parts:
+        for name in Counters.__struct_fields__:
+            number, sum_so_far = getattr(part, name), getattr(total, name)
+            if isinstance(number, dict):
+                for key, each in number.items():
+                    count(sum_so_far, key, each)
+            else:
+                setattr(total, name, sum_so_far + number)
+    return total
 
 
 def count(table: dict[int, int], key: int, by: int = 1) -> None:

@@ -54,6 +54,3 @@ class FolderSnapshots:
     def save_partition(self, partition: int, data: PartitionData, mark: Mark) -> None:
         data.table.flush()
         data.seen.save(stamp_of(mark))
-
-    def __repr__(self) -> str:
-        return f"FolderSnapshots(partitions={list(self._partitions)})"

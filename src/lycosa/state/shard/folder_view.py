@@ -14,7 +14,9 @@ cache. Scans stream.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import msgspec
@@ -37,18 +39,19 @@ from lycosa.state.shard.view import CrawlOrigin, LastCommits, SegmentView, ViewS
 from lycosa.state.store import SegmentFiles
 
 _TRIES = 20
+_USED_S = 3.0
 
 
 class FolderView(SegmentView):
-    """A ``CrawlView`` of a crawl folder. Logs of up to ``keep_bytes`` in all are kept in memory
-    whole.
+    """A ``CrawlView`` of the crawl folder ``path``. Logs of up to ``keep_bytes`` in all are kept in
+    memory whole.
 
     Raises a ``ManifestError`` when the folder is not a crawl, ``LogDamaged``, ``StoreDamaged``,
     ``OSError``.
     """
 
     def __init__(self, folder: Path, keep_bytes: int = 16 << 20) -> None:
-        self._folder, self._keep_bytes = folder, keep_bytes
+        self.path, self._keep_bytes = folder, keep_bytes
         manifest = manifests.load_manifest(folder)
         self._cache = shared_cache()
         self._segments = SegmentFiles(folder)
@@ -89,10 +92,10 @@ class FolderView(SegmentView):
         """Do nothing: every table is closed by its user."""
 
     def __repr__(self) -> str:
-        return f"FolderView({str(self._folder)!r}, over={sum(map(len, self._batches.values()))})"
+        return f"FolderView({str(self.path)!r}, over={sum(map(len, self._batches.values()))})"
 
     def _table(self, partition: int) -> ReadOnlyTable:
-        return ReadOnlyTable(table_folder(self._folder, partition), self._cache)
+        return ReadOnlyTable(table_folder(self.path, partition), self._cache)
 
     def _read_logs(self) -> LastCommits:
         for _ in range(_TRIES - 1):
@@ -110,7 +113,7 @@ class FolderView(SegmentView):
         so reading them before the logs can only keep too much.
         """
         if (
-            sum(path.stat().st_size for path in log_folder(self._folder).glob("commit-*.log"))
+            sum(path.stat().st_size for path in log_folder(self.path).glob("commit-*.log"))
             <= self._keep_bytes
         ):
             return {}
@@ -120,7 +123,7 @@ class FolderView(SegmentView):
         batches: dict[int, list[tuple[Mark, PartitionBatch]]] = {}
         lengths: dict[int, dict[str, int]] = {}
         newest, wall, time = NOTHING, 0.0, 0.0
-        for worker, record in read_logs(log_folder(self._folder)):
+        for worker, record in read_logs(log_folder(self.path)):
             newest = max(newest, record.mark)
             lengths[worker] = record.lengths
             if (record.time or record.wall) >= time:
@@ -137,6 +140,23 @@ class FolderView(SegmentView):
             time,
             {name: length for each in lengths.values() for name, length in each.items()},
         )
+
+
+def recent_views(folder: Path) -> Callable[[int | None], AbstractContextManager[FolderView]]:
+    """Opens views of all partitions of a folder whose crawl does not run.
+
+    A view serves for some seconds, because commands of operators may change the folder meanwhile.
+    """
+    view: FolderView | None = None
+    until = 0.0
+
+    def open_view(partition: int | None) -> AbstractContextManager[FolderView]:
+        nonlocal view, until
+        if view is None or time.monotonic() > until:
+            view, until = FolderView(folder), time.monotonic() + _USED_S
+        return nullcontext(view)
+
+    return open_view
 
 
 def _settings(folder: Path) -> Config | None:

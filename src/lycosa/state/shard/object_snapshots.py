@@ -35,8 +35,8 @@ from lycosa.state.kv.kv_port import CheckpointTable, KeyValue
 from lycosa.state.objects.object_errors import ObjectError, ObjectExists, ObjectMissing
 from lycosa.state.objects.objects_port import ObjectStore
 from lycosa.state.shard.folder_snapshots import FolderSnapshots
-from lycosa.state.shard.memory_snapshots import UNLISTED_S, commit_needed, mark_of_key, none_usable
 from lycosa.state.shard.opened_shard import PartitionData
+from lycosa.state.shard.usable_snapshots import UNLISTED_S, commit_needed, mark_of_key, none_usable
 from lycosa.state.store import NotStored
 
 _FORMAT = 1
@@ -181,7 +181,7 @@ class ObjectSnapshots:
             self._held.add(file.sha256)
 
     def _delete_old(self) -> None:
-        """Keeps two snapshots, and what they name."""
+        """Delete all but two snapshots and what they name."""
         keys = self._keys()
         self._store.delete(keys[:-_KEPT])
         try:
@@ -295,9 +295,6 @@ class ObjectSnapshots:
 
     def _file_key(self, content: str) -> str:
         return snapshot_file_key(self._shard, content)
-
-    def __repr__(self) -> str:
-        return f"ObjectSnapshots(shard={self._shard}, whole={sorted(self._same)})"
 
 
 def snapshot_key(shard: int, mark: Mark) -> str:

@@ -1,10 +1,11 @@
 """The port for viewing a crawl: what is committed in it, wherever it is stored.
 
-It has three implementations. ``folder_view`` reads the files of a crawl folder, during or after the
+Status, explain, export, SQL, the audit and the questions of callers read all crawls through it. It
+has four implementations. ``folder_view`` reads the files of a crawl folder, during or after the
 crawl. ``live_view`` reads the shard of a running worker, in that worker's process.
-``snapshot_view`` reads a shard's newest snapshot and the commits after it. Each shows the state
-after some commit, with no partial commit and all commits in order. Viewing changes nothing, takes
-no lock and claims nothing.
+``snapshot_view`` reads a shard's newest snapshot and the commits after it. ``cluster_view`` reads
+all shards of a cluster so. Each shows the state after some commit, with no partial commit and all
+commits in order. Viewing changes nothing, takes no lock and claims nothing.
 
 Uncommitted data, and data that belongs to the machine and not to the crawl, is not included:
 attempt logs, derived files, locks, the status of a running crawl. Code that needs such data uses
@@ -13,7 +14,7 @@ attempt logs, derived files, locks, the status of a running crawl. Code that nee
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -76,6 +77,18 @@ class LastCommits(msgspec.Struct, frozen=True):
     sums: Mapping[str, int] = {}
 
     @staticmethod
+    def joined(lasts: Collection[LastCommits]) -> LastCommits:
+        """The content of the last commits of several shards, of which the latest counts."""
+        latest = max(lasts, key=lambda last: (last.time, last.wall), default=LastCommits())
+        return LastCommits(
+            max((last.newest for last in lasts), default=NOTHING),
+            latest.wall,
+            latest.time,
+            {name: length for last in lasts for name, length in last.lengths.items()},
+            {name: value for last in lasts for name, value in last.sums.items()},
+        )
+
+    @staticmethod
     def of_commit(commit: Commit | None) -> LastCommits:
         """The content of the last commit of a single log."""
         return (
@@ -91,17 +104,43 @@ class LastCommits(msgspec.Struct, frozen=True):
         )
 
 
+class ShardPosition(msgspec.Struct, frozen=True):
+    """The state of a shard, as a view has it.
+
+    ``owner_term`` is the term of its newest owner, ``last`` the mark of the last commit read,
+    ``wall`` and ``time`` its wall time and crawl time (0 = there is none). ``inbox`` is the
+    position up to which its inbox is taken; ``settings`` the version of the live settings.
+    ``is_final`` says that its owner ended with this commit. ``snapshot`` is the commit of the
+    snapshot that was restored, ``needed`` the earliest commit of which a snapshot can be used (0 =
+    none is needed), and ``commits`` the number of commits that were read.
+    """
+
+    shard: int
+    owner_term: int
+    last: Mark
+    wall: float
+    time: float
+    inbox: int
+    settings: int
+    is_final: bool
+    snapshot: Mark
+    needed: int
+    commits: int
+
+
 class ViewSummary(msgspec.Struct, frozen=True):
     """What a view contains.
 
     That is a crawl, some or all of its partitions, their last commits, and whether their owner is
-    running in this process.
+    running in this process. ``shards`` are the positions of the shards of a cluster that were read,
+    by number.
     """
 
     origin: CrawlOrigin
     partitions: Sequence[int]
     last: LastCommits
     is_live: bool = False
+    shards: Mapping[int, ShardPosition] = {}
 
 
 class CrawlView(Protocol):

@@ -89,7 +89,6 @@ class CdxjBuilder:
         self._runs: list[IO[bytes]] = []
 
     def add_row(self, row: JournalRow) -> None:
-        """Add a capture."""
         if (found := line(row)) is None:
             return
         self._lines.append(found)

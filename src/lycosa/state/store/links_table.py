@@ -50,7 +50,6 @@ class LinksBuilder:
         self._links = 0
 
     def add_row(self, row: JournalRow) -> None:
-        """Add a capture."""
         if row.links.urls:
             self._rows.append(row)
             self._links += len(row.links.urls)

@@ -73,7 +73,7 @@ class ObjectSegments:
     """The segments of one shard. Implements ``Segments`` and ``SegmentReader``.
 
     ``work`` is a local folder that belongs to this owner; its content may be lost. ``now`` is a
-    monotonic clock in seconds, ``wall`` gives seconds since 1970.
+    monotonic clock in seconds, ``wall`` returns seconds since 1970.
     """
 
     def __init__(
@@ -179,7 +179,6 @@ class ObjectSegments:
         return names
 
     def find_segments(self, term: int) -> FoundSegments:
-        """See ``Segments``."""
         found = []
         for name in sorted(self._lengths):
             segment = layout.stem_of(name)
@@ -303,7 +302,6 @@ class ObjectSegments:
             self._store.delete([key])
 
     def read_record(self, segment: str, offset: int) -> StoredRecord:
-        """See ``Segments``."""
         name, place = layout.stem_of(segment), f"{segment}, byte {offset}"
         try:
             try:
@@ -339,7 +337,6 @@ class ObjectSegments:
         return next((each for each in parts if each.start <= offset < each.end), None)
 
     def list_segments(self, lengths: Mapping[str, int]) -> list[StoredSegment]:
-        """See ``SegmentReader``."""
         closed = {
             layout.stem_of(each.key): each.size
             for each in self._store.list(f"{layout.JOURNAL}/")
@@ -437,9 +434,6 @@ class ObjectSegments:
 
     def _prefix(self, segment: str = "") -> str:
         return f"parts/{self._shard:05d}/{f'{segment}/' if segment else ''}"
-
-    def __repr__(self) -> str:
-        return f"ObjectSegments(shard={self._shard}, committed={self._lengths})"
 
 
 def _complete(path: Path, find_similar: journal.FindSimilar) -> None:

@@ -35,7 +35,6 @@ class TableWriter:
         )
 
     def add_batch(self, batch: pa.RecordBatch) -> None:
-        """Add rows."""
         self._batches.append(batch)
         self._bytes += batch.nbytes
         self._rows += batch.num_rows

@@ -84,13 +84,6 @@ class PendingWrite:
                 for path in member.leftovers:
                     path.unlink(missing_ok=True)
 
-    def __repr__(self) -> str:
-        written = "written" if self.is_written else "waiting"
-        return (
-            f"<PendingWrite {written}"
-            f" {[(part.name, part.start, part.end) for part, _ in self.parts]}>"
-        )
-
 
 def pieces(part: SegmentPart) -> Iterator[bytes]:
     """The bytes of a part, with small members gathered into large writes.

@@ -27,6 +27,7 @@ from lycosa.state.store.stored_data import StoredRecord, committed_rows, read_re
 
 class SegmentFiles:
     """The segments of one worker in a crawl folder, or of all its workers when ``worker`` is -1.
+    Implements ``Segments`` and ``SegmentReader``.
 
     ``workers`` is the number of workers of this run. The recovery closes open segments of workers
     beyond it, because no worker continues them.
@@ -102,11 +103,9 @@ class SegmentFiles:
         return ""
 
     def read_record(self, segment: str, offset: int) -> StoredRecord:
-        """See ``Segments``."""
         return read_record_at(self._folder, segment, offset)
 
     def list_segments(self, lengths: Mapping[str, int]) -> list[StoredSegment]:
-        """See ``SegmentReader``."""
         names = sorted(layout.segment_names(self._folder, layout.WARC, layout.JOURNAL))
         found = (
             self._listed(name, lengths)
@@ -141,9 +140,6 @@ class SegmentFiles:
         except OSError as error:
             raise named(error, path) from error
         return relative
-
-    def __repr__(self) -> str:
-        return f"SegmentFiles(worker={self._worker})"
 
 
 def _committed(folder: Path, kind: str, name: str, lengths: Mapping[str, int]) -> int | None:

@@ -1,7 +1,7 @@
 """Decisions of operators about dead letters, as the owner of their partition carries them out.
 
 A decision may be about ten million dead letters, so it is carried out in pieces. A call does one
-piece, some thousand dead letters, and answers how many were changed and whether it must be made
+piece, about 5,000 dead letters, and answers how many were changed and whether it must be made
 again. How far the decision has come is in its row in the log of decisions, which is in the same
 commit as what was changed: a call that is repeated, also after a crash or at another owner,
 continues there and changes nothing twice.
@@ -20,7 +20,7 @@ from typing import NamedTuple
 import msgspec
 
 from lycosa.base.calls import MOST_WORDS, CallRefusal, DeadLetterDecision, DecisionAnswer
-from lycosa.base.model.dead_letter import LetterAction, LetterDecision
+from lycosa.base.model.dead_letter import LetterDecision
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import InvalidUrl, hash8
 from lycosa.stages.frontier.crawl_clock import CrawlClock
@@ -50,7 +50,7 @@ class _Step(NamedTuple):
     rest: str
 
 
-class LetterDesk:
+class DeadLetterHandler:
     """One per worker."""
 
     def __init__(self, intake: Intake, clock: CrawlClock, most_decided: int = MOST_DECIDED) -> None:
@@ -58,7 +58,7 @@ class LetterDesk:
         self._turn = asyncio.Lock()
 
     def __repr__(self) -> str:
-        return f"<LetterDesk busy={self._turn.locked()}>"
+        return f"<DeadLetterHandler busy={self._turn.locked()}>"
 
     async def decide_letters(
         self, partition: Partition, decision: DeadLetterDecision
@@ -183,7 +183,7 @@ class _Work:
             if record is None or record.reason is not self._reason:
                 return False
         noted = LetterDecision(
-            LetterAction(self._decision.action.value),
+            self._decision.action,
             self._decision.by[:MOST_WORDS],
             int(self._clock.wall() * 1_000_000),
             number,

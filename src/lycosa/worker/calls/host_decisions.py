@@ -1,13 +1,11 @@
 """Decisions of operators about hosts, and about documents that were not parsed, as the owner of the
 partition carries them out.
 
-They are a third input of a partition, beside ``Discovered`` and ``Completed``. Each is committed
+They are a third input of a partition, after ``Discovered`` and ``Completed``. Each is committed
 together with its row in the log of decisions.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import msgspec
 
@@ -25,11 +23,11 @@ from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import InvalidUrl, hash8
 from lycosa.stages.frontier.crawl_clock import CrawlClock
 from lycosa.stages.frontier.decision_log import ActionRow
-from lycosa.stages.frontier.frontier import Frontier
 from lycosa.stages.frontier.partition import Partition
 from lycosa.stages.frontier.taking_hosts import withdraw_host
 from lycosa.stages.frontier.visit_state import HostPause, HostState, VisitState
 from lycosa.worker.intake.intake import Intake
+from lycosa.worker.worker import Worker
 
 MOST_NAMED = 100
 """Hosts of a decision that its answer names."""
@@ -37,21 +35,15 @@ MOST_OF_SITE = 10_000
 """Hosts that one decision may be about: a commit of a tenth of a second."""
 
 
-class OperatorDesk:
-    """One per worker. ``reparse_now`` begins to parse what was marked for it."""
+class HostDecisionHandler:
+    """One per worker."""
 
-    def __init__(
-        self,
-        frontier: Frontier,
-        intake: Intake,
-        clock: CrawlClock,
-        reparse_now: Callable[[], None],
-    ) -> None:
-        self._frontier, self._intake, self._clock = frontier, intake, clock
-        self._reparse_now = reparse_now
+    def __init__(self, worker: Worker, intake: Intake, clock: CrawlClock) -> None:
+        self._worker, self._frontier = worker, worker.frontier
+        self._intake, self._clock = intake, clock
 
     def __repr__(self) -> str:
-        return f"<OperatorDesk {self._frontier!r}>"
+        return f"<HostDecisionHandler {self._frontier!r}>"
 
     async def decide_host(
         self, partition: Partition, decision: HostDecision
@@ -108,7 +100,7 @@ class OperatorDesk:
         changed = partition.unparsed.want(decision.with_killed)
         subject = "documents that were not parsed" + (", --killed" * decision.with_killed)
         self._note(partition, decision, "reparse", subject, changed)
-        self._reparse_now()
+        self._worker.reparse_now()
         return DecisionAnswer(changed)
 
     def _change_host(self, partition: Partition, host: VisitState, decision: HostDecision) -> int:

@@ -12,16 +12,14 @@ commit waits without a limit. ``commit.log_port`` lists the errors that end the 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 
 import msgspec
 
 from lycosa.base.config.sections import StoreSection
-from lycosa.base.ports import Offload
 from lycosa.base.system.meter import Histogram
 from lycosa.base.system.metric_catalogue import SECONDS
-from lycosa.stages.frontier.crawl_clock import CrawlClock
 from lycosa.stages.frontier.partition import Partition
 from lycosa.state.attempts import AttemptLog, CrashCounts
 from lycosa.state.attempts.shipping import AttemptShipper
@@ -45,10 +43,15 @@ from lycosa.state.store.journal import FindSimilar
 from lycosa.state.store.pending import PendingWrite
 from lycosa.state.store.segments import SegmentStore
 from lycosa.worker.commit.committed_rows import feed_rows
-from lycosa.worker.commit.parcel_commit import NoParcels, ParcelDelivery
 from lycosa.worker.commit.snapshot_saver import SnapshotSaver
-from lycosa.worker.fault_point import FaultPoint
-from lycosa.worker.visit.pipeline import Pipeline
+from lycosa.worker.intake.inbox_topic import InboxTopic
+from lycosa.worker.intake.outgoing_parcels import OutgoingParcels
+from lycosa.worker.run_signals import RunSignals
+from lycosa.worker.visit.worker_stages import Stages
+from lycosa.worker.worker_ports import Ports
+
+BATCH_BYTES = 32_000_000
+"""Records in memory at which a commit is cut before its time, without a memory plan."""
 
 _CALLED_S = 0.2  # between two commits while a caller waits
 _AGAIN_S = 1.0  # before a failed write of records or of a commit is retried
@@ -67,7 +70,7 @@ class WorkerFiles(msgspec.Struct, frozen=True):
     free_bytes: Callable[[], int]
     held_until: float = 0.0
     """Time (monotonic) until which hosts are held after an unclean takeover."""
-    batch_bytes: int = 32_000_000
+    batch_bytes: int = BATCH_BYTES
     """Size of the records in memory at which a commit is cut before its time."""
     lease: ShardLease = msgspec.field(default_factory=folder_lease)
     find_similar: FindSimilar | None = None
@@ -77,36 +80,34 @@ class WorkerFiles(msgspec.Struct, frozen=True):
 
 
 class Committer:
-    """Commits at regular intervals and on request. ``on_done`` is called after each commit."""
+    """Commits at regular intervals and on request; wakes the loop after each commit."""
 
     def __init__(
         self,
         section: StoreSection,
-        partitions: Mapping[int, Partition],
-        pipeline: Pipeline,
-        books: WorkerFiles,
-        clock: CrawlClock,
-        offload: Offload,
-        reach: FaultPoint,
+        files: WorkerFiles,
+        stages: Stages,
+        outgoing: OutgoingParcels,
+        topic: InboxTopic,
+        signals: RunSignals,
+        ports: Ports,
     ) -> None:
         self._section = section
-        self._partitions = partitions
-        self._pipeline = pipeline
-        self._books = books
-        self._clock = clock
-        self._offload = offload
-        self._reach = reach
+        self._partitions = partitions = stages.frontier.partitions
+        self._files, self._stages, self._clock = files, stages, stages.clock
+        self._outgoing, self._topic, self._signals = outgoing, topic, signals
+        self._offload, self._reach = ports.offload, ports.reach
         self._commit: asyncio.Task[None] | None = None
         self._closing: set[asyncio.Task[None]] = set()
         self._shipping: asyncio.Task[None] | None = None
-        self._committed_at = clock.monotonic()
-        self._next = books.shard.next_sequence
-        self._inbox = books.shard.last.inbox if books.shard.last else 0
+        self._committed_at = self._clock.monotonic()
+        self._next = files.shard.next_sequence
+        self._inbox = topic.position
         self._snapshots = SnapshotSaver(
-            books.shard, offload, reach, self.commits, self._inbox, clock.monotonic
+            files.shard, self._offload, self._reach, self.commits, topic, self._clock.monotonic
         )
         self._marks: dict[int, Mark] = {}  # of commits of this run
-        self._before = {number: mark_of(table) for number, table in books.shard.tables.items()}
+        self._before = {number: mark_of(table) for number, table in files.shard.tables.items()}
         self._waits_for = ""
         self._failure: BaseException | None = None
         self.commit_times = Histogram(SECONDS)
@@ -117,14 +118,12 @@ class Committer:
         """Futures that are resolved when the next commit to be cut is on disk."""
         self.is_awaited = False
         """Whether a caller waits for the next commit."""
-        self.damaged = dict.fromkeys(books.shard.damaged, "")
+        self.damaged = dict.fromkeys(files.shard.damaged, "")
         """Closed segments that are damaged, and what this owner found wrong with them."""
-        self.mail: ParcelDelivery = NoParcels()
-        self.last: Commit | None = books.shard.last
+        self.last: Commit | None = files.shard.last
         """The last commit, without its writes."""
-        self.settings = 0
+        self.settings = self.last.settings if self.last else 0
         """The version of the live settings that commits name."""
-        self.on_done: Callable[[], None] = lambda: None
 
     def __repr__(self) -> str:
         return (
@@ -151,9 +150,9 @@ class Committer:
         if self._commit is None:
             return False  # the next commit starts within a second
         open_writes = sum([partition.table.open_writes for partition in self._partitions.values()])
-        bound = self._books.batch_bytes
+        bound = self._files.batch_bytes
         return (
-            self._books.store.buffered_bytes > 4 * bound or open_writes * _OPEN_WRITE_BYTES > bound
+            self._files.store.buffered_bytes > 4 * bound or open_writes * _OPEN_WRITE_BYTES > bound
         )
 
     @property
@@ -173,10 +172,10 @@ class Committer:
             return
         # Another worker may take over the shard when its lease ends. It must know then that a host
         # asked for a longer rest, so such a rest is committed at once.
-        is_urgent = self._pipeline.pacing.was_asked and self._books.lease.is_limited
+        is_urgent = self._stages.pacing.was_asked and self._files.lease.is_limited
         is_full = (
-            len(self._pipeline.settled) >= self._section.commit_pages
-            or self._books.store.buffered_bytes >= self._books.batch_bytes
+            len(self._stages.ended.settled) >= self._section.commit_pages
+            or self._files.store.buffered_bytes >= self._files.batch_bytes
         )
         if not (is_full or is_urgent) and now - self._committed_at < self.longest_s:
             return
@@ -187,7 +186,7 @@ class Committer:
         self._commit = None
         if not task.cancelled() and task.exception() is not None:
             self._failure = self._failure or task.exception()
-        self.on_done()
+        self._signals.wake()
 
     async def commit(self, is_last: bool = False, is_forced: bool = False) -> None:
         """Commit everything that has happened; return when it is on disk.
@@ -210,34 +209,33 @@ class Committer:
         logged even when nothing happened. Files were closed by then, and the log should name the
         files that exist.
         """
-        books, partitions = self._books, self._partitions
+        files, partitions = self._files, self._partitions
         for partition in partitions.values():
             # All partitions together would be a long step of the loop. Little is gathered while the
             # others run.
             if partition.take_gathered():
                 await self._clock.sleep(0)
-        await self._pipeline.wait_until_stored()
+        await self._stages.slices.wait_until_done()
         # From here to the write nothing awaits, so everything below sees the same instant.
         self._reach("commit:cut")
         self._committed_at = self._clock.monotonic()
-        self._pipeline.pacing.was_asked = False
-        settled, self._pipeline.settled = self._pipeline.settled, []
-        given_up, self._pipeline.given_up = self._pipeline.given_up, []
+        self._stages.pacing.was_asked = False
+        settled, given_up = self._stages.ended.take()
         waiters, self.waiters, self.is_awaited = self.waiters, [], False
         for url in settled:
-            books.crashes.clear_suspicion(url)
-        cut = self.mail.cut_parcels()
-        pending = books.store.freeze()
+            files.crashes.clear_suspicion(url)
+        posted, inbox = self._outgoing.cut_parcels(), self._topic.position
+        pending = files.store.freeze()
         batches = [
             PartitionBatch(number, writes)
             for number, p in partitions.items()
             if (writes := p.freeze())
         ]
-        has_news = bool(batches) or not pending.is_empty or cut.inbox != self._inbox
-        if has_news or is_last or is_forced or books.lease.is_due(self._committed_at):
+        has_news = bool(batches) or not pending.is_empty or inbox != self._inbox
+        if has_news or is_last or is_forced or files.lease.is_due(self._committed_at):
             counted = [p.counters.copied() for p in partitions.values()]
             feed = partial(feed_rows, pending.parts, given_up)
-            await self._write(pending, self._seal(batches, cut.inbox, is_last), feed)
+            await self._write(pending, self._seal(batches, inbox, is_last), feed)
             self.commit_times.observe(self._clock.monotonic() - self._committed_at)
             self.counted = counted
             for batch in batches:
@@ -250,26 +248,27 @@ class Committer:
                 waiter.set_result(None)
         # Parcels are sent, and those of others acknowledged, only now: a crash before the commit
         # would undo both.
-        self.mail.send_parcels(cut)
+        self._outgoing.send_parcels(posted)
+        self._topic.note_committed(inbox)
         await self._tend()
 
     def _seal(self, batches: list[PartitionBatch], inbox: int, is_last: bool) -> Commit:
         """Make a commit of the cut. What is found from now on belongs to the next commit."""
-        books = self._books
+        files = self._files
         commit = Commit(
-            term=books.shard.term,
+            term=files.shard.term,
             sequence=self._next,
             wall=self._clock.wall(),
             batches=batches,
             before=dict(self._before),
             time=self._clock.time(),
-            crawl=books.crawl,
-            shard=books.shard.number,
+            crawl=files.crawl,
+            shard=files.shard.number,
             inbox=inbox,
             settings=self.settings,
             # While hosts are held because of the previous owner, the next owner has to hold them
             # as well.
-            is_final=is_last and self._committed_at >= books.held_until,
+            is_final=is_last and self._committed_at >= files.held_until,
         )
         for batch in batches:
             self._before[batch.partition] = self._marks[batch.partition] = commit.mark
@@ -288,10 +287,10 @@ class Committer:
                 self._waits_for = str(error)
                 await self._clock.sleep(_AGAIN_S)
             except (Fenced, OutcomeUnknown):
-                self._books.lease.give_up()
+                self._files.lease.give_up()
                 raise
             else:
-                self._books.lease.renew(began)
+                self._files.lease.renew(began)
                 self._next, self._inbox, self._waits_for = commit.sequence + 1, commit.inbox, ""
                 self.last = msgspec.structs.replace(
                     commit, batches=[], lengths=pending.lengths, sums=pending.sums
@@ -300,7 +299,7 @@ class Committer:
 
     def _write_once(self, pending: PendingWrite, commit: Commit, feed: FeedSource) -> float:
         """Write outside the loop, in the safe order; return the moment before the append began."""
-        ground = self._books.shard.ground
+        ground = self._files.shard.ground
         self._reach("commit:begin")
         ground.segments.put_records(pending)
         self._reach("commit:stored")
@@ -311,7 +310,7 @@ class Committer:
         )
         self._reach("commit:logged")
         for batch in commit.batches:
-            self._books.shard.data[batch.partition].table.write(
+            self._files.shard.data[batch.partition].table.write(
                 marked(batch, commit.mark, commit.shard)
             )
             self._reach("commit:applied")
@@ -323,23 +322,23 @@ class Committer:
 
         Segments are closed, the attempt log rotated, URL-seen saved, and snapshots taken.
         """
-        books = self._books
-        while (closed := books.store.roll_segment(self._clock.wall())) is not None:
+        files = self._files
+        while (closed := files.store.roll_segment(self._clock.wall())) is not None:
             self._close_segment(closed)
-        if books.attempts.is_full(self._clock.monotonic()):
+        if files.attempts.is_full(self._clock.monotonic()):
             await self._offload.run(
-                books.attempts.rotate_file(self._clock.wall(), self._clock.monotonic())
+                files.attempts.rotate_file(self._clock.wall(), self._clock.monotonic())
             )
             self._ship_attempts()
         for number, partition in self._partitions.items():
             is_free = not self._snapshots.is_saving  # else its file is being sent
             if is_free and partition.seen.should_save and number in self._marks:
                 await self._offload.run(_saving(partition, stamp_of(self._marks[number])))
-        await self._snapshots.tend(self.commits, self._inbox, self._before, self.mail)
+        await self._snapshots.tend(self.commits, self._inbox, self._before)
 
     def _ship_attempts(self) -> None:
         """Send closed attempt logs; commits do not wait for it."""
-        shipper, current = self._books.shipper, self._books.attempts.path
+        shipper, current = self._files.shipper, self._files.attempts.path
         if shipper is not None and (self._shipping is None or self._shipping.done()):
             self._shipping = asyncio.get_running_loop().create_task(
                 self._offload.run(lambda: shipper.ship_closed(current))
@@ -354,8 +353,8 @@ class Committer:
         while True:
             try:
                 damage = await self._offload.run(
-                    lambda: self._books.shard.ground.segments.close_segment(
-                        closed.name, self._books.find_similar
+                    lambda: self._files.shard.ground.segments.close_segment(
+                        closed.name, self._files.find_similar
                     )
                 )
             except NotStored as error:
@@ -365,7 +364,7 @@ class Committer:
                 break
         if damage:
             self.damaged[closed.name] = damage
-        self._books.store.note_closed(closed)
+        self._files.store.note_closed(closed)
 
     def _segment_closed(self, task: asyncio.Task[None]) -> None:
         self._closing.discard(task)
@@ -376,19 +375,19 @@ class Committer:
         """Make the last commit, close the open segment, and take snapshots."""
         await self.commit()
         while (
-            closed := self._books.store.roll_segment(self._clock.wall(), force=True)
+            closed := self._files.store.roll_segment(self._clock.wall(), force=True)
         ) is not None:
             self._close_segment(closed)
         while self._closing:
             await asyncio.wait(self._closing)
         self.raise_failure()
         await self.commit(is_last=True)
-        await self._snapshots.finish(self.commits, self._inbox, self._before, self.mail)
-        self._books.attempts.close(self._clock.wall(), self._clock.monotonic())
+        await self._snapshots.finish(self.commits, self._inbox, self._before)
+        self._files.attempts.close(self._clock.wall(), self._clock.monotonic())
         if self._shipping is not None:
             await asyncio.wait([self._shipping])
-        if (shipper := self._books.shipper) is not None:
-            await self._offload.run(self._books.attempts.compress_closed)
+        if (shipper := self._files.shipper) is not None:
+            await self._offload.run(self._files.attempts.compress_closed)
             await self._offload.run(shipper.ship_closed)
 
     async def close(self) -> None:

@@ -19,8 +19,8 @@ from lycosa.base.ports import Offload
 from lycosa.state.commit import Commit, Mark
 from lycosa.state.shard.opened_shard import Shard
 from lycosa.state.store import NotStored
-from lycosa.worker.commit.parcel_commit import ParcelDelivery
 from lycosa.worker.fault_point import FaultPoint
+from lycosa.worker.intake.inbox_topic import InboxTopic
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 5.0, 300.0  # before a snapshot is tried again
 
@@ -28,8 +28,8 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 5.0, 300.0  # before a snapshot is tried agai
 class SnapshotSaver:
     """One per worker.
 
-    ``sequence`` is the last commit, which the snapshots contain, ``inbox`` the position that it
-    names. ``monotonic`` is the clock by which snapshots are due.
+    ``sequence`` is the last commit, which the snapshots contain, and which names the position of
+    ``topic``. ``monotonic`` is the clock by which snapshots are due.
     """
 
     def __init__(
@@ -38,14 +38,14 @@ class SnapshotSaver:
         offload: Offload,
         reach: FaultPoint,
         sequence: int,
-        inbox: int,
+        topic: InboxTopic,
         monotonic: Callable[[], float],
     ) -> None:
-        self._shard, self._offload, self._reach = shard, offload, reach
-        self._saved, self._saved_inbox = sequence, inbox
+        self._shard, self._offload, self._reach, self._topic = shard, offload, reach, topic
+        self._saved, self._saved_inbox = sequence, topic.position
         self._monotonic, self._began = monotonic, monotonic()
         self._write_bytes = 0  # of commits behind the last snapshot
-        self._aside: asyncio.Task[None] | None = None
+        self._saving: asyncio.Task[None] | None = None
         self._done: tuple[int, int] | None = None  # a snapshot whose trim is due
         self._failures, self._retry_at = 0, 0.0  # snapshots in a row that were not stored
         self.waits_for = ""
@@ -57,7 +57,7 @@ class SnapshotSaver:
     @property
     def is_saving(self) -> bool:
         """Whether a snapshot is being saved while commits continue."""
-        return self._aside is not None
+        return self._saving is not None
 
     def note_commit(self, commit: Commit) -> None:
         """Count the bytes that a commit in the log wrote, if snapshots are due by them.
@@ -65,50 +65,46 @@ class SnapshotSaver:
         May be called on another thread.
         """
         if self._shard.ground.snapshot_limit.write_bytes == inf:
-            return  # nobody asks for them, and a page has fifteen writes
+            return  # no limit asks for them, and a page has fifteen writes
         for batch in commit.batches:
             writes = dict(batch.writes)
             self._write_bytes += sum(map(len, writes)) + sum(
                 map(len, filter(None, writes.values()))
             )
 
-    async def tend(
-        self, commits: int, inbox: int, marks: Mapping[int, Mark], mail: ParcelDelivery
-    ) -> None:
+    async def tend(self, commits: int, inbox: int, marks: Mapping[int, Mark]) -> None:
         """Save a snapshot when one is due, and trim after one that was saved.
 
         It is called between two commits; ``commits``, ``inbox`` and ``marks`` are of the last one.
         Raises the errors of the snapshots, except ``NotStored``.
         """
-        if self._aside is not None and self._aside.done():
-            task, self._aside = self._aside, None
+        if self._saving is not None and self._saving.done():
+            task, self._saving = self._saving, None
             task.result()
         ground = self._shard.ground
-        if self._is_due(commits) and self._aside is None and self._done is None:
+        if self._is_due(commits) and self._saving is None and self._done is None:
             if not ground.saves_aside:
                 await self._save(commits, inbox, marks, self._extent())
             else:
                 # What is written before the task runs belongs to the next snapshot.
                 work = self._save(commits, inbox, dict(marks), self._extent())
-                self._aside = asyncio.get_running_loop().create_task(work)
-        await self._trim(mail)
+                self._saving = asyncio.get_running_loop().create_task(work)
+        await self._trim()
 
-    async def finish(
-        self, commits: int, inbox: int, marks: Mapping[int, Mark], mail: ParcelDelivery
-    ) -> None:
+    async def finish(self, commits: int, inbox: int, marks: Mapping[int, Mark]) -> None:
         """Save the last snapshot; return when it is stored or cannot be."""
-        if self._aside is not None:
-            task, self._aside = self._aside, None
+        if self._saving is not None:
+            task, self._saving = self._saving, None
             await task
-        await self._trim(mail)
+        await self._trim()
         await self._save(commits, inbox, marks, self._extent())
-        await self._trim(mail)
+        await self._trim()
 
     async def close(self) -> None:
         """Cancel what is in progress."""
-        if self._aside is not None:
-            self._aside.cancel()
-            await asyncio.gather(self._aside, return_exceptions=True)
+        if self._saving is not None:
+            self._saving.cancel()
+            await asyncio.gather(self._saving, return_exceptions=True)
 
     def _is_due(self, commits: int) -> bool:
         made, limit = commits - self._saved, self._shard.ground.snapshot_limit
@@ -145,12 +141,12 @@ class SnapshotSaver:
         self._done = sequence, inbox
         self._began, self._write_bytes = extent[0], self._write_bytes - extent[1]
 
-    async def _trim(self, mail: ParcelDelivery) -> None:
+    async def _trim(self) -> None:
         """Trim after a snapshot. The log before it is then not needed any more."""
         if self._done is None:
             return
         (sequence, inbox), self._done = self._done, None
         await self._offload.run(lambda: self._shard.ground.log.trim(sequence))
         # two snapshots are kept, and the older one is the one before this
-        mail.trim_inbox(self._saved_inbox)
+        self._topic.trim(self._saved_inbox)
         self._saved, self._saved_inbox = sequence, inbox

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import msgspec
 
 from lycosa.base.config.sections import BudgetSection, SitemapSection
@@ -12,9 +10,7 @@ from lycosa.base.model.parsed import Link
 from lycosa.stages.admit.refusal import Refusal
 from lycosa.stages.admit.scope import Scope
 from lycosa.stages.admit.traps import Traps
-
-UserRule = Callable[[Discovered], Refusal | None]
-"""A rule of the user: returns why a URL is refused, or ``None``."""
+from lycosa.worker.extensions import UserRule
 
 
 class Admission(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ exchange. What depends on state (URL-seen, budgets, depth, priority) is decided 
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from lycosa.base.model.discovered import NO_HINT, Discovered, LinkKind
@@ -30,6 +30,7 @@ from lycosa.state.kv.table_records import joined_key
 from lycosa.state.seen.recent import RecentHashes
 from lycosa.state.shard.counters import count
 from lycosa.worker.intake.admission import Admission
+from lycosa.worker.intake.outgoing_parcels import OutgoingParcels
 from lycosa.worker.intake.owners import Addressing, Owners
 from lycosa.worker.intake.site_records import SiteRecords
 from lycosa.worker.intake.sitemaps import Sitemaps
@@ -61,8 +62,8 @@ class _Page(NamedTuple):
 class Intake:
     """One per worker.
 
-    ``outbox`` takes URLs for partitions of other workers: (source partition, destination, found).
-    ``spread`` takes a URL whose place joined the scope here, for all other workers.
+    URLs that partitions of other workers own, and places that joined the scope here, leave by
+    ``outgoing``.
     """
 
     def __init__(
@@ -72,15 +73,14 @@ class Intake:
         admission: Admission,
         recent: RecentHashes,
         clock: Clock,
-        outbox: Callable[[Partition, int, list[Discovered]], None],
-        spread: Callable[[str], None],
+        outgoing: OutgoingParcels,
     ) -> None:
         self._partitions, self._first = partitions, next(iter(partitions.values()))
         self._addressing = addressing
         self.admission = admission
         self.recent = recent
         self._clock = clock
-        self._outbox, self._spread = outbox, spread
+        self._outgoing = outgoing
         self._sitemaps = Sitemaps(admission.sitemaps)
         self._standing = SiteRecords(admission.budgets, addressing.sites.site_of)
         self.owners = Owners(addressing)
@@ -245,12 +245,13 @@ class Intake:
     def gather_links(self, origin: LinkSource, links: list[Link], source: Partition) -> None:
         """Give links that passed the pure rules to their owners."""
         now = self._clock.wall()
-        for owner in self.owners.deal(links):
+        for owner in self.owners.route_links(links):
             partition = self._partitions.get(owner.partition)
             if partition is not None:
                 partition.gather_links(origin, owner.links, now)
             else:
-                self._outbox(source, owner.partition, [origin.found(link) for link in owner.links])
+                found = [origin.found(link) for link in owner.links]
+                self._outgoing.post_urls(source, owner.partition, found)
             owner.links.clear()
 
     def take_redirect(self, lease: Lease, target: str) -> None:
@@ -273,7 +274,7 @@ class Intake:
             and record.kind in (LinkKind.SEED, LinkKind.REDIRECT)
             and self._join(target, self._partitions[lease.host.partition])
         ):
-            self._spread(target)
+            self._outgoing.post_place(target)
         refusal = self.admission.judge_url(found)
         if refusal is not None:
             self._refuse(lease.host, refusal.reason, 1)
@@ -367,7 +368,7 @@ class Intake:
             if partition is not None:
                 self._discover(partition, batch)
             else:
-                self._outbox(source, owner, batch)
+                self._outgoing.post_urls(source, owner, batch)
 
     def _discover(self, partition: Partition, batch: Sequence[Discovered]) -> None:
         now = self._clock.wall()

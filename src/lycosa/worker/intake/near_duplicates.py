@@ -10,7 +10,7 @@ loses none. What this worker owns itself is judged at once, in the commit of the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from lycosa.base.model.capture import Original
 from lycosa.base.model.near_duplicate import Fingerprint, Verdict
@@ -18,9 +18,7 @@ from lycosa.base.urls.identity import host_of
 from lycosa.stages.frontier.partition import Partition
 from lycosa.state.seen.near_judge import NearJudge
 from lycosa.worker.intake.intake import Intake
-
-SendNear = Callable[[int, Fingerprint | Verdict], None]
-"""Sends a fingerprint or a verdict to a partition of another worker."""
+from lycosa.worker.intake.outgoing_parcels import OutgoingParcels
 
 
 class NearDuplicates:
@@ -31,9 +29,10 @@ class NearDuplicates:
         partitions: Mapping[int, Partition],
         judge: NearJudge,
         intake: Intake,
-        send: SendNear,
+        outgoing: OutgoingParcels,
     ) -> None:
-        self._partitions, self._judge, self._intake, self._send = partitions, judge, intake, send
+        self._partitions, self._judge = partitions, judge
+        self._intake, self._outgoing = intake, outgoing
         self._posted = self._told = 0
 
     def __repr__(self) -> str:
@@ -49,7 +48,7 @@ class NearDuplicates:
             if partition in self._partitions:
                 self.judge_fingerprint(partition, page, is_new=True)
             else:
-                self._send(partition, page)
+                self._outgoing.post_near(partition, page)
                 self._posted += 1
 
     def judge_fingerprint(self, partition: int, page: Fingerprint, is_new: bool = False) -> None:
@@ -66,7 +65,7 @@ class NearDuplicates:
             elif destination in self._partitions:
                 self.deliver_verdict(destination, verdict)
             else:
-                self._send(destination, verdict)
+                self._outgoing.post_near(destination, verdict)
 
     def deliver_verdict(self, partition: int, verdict: Verdict) -> None:
         """Take a verdict about a page of an owned partition."""

@@ -28,8 +28,7 @@ from lycosa.base.model.errand import Answer, Errand
 from lycosa.base.model.near_duplicate import Fingerprint, Verdict
 from lycosa.base.model.partition_key import PartitionKey
 from lycosa.stages.frontier.partition import Partition
-from lycosa.state.exchange import PARCEL_URLS, ExchangeEnds, Outbox
-from lycosa.state.exchange import OutboxSender as OutboxSender
+from lycosa.state.exchange import PARCEL_URLS, ExchangeEnds, Outbox, OutboxSender
 from lycosa.state.kv.kv_port import KeyValue
 
 _OWN_URLS = 100  # found by one partition for another in a commit: they get a separate parcel
@@ -41,8 +40,8 @@ PartitionPair = tuple[int, int]
 class OutgoingParcels:
     """One per worker.
 
-    ``post_urls`` is the intake's outbox. ``exchange`` is ``None`` when no other worker runs.
-    ``fail`` is called when sending cannot continue. The crawl has ``count`` partitions.
+    ``exchange`` is ``None`` when no other worker runs. Without its ``post``, parcels stay in their
+    outboxes. ``fail`` is called when sending cannot continue. The crawl has ``count`` partitions.
     """
 
     def __init__(
@@ -60,22 +59,21 @@ class OutgoingParcels:
         }
         self._exchange = exchange
         self._senders: dict[int, OutboxSender] = {}
-        if exchange is not None:
+        if exchange is not None and exchange.post is not None:
             for number, outbox in self.outboxes.items():
-                sender = self._senders[number] = OutboxSender(
-                    outbox, exchange.post, sleep, lateness=exchange.lateness
+                self._senders[number] = OutboxSender(
+                    outbox, exchange.post, sleep, lateness=exchange.lateness, on_failure=fail
                 )
-                sender.on_failure = fail
         self._first = min(tables)
         self._others = [number for number in range(count) if number not in tables]
         self._places: list[str] = []
         self._posted: set[PartitionPair] = set()
         self._found: dict[int, dict[int, list[Discovered]]] = {}  # by destination and source
-        self._told: dict[int, list[tuple[bytes, bytes]]] = {}
+        self._contents: dict[int, list[tuple[bytes, bytes]]] = {}
         self._near: dict[int, list[Fingerprint | Verdict]] = {}
         self._errands: dict[PartitionPair, list[Errand | Answer]] = {}
         self.activity = 0
-        self._hurries = False
+        self._is_urgent = False
 
     def __repr__(self) -> str:
         return (
@@ -85,11 +83,11 @@ class OutgoingParcels:
 
     @property
     def is_idle(self) -> bool:
-        """Whether everything that was posted or told is handed over."""
+        """Whether everything that was posted is handed over."""
         waiting = (
             self._posted,
             self._found,
-            self._told,
+            self._contents,
             self._near,
             self._errands,
             self._places,
@@ -173,7 +171,7 @@ class OutgoingParcels:
 
     def tell_owner(self, partition: int, key: bytes, value: bytes) -> None:
         """Put a row of content-seen for another worker's partition into the open commit."""
-        self._told.setdefault(partition, []).append((key, value))
+        self._contents.setdefault(partition, []).append((key, value))
         self.activity += 1
 
     def post_near(self, destination: int, item: Fingerprint | Verdict) -> None:
@@ -190,14 +188,15 @@ class OutgoingParcels:
         for number, sender in self._senders.items():
             sender.send_to(self.outboxes[number].destinations())
 
-    def hurry(self, is_on: bool) -> None:
-        """Send small numbers of URLs without delay: this worker will not find more to send with
-        them, and others may have nothing else to crawl.
+    def send_at_once(self, is_urgent: bool) -> None:
+        """Send small numbers of URLs without delay while the worker has nothing to crawl.
+
+        It will not find more to send with them, and others may have nothing else to crawl.
         """
-        if is_on != self._hurries:
-            self._hurries = is_on
+        if is_urgent != self._is_urgent:
+            self._is_urgent = is_urgent
             for sender in self._senders.values():
-                sender.hurry(is_on)
+                sender.hurry(is_urgent)
 
     def cut_parcels(self) -> frozenset[PartitionPair]:
         """Close the parcels of the commit that is being cut; return the pairs that have any."""
@@ -205,14 +204,14 @@ class OutgoingParcels:
         found, self._found = self._found, {}
         for destination, by_source in found.items():
             self._enqueue_found(destination, by_source)
-        told, self._told = self._told, {}
+        contents, self._contents = self._contents, {}
         near, self._near = self._near, {}
-        for destination in told | near:
+        for destination in contents | near:
             # All from one partition, whichever stored the bodies. One commit contains the captures
             # of all partitions and these rows. A later owner of that partition sends the parcel.
             # A shard of a cluster has only one partition.
             self.outboxes[self._first].enqueue_contents(
-                destination, told.get(destination, []), near.get(destination, [])
+                destination, contents.get(destination, []), near.get(destination, [])
             )
             self._posted.add((self._first, destination))
         errands, self._errands = self._errands, {}
@@ -224,7 +223,7 @@ class OutgoingParcels:
 
     def send_parcels(self, posted: frozenset[PartitionPair]) -> None:
         """Send the parcels of a commit that is on disk."""
-        for source, destination in posted:
+        for source, destination in posted if self._senders else ():
             self._senders[source].send_to([destination])
 
     async def close(self) -> None:

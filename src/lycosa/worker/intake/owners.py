@@ -10,15 +10,20 @@ from lycosa.base.model.discovered import Discovered
 from lycosa.base.model.parsed import Link
 from lycosa.base.urls.identity import Canonicalizer, Sites, host_of, partition_of
 
-_HOSTS = 100_000  # maximum number whose owner is cached
+MOST_HOSTS = 100_000
+"""Hosts whose owner is cached, if the memory plan allows as many."""
 
 
 class Addressing(msgspec.Struct, frozen=True):
-    """From URL to owner: canonical form, site, partition."""
+    """From URL to owner: canonical form, site, partition.
+
+    The owners of at most ``most_hosts`` hosts are cached.
+    """
 
     canonicalizer: Canonicalizer
     sites: Sites
     partitions: int
+    most_hosts: int = MOST_HOSTS
 
 
 class UrlOwner:
@@ -32,16 +37,15 @@ class UrlOwner:
 
 
 class Owners:
-    """One per worker. ``most`` is the maximum number of hosts whose owner is cached."""
+    """One per worker."""
 
     def __init__(self, addressing: Addressing) -> None:
         self._addressing = addressing
         self._by_host: dict[bytes, UrlOwner] = {}
         self._by_partition: dict[int, UrlOwner] = {}
-        self.most = _HOSTS
 
     def __repr__(self) -> str:
-        return f"<Owners hosts={len(self._by_host)} of {self.most}>"
+        return f"<Owners hosts={len(self._by_host)} of {self._addressing.most_hosts}>"
 
     def shed(self) -> None:
         """Drop what is kept only to save lookups."""
@@ -60,12 +64,12 @@ class Owners:
             owner = self._by_partition.get(number)
             if owner is None:
                 owner = self._by_partition[number] = UrlOwner(number)
-            if len(self._by_host) >= self.most:
+            if len(self._by_host) >= self._addressing.most_hosts:
                 self._by_host.clear()
             self._by_host[found.host8] = owner
         return owner
 
-    def deal(self, links: Sequence[Link]) -> list[UrlOwner]:
+    def route_links(self, links: Sequence[Link]) -> list[UrlOwner]:
         """Add each link to its owner; return the owners that have links.
 
         The caller empties them.

@@ -4,26 +4,17 @@ from __future__ import annotations
 
 from lycosa.base.ports import ResolveError
 from lycosa.base.urls.identity import name_of
-from lycosa.stages.frontier.crawl_clock import CrawlClock
-from lycosa.stages.frontier.frontier import Frontier
 from lycosa.stages.schedule.steps import AddressFound, FindAddress, NameFailed, Purpose
-from lycosa.state.store.segments import SegmentStore
-from lycosa.worker.visit.request_sender import RequestSender
 from lycosa.worker.visit.visit_in_progress import Visit
+from lycosa.worker.visit.worker_stages import Stages
 
 
 class AddressFinder:
     """One per worker."""
 
-    def __init__(
-        self,
-        frontier: Frontier,
-        sender: RequestSender,
-        store: SegmentStore,
-        clock: CrawlClock,
-        address_delay_s: float,
-    ) -> None:
-        self._frontier, self._sender, self._store, self._clock = frontier, sender, store, clock
+    def __init__(self, stages: Stages, address_delay_s: float) -> None:
+        self._frontier, self._sender = stages.frontier, stages.sender
+        self._store, self._clock = stages.store, stages.clock
         self._address_delay_s = address_delay_s
 
     async def find_address(self, visit: Visit, step: FindAddress) -> AddressFound | NameFailed:

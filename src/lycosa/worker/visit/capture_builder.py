@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 from base64 import b32encode
-from collections.abc import Callable
 from typing import NamedTuple
 
 import msgspec
@@ -20,7 +19,7 @@ from lycosa.base.model.capture import Capture, Location, Original, RobotsDecisio
 from lycosa.base.model.completed import Completed, History, UrlState
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.fetched import Fetched, FetchKind
-from lycosa.base.model.page import Page, page_of
+from lycosa.base.model.page import page_of
 from lycosa.base.model.parsed import Parsed
 from lycosa.base.ports import Offload
 from lycosa.base.reasons import Reason
@@ -33,6 +32,7 @@ from lycosa.state.seen.duplicates import Duplicates
 from lycosa.state.seen.foreign_keys import NO_ANSWERS, ContentAnswers
 from lycosa.state.store.segments import SegmentStore
 from lycosa.state.store.warc_records import Packed
+from lycosa.worker.extensions import PageSink
 from lycosa.worker.intake.intake import Intake
 
 LARGE_BYTES = 65_536
@@ -40,9 +40,6 @@ LARGE_BYTES = 65_536
 
 That would take 0.3 ms in the loop, while handing it to a thread and back costs 0.1 ms.
 """
-
-PageSink = Callable[[Page], None]
-"""A page sink of the user. It gets each capture before its commit, after a crash possibly twice."""
 
 
 class ExaminedBody(msgspec.Struct, frozen=True):

@@ -21,7 +21,6 @@ second turn while it also has URLs to fetch. A question has a deadline.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 import msgspec
@@ -30,7 +29,6 @@ from lycosa.base.model.errand import MOST_URL_CHARS, Answer, Asker, Errand, Ques
 from lycosa.base.model.fetched import Fetched
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import InvalidUrl, hash8, host_of, robots_url
-from lycosa.stages.frontier.crawl_clock import CrawlClock
 from lycosa.stages.frontier.errand_queue import (
     MOST_WAITING,
     drop_question,
@@ -40,19 +38,18 @@ from lycosa.stages.frontier.errand_queue import (
     put_question,
     with_asker,
 )
-from lycosa.stages.frontier.frontier import Frontier
 from lycosa.stages.frontier.partition import Partition
 from lycosa.stages.frontier.visit_state import HostState, VisitState
 from lycosa.stages.politeness.robots_cache import RobotsAnswer
 from lycosa.stages.schedule.fetch_outcome import REDIRECTS
-from lycosa.state.store.segments import SegmentStore
-from lycosa.worker.intake.intake import LINKS_AT_ONCE, Intake
+from lycosa.worker.intake.intake import LINKS_AT_ONCE
+from lycosa.worker.intake.outgoing_parcels import OutgoingParcels
 from lycosa.worker.visit.host_robots import Learned, Robots, robots_capture
-from lycosa.worker.visit.pacing import HostRest, Pacing
+from lycosa.worker.visit.pacing import HostRest
 from lycosa.worker.visit.request_sender import Slot
 from lycosa.worker.visit.robots_reader import earlier
 from lycosa.worker.visit.set_aside import snooze
-from lycosa.worker.visit.slicing import Slices
+from lycosa.worker.visit.worker_stages import Stages
 
 MOST_HOPS = 5
 """Maximum number of redirects of one robots.txt that are followed (RFC 9309 §2.3.1.2)."""
@@ -65,41 +62,19 @@ LATE_S = 2 * 86_400.0
 """Time for which a late answer is still accepted."""
 
 _WAITS = frozenset({Reason.ROBOTS_ELSEWHERE, Reason.ROBOTS_UNREACHABLE})
-SendAway = Callable[[int, int, Errand | Answer], None]
-"""Sends an errand or an answer to a partition of another worker: source, destination, item."""
-
-
-class ErrandRoutes(msgspec.Struct, frozen=True):
-    """Where errands and answers go.
-
-    They go to hosts of this worker directly, and by ``post`` to partitions that it does not own.
-    """
-
-    frontier: Frontier
-    post: SendAway
 
 
 class Errands:
-    """One per worker."""
+    """One per worker.
 
-    def __init__(
-        self,
-        robots: Robots,
-        intake: Intake,
-        store: SegmentStore,
-        pacing: Pacing,
-        slices: Slices,
-        clock: CrawlClock,
-        ends: ErrandRoutes,
-    ) -> None:
-        self._frontier, self._post_away = ends.frontier, ends.post
-        self._robots = robots
-        self._intake = intake
-        self._store = store
-        self._pacing = pacing
-        self._slices = slices
-        self._clock = clock
-        self._time = clock.time
+    Errands and answers for partitions of other workers leave by ``outgoing``.
+    """
+
+    def __init__(self, stages: Stages, robots: Robots, outgoing: OutgoingParcels) -> None:
+        self._robots, self._outgoing = robots, outgoing
+        self._frontier, self._intake, self._store = stages.frontier, stages.intake, stages.store
+        self._pacing, self._slices = stages.pacing, stages.slices
+        self._clock, self._time = stages.clock, stages.clock.time
 
     def __repr__(self) -> str:
         return f"<Errands asking={self.asking}>"
@@ -113,15 +88,15 @@ class Errands:
         """Deliver an errand to a host of an owned partition, or an answer to a host that asked."""
         partition = self._frontier.partitions[destination]
         if isinstance(item, Errand):
-            self._receive(partition, item)
+            self._receive_errand(partition, item)
         else:
-            self._hear(partition, item)
+            self._receive_answer(partition, item)
 
     def _post(self, source: Partition, destination: int, item: Errand | Answer) -> None:
         if destination in self._frontier.partitions:
             self.deliver_item(destination, item)
         else:
-            self._post_away(source.number, destination, item)
+            self._outgoing.post_errand(source.number, destination, item)
 
     # -- the host that asks
 
@@ -168,7 +143,7 @@ class Errands:
         detail = f"robots.txt redirects to {question.url}, which waits for its turn"
         self._set_wait(host, question.deadline, Reason.ROBOTS_ELSEWHERE, detail)
 
-    def _hear(self, partition: Partition, answer: Answer) -> None:
+    def _receive_answer(self, partition: Partition, answer: Answer) -> None:
         """Handle an answer.
 
         A further redirect is asked for at once. The host's next turn takes in anything else.
@@ -241,7 +216,7 @@ class Errands:
         drop_question(partition, host, secure)
         if learned is not None:
             self._robots.keep_learned(partition, host, secure, learned)
-            self._pacing.heed_crawl_delay(host)
+            self._pacing.apply_crawl_delay(host)
             await self._take_sitemaps(host, secure, learned)
 
     async def _give_up(
@@ -285,7 +260,7 @@ class Errands:
 
     # -- the host that is asked
 
-    def _receive(self, partition: Partition, errand: Errand) -> None:
+    def _receive_errand(self, partition: Partition, errand: Errand) -> None:
         host8, time = hash8(host_of(errand.url)), self._time()
         host = partition.visits.find_host(host8)
         stored = (

@@ -41,7 +41,8 @@ from lycosa.worker.visit.request_sender import RequestSender, Slot
 from lycosa.worker.visit.robots_reader import Ready, RobotsReader, whole_body
 
 _MATCHERS = 20_000
-_RULES = 1_000_000  # half a kilobyte each, with the matcher
+MOST_RULES = 1_000_000
+"""Rules in memory, if the memory plan allows as many: half a kilobyte each, with the matcher."""
 
 
 class OriginState(msgspec.Struct, frozen=True):
@@ -105,7 +106,9 @@ class Robots:
         reader: RobotsReader,
         sender: RequestSender,
         clock: CrawlClock,
+        most_rules: int = MOST_RULES,
     ) -> None:
+        """At most ``most_rules`` rules are kept in memory, or one file."""
         self._reader = reader
         self._sender = sender
         self._clock = clock
@@ -113,7 +116,7 @@ class Robots:
         self._rules = (
             0  # of all known files: a hostile file has as many as ten thousand ordinary ones
         )
-        self.most_rules = _RULES
+        self._most_rules = most_rules
         self.ages = Histogram(AGES)
         """Age of the file at each judgement, in seconds."""
         self.answers = {"answered": 0, "unreachable": 0}
@@ -306,7 +309,7 @@ class Robots:
         self._known[key] = known
         self._rules += len(known.record.rules.rules) - (len(old.record.rules.rules) if old else 0)
         while len(self._known) > _MATCHERS or (
-            self._rules > self.most_rules and len(self._known) > 1
+            self._rules > self._most_rules and len(self._known) > 1
         ):
             _, dropped = self._known.popitem(last=False)
             self._rules -= len(dropped.record.rules.rules)
@@ -326,3 +329,11 @@ def robots_capture(fetched: Fetched) -> Capture:
         payload_digest="sha1:" + b32encode(digest).decode(),
         media_type=identify(fetched),
     )
+
+
+def robots_words(decision: RobotsDecision) -> str:
+    """The line of the robots.txt that decided about a URL, or that none did."""
+    if not (decision.line or decision.bound):
+        return f"no rule (robots.txt {decision.version or decision.status})"
+    line = decision.bound or f"line {decision.line}: {decision.rule}"
+    return f"{line} (robots.txt {decision.version or decision.status})"

@@ -7,13 +7,8 @@ when). No lease is held then, except by ``next_urls``, which restores all its le
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from lycosa.base.model.capture import RobotsDecision
 from lycosa.base.ports import Offload
 from lycosa.base.urls.identity import robots_url
-from lycosa.stages.frontier.crawl_clock import CrawlClock
-from lycosa.stages.frontier.frontier import Frontier
 from lycosa.stages.frontier.visit_state import VisitState
 from lycosa.stages.schedule.steps import (
     BudgetsJudged,
@@ -29,32 +24,19 @@ from lycosa.stages.schedule.steps import (
 )
 from lycosa.stages.schedule.visit_decisions import MOST_JUDGED, gives_way
 from lycosa.state.attempts import Suspicion
-from lycosa.worker.intake.intake import Intake
 from lycosa.worker.visit.errands import Errands
-from lycosa.worker.visit.host_robots import Robots
+from lycosa.worker.visit.host_robots import Robots, robots_words
 from lycosa.worker.visit.visit_in_progress import Visit
+from lycosa.worker.visit.worker_stages import Stages
 
 
 class Leasing:
     """Performs the steps of a visit from its first lease to robots.txt; one per worker."""
 
-    def __init__(
-        self,
-        frontier: Frontier,
-        robots: Robots,
-        intake: Intake,
-        errands: Errands,
-        clock: CrawlClock,
-        offload: Offload,
-        suspicion: Callable[[str], Suspicion],
-    ) -> None:
-        self._frontier = frontier
-        self._robots = robots
-        self._intake = intake
-        self._errands = errands
-        self._clock = clock
-        self._offload = offload
-        self._suspicion = suspicion
+    def __init__(self, stages: Stages, robots: Robots, errands: Errands, offload: Offload) -> None:
+        self._robots, self._errands, self._offload = robots, errands, offload
+        self._frontier, self._intake = stages.frontier, stages.intake
+        self._clock, self._suspicion = stages.clock, stages.suspicion
 
     async def take_url(self, visit: Visit, step: TakeUrl) -> UrlLeased | TurnOver:
         """Lease the host's next URL."""
@@ -143,11 +125,3 @@ class Leasing:
             missing = [key for key in keys if key not in rows]
             rows.update(await self._offload.run(lambda: table.committed(missing)))
             visit.host.queue.supply_rows(rows)
-
-
-def robots_words(decision: RobotsDecision) -> str:
-    """The line of the robots.txt that decided about a URL, or that none did."""
-    if not (decision.line or decision.bound):
-        return f"no rule (robots.txt {decision.version or decision.status})"
-    line = decision.bound or f"line {decision.line}: {decision.rule}"
-    return f"{line} (robots.txt {decision.version or decision.status})"

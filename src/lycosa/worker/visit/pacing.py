@@ -19,6 +19,7 @@ from lycosa.base.reasons import Reason
 from lycosa.stages.frontier.crawl_clock import CrawlClock
 from lycosa.stages.frontier.visit_state import VisitState
 from lycosa.stages.politeness.delay import (
+    REFUSALS,
     clamp,
     delay_s,
     in_seconds,
@@ -92,7 +93,7 @@ class HostRest:
         self._ended = self.until, self.time_until = now, time
         return self.decide_delay()
 
-    def heed_retry_after(self, seconds: float) -> None:
+    def apply_retry_after(self, seconds: float) -> None:
         """Apply a Retry-After that an outside fetcher reports apart from the answer."""
         record, time = self._visit.record, self._clock.time()
         asked = time + min(max(seconds, 0.0), self._section.max_retry_after_s)
@@ -110,7 +111,7 @@ class HostRest:
         delay = delay_s(self._visit.record.pace, self._section, self._ended[1], self._chance)
         self.until = max(self.until, self._ended[0] + delay.seconds)
         self.time_until = max(self.time_until, self._ended[1] + delay.seconds)
-        self.is_asked = delay.source in ("retry-after", "backoff")
+        self.is_asked = delay.source in REFUSALS
         if self.is_asked:
             self._on_asked()
         return self.until - self._ended[0]
@@ -125,7 +126,7 @@ def _longest_retry_after(fetched: Fetched, wall: float) -> str:
 
 
 def _number(value: str) -> float:
-    """Seconds as ``in_seconds`` gives them; below 0 for a value that cannot be read."""
+    """Seconds as ``in_seconds`` returns them; below 0 for a value that cannot be read."""
     seconds = parse_retry_after(value, 0.0)
     return -1.0 if seconds is None else seconds
 
@@ -149,7 +150,7 @@ class Pacing:
         """The delay in seconds of a host whose last request is not known."""
         return delay_s(host.record.pace, self.section, self._clock.time(), self._chance).seconds
 
-    def heed_crawl_delay(self, host: VisitState) -> None:
+    def apply_crawl_delay(self, host: VisitState) -> None:
         """Apply a Crawl-delay that became known some time after the host's last exchange.
 
         It counts from now.

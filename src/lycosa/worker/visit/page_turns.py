@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import msgspec
 
 from lycosa.base.model.fetched import MAX_SITEMAP_BYTES, Fetched, FetchKind, FetchRequest, Limits
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import scheme_of
-from lycosa.stages.frontier.crawl_clock import CrawlClock
 from lycosa.stages.frontier.lease import Lease
 from lycosa.stages.schedule.fetch_outcome import is_connection_failure, is_silent
 from lycosa.stages.schedule.steps import PageAnswered, TurnOver
@@ -21,11 +18,9 @@ from lycosa.worker.visit.worker_stages import Stages
 class PageTurns:
     """One per worker."""
 
-    def __init__(
-        self, stages: Stages, clock: CrawlClock, suspicion: Callable[[str], Suspicion]
-    ) -> None:
-        self._stages, self._clock = stages, clock
-        self._suspicion = suspicion
+    def __init__(self, stages: Stages) -> None:
+        self._stages, self._clock = stages, stages.clock
+        self._suspicion = stages.suspicion
 
     async def fetch(self, visit: Visit) -> PageAnswered | TurnOver:
         host, sender, slot = visit.host, self._stages.sender, visit.slot

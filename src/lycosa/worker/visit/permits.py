@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
@@ -29,13 +30,13 @@ class GrantedPermits:
     A grant is an absolute number: the total of captures that the worker's partitions may have. So
     it can be delivered twice or late without becoming two grants. It grows only by a grant with a
     greater serial. It shrinks only here (``return_unused``), after which the grant with the same
-    serial is ignored. ``captures`` is the total at the start. ``want`` is called when the worker
-    has none left or returns some.
+    serial is ignored. ``captures`` is the total at the start.
     """
 
-    def __init__(self, section: LimitSection, captures: int, want: Callable[[], None]) -> None:
+    def __init__(self, section: LimitSection, captures: int) -> None:
         self._is_limited = bool(section.max_pages)
-        self._want = want
+        self.news = asyncio.Event()
+        """Set when the coordinator should know at once: none is left, or some are returned."""
         self._captures = captures
         self._open = 0
         self.counted = captures
@@ -57,7 +58,7 @@ class GrantedPermits:
         """Whether ``take_permit`` would succeed; asks for more when none is left."""
         if self._is_limited and self._left <= 0 and not self.is_waiting:
             self.is_waiting = True
-            self._want()
+            self.news.set()
         return not self._is_limited or self._left > 0
 
     def take_permit(self) -> bool:
@@ -87,7 +88,7 @@ class GrantedPermits:
         """Return the unused permits, because the worker has no use for them."""
         if self._is_limited and self._left > 0:
             self.may = self._captures + self._open
-            self._want()
+            self.news.set()
 
 
 class LocalPermits:

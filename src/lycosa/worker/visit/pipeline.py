@@ -19,12 +19,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from lycosa.base.config.sections import Config
 from lycosa.base.model.completed import Completed, UrlState
 from lycosa.base.model.dead_letter import DeadLetter
 from lycosa.base.model.fetched import Fetched, FetchKind
 from lycosa.base.urls.identity import InvalidUrl
-from lycosa.stages.frontier.crawl_clock import CrawlClock
 from lycosa.stages.frontier.lease import Lease
 from lycosa.stages.frontier.visit_state import VisitState
 from lycosa.stages.schedule.fetch_outcome import REDIRECTS, Meaning
@@ -61,11 +62,13 @@ from lycosa.stages.schedule.steps import (
     VisitStep,
 )
 from lycosa.stages.schedule.visit_decisions import decide
-from lycosa.state.attempts import Suspicion
 from lycosa.state.store.warc_records import packed_file
-from lycosa.worker.calls.lease_service import OutsideDesk
 from lycosa.worker.intake.intake import MANY_LINKS
 from lycosa.worker.visit.address_finder import AddressFinder
+from lycosa.worker.visit.capture_builder import CaptureBuilder
+from lycosa.worker.visit.errands import Errands
+from lycosa.worker.visit.leasing import Leasing
+from lycosa.worker.visit.lending import Lending
 from lycosa.worker.visit.page_turns import PageTurns
 from lycosa.worker.visit.parser_queue import ParserQueue
 from lycosa.worker.visit.permits import Permits
@@ -78,27 +81,31 @@ _LEFT_S = 1.0  # until a host whose page was left to outside fetchers has its tu
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
 
 
+class VisitSteps(msgspec.Struct, frozen=True):
+    """The parts that perform the steps of visits."""
+
+    leasing: Leasing
+    errands: Errands
+    addresses: AddressFinder
+    robots: RobotsTurns
+    pages: PageTurns
+    parsing: ParserQueue
+    capturing: CaptureBuilder
+
+
 class Pipeline:
     """Takes hosts from ``Frontier.acquire`` through one exchange each; one per worker."""
 
     def __init__(
-        self,
-        stages: Stages,
-        config: Config,
-        clock: CrawlClock,
-        permits: Permits,
-        suspicion: Callable[[str], Suspicion],
+        self, config: Config, stages: Stages, steps: VisitSteps, lending: Lending, permits: Permits
     ) -> None:
-        self._stages = stages
+        self._stages, self._lending, self._permits = stages, lending, permits
         self._rules = VisitRules(config.retry, config.budgets, config.scope.max_hops)
-        self._clock = clock
-        self.pacing = stages.pacing
-        self._permits = permits
-        delay_s = config.politeness.address_delay_s
-        self._reaching = AddressFinder(stages.frontier, stages.sender, stages.store, clock, delay_s)
-        self._pages = PageTurns(stages, clock, suspicion)
-        self._robots = RobotsTurns(stages, clock, suspicion, self._note_settled)
-        leasing, aside = stages.leasing, self._set_aside
+        self._clock = stages.clock
+        self._leasing, self._errands = steps.leasing, steps.errands
+        self._robots, self._pages, self._capturing = steps.robots, steps.pages, steps.capturing
+        self.parsing = steps.parsing
+        leasing = steps.leasing
         self._acts: dict[type[VisitStep], Callable[[Visit, Any], Awaitable[Event]]] = {
             AttendQuestions: self._attend,
             FindErrand: self._robots.find_errand,
@@ -107,7 +114,7 @@ class Pipeline:
             JudgeRobots: leasing.judge_robots,
             ReadRobots: leasing.read_robots,
             EndUrl: self._end_url,
-            FindAddress: self._reaching.find_address,
+            FindAddress: steps.addresses.find_address,
             AskPermit: self._ask_permit,
             SendRequest: self._send,
             TakeIn: self._examine,
@@ -115,18 +122,11 @@ class Pipeline:
             RejectAnswer: self._reject,
             RefuseErrand: self._robots.refuse_errand,
             AwaitAnswer: self._await_answer,
-            **dict.fromkeys((Park, Snooze, Retire, Postpone), aside),
+            **dict.fromkeys((Park, Snooze, Retire, Postpone), self._set_aside),
         }
         """The function that performs each step, in the order of the stages."""
-        self.reparsing = stages.reparsing
-        self.parsing = ParserQueue(stages.parser, config.fetch.open_bytes // 2, clock)
-        self.outside = OutsideDesk(stages, self._pages, self.parsing, permits, clock, self._follow)
         self.fetches_pages = config.fetch.own_pages
         """Whether pages are requested here; otherwise only outside fetchers do."""
-        self.settled: list[str] = []
-        """URLs whose lease ended since the last commit was cut."""
-        self.given_up: list[DeadLetter] = []
-        """Those of them that failed for good."""
 
     @property
     def may_start(self) -> bool:
@@ -135,15 +135,8 @@ class Pipeline:
         The parser must keep up, within its memory, and a permit for a capture must be available. If
         only outside fetchers request pages, one of them must have asked.
         """
-        is_wanted = self.fetches_pages or bool(self.outside.demands)
+        is_wanted = self.fetches_pages or bool(self._lending.demands)
         return is_wanted and self.parsing.may_start and self._permits.may_take()
-
-    async def wait_until_stored(self) -> None:
-        """Wait until no page is partly stored.
-
-        A commit may then be cut, as long as nothing else is awaited before it.
-        """
-        await self._stages.slices.wait_until_done()
 
     @property
     def has_answer(self) -> bool:
@@ -151,14 +144,14 @@ class Pipeline:
         return self._stages.sender.has_answer
 
     def outage_text(self, now: float) -> str:
-        """What the crawl waits for in an outage of its own; empty without one."""
+        """What the crawl waits for in an outage of this machine's network; else empty."""
         return self._stages.sender.outage_text(now)
 
     async def next_urls(self, host: VisitState) -> tuple[str, ...]:
         """The URLs that a visit of the host may request now."""
         if host.has_errands_turn(self._clock.monotonic()):
             return tuple(errand.url for errand in host.record.errands)
-        return await self._stages.leasing.next_urls(host)
+        return await self._leasing.next_urls(host)
 
     # -- the visit
 
@@ -168,10 +161,10 @@ class Pipeline:
 
     async def run(self, visit: Visit) -> None:
         """Perform the steps of a visit, one after another, until it is over."""
-        await self._follow(visit, self._turn(visit.host, bool(visit.host.record.questions)))
+        await self.follow(visit, self._turn(visit.host, bool(visit.host.record.questions)))
 
-    async def _follow(self, visit: Visit, event: Event) -> None:
-        """Perform the steps that follow from an event."""
+    async def follow(self, visit: Visit, event: Event) -> None:
+        """Perform the steps that follow from an event, until the visit is over."""
         while True:
             step = decide(event, self._rules, self._clock.time())
             # Release before the step, so that a long step such as parsing holds neither the host
@@ -189,7 +182,7 @@ class Pipeline:
         return TurnBegan(host.ready_time - now, has_questions, host.has_errands_turn(now))
 
     async def _attend(self, visit: Visit, step: AttendQuestions) -> TurnBegan:
-        await self._stages.errands.take_in_answer(visit.host)
+        await self._errands.take_in_answer(visit.host)
         return self._turn(visit.host, has_questions=False)
 
     async def _end_url(self, visit: Visit, step: EndUrl) -> UrlPassed:
@@ -203,7 +196,7 @@ class Pipeline:
 
     async def _send(self, visit: Visit, step: SendRequest) -> Event:
         if step.purpose is Purpose.PAGE:
-            if self.outside.demands and self.outside.lend(visit):
+            if self._lending.demands and self._lending.lend(visit):
                 return TurnOver()
             if not self.fetches_pages:
                 # Outside fetchers do, and none has asked for this host's partition just now.
@@ -225,20 +218,20 @@ class Pipeline:
             # The URL was requested, and stays queued because nothing was learned about it.
             self._count_answer(visit, is_capture=False)
             visit.host.record.errors += 1
-            self._note_settled(visit.answer.url)
+            self._stages.ended.settled.append(visit.answer.url)
         return HostSetAside(has_answer)
 
     async def _await_answer(self, visit: Visit, step: AwaitAnswer) -> HostSetAside:
-        question = self._stages.errands.open_question(visit.host, visit.is_secure)
+        question = self._errands.open_question(visit.host, visit.is_secure)
         assert question is not None
-        self._stages.errands.wait_for_answer(visit.host, question)
+        self._errands.wait_for_answer(visit.host, question)
         return HostSetAside(False)
 
     # -- the answer for a page: the host is not needed any more
 
     async def _examine(self, visit: Visit, step: TakeIn) -> BodyExamined:
         """Perform the slow work on a body: parse it, and look up whether its content is known."""
-        fetched, request, capturing = visit.answer, visit.request, self._stages.capturing
+        fetched, request, capturing = visit.answer, visit.request, self._capturing
         assert fetched is not None and request is not None
         if fetched.status != 200 or not fetched.body_bytes:
             visit.body = await capturing.examine_body(fetched, None)
@@ -276,7 +269,7 @@ class Pipeline:
         lease, body, fetched = visit.lease, visit.body, self._count_answer(visit, is_capture=True)
         assert body is not None and visit.decision is not None
         visit.use_permit(fetched.body_bytes)
-        capture = self._stages.capturing.make_capture
+        capture = self._capturing.make_capture
         self._end(visit, capture(lease, fetched, body, visit.decision, step.outcome, step.target))
         if step.target:
             self._stages.intake.take_redirect(lease, step.target)
@@ -315,12 +308,9 @@ class Pipeline:
         if done.state is UrlState.FAILED:
             url, tries = visit.lease.url, visit.lease.record.tries + 1
             letter = DeadLetter(url, done.reason, done.detail, tries, self._clock.wall())
-            self.given_up.append(letter)
+            self._stages.ended.given_up.append(letter)
             visit.partition.dead_letters.add(done.host8 + done.url8, letter)
-        self.settled.append(visit.end_lease(done))
-
-    def _note_settled(self, url: str) -> None:
-        self.settled.append(url)
+        self._stages.ended.settled.append(visit.end_lease(done))
 
 
 def _completed(lease: Lease, step: EndUrl | RejectAnswer, due: int = 0) -> Completed:

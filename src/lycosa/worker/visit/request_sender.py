@@ -9,13 +9,14 @@ without its line in the attempt log and a slot of its address.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from math import inf
 from types import TracebackType
 
 import msgspec
 
+from lycosa.base.config.sections import Config, FetchSection
 from lycosa.base.model.fetched import Fetched, FetchKind, FetchRequest, Limits
 from lycosa.base.ports import Addresses, Clock, Fetcher, ResolveError, Resolver, SlotNote
 from lycosa.base.reasons import Cause, Reason
@@ -26,15 +27,13 @@ from lycosa.stages.fetch.silence import LEAST_ADDRESSES, Silence
 from lycosa.stages.schedule.fetch_outcome import is_away
 from lycosa.state.attempts import AttemptLog
 from lycosa.state.commit import ShardLease
+from lycosa.worker.extensions import AttemptListener
 
 DelayAfter = Callable[[Fetched, float, float, bool], float]
 """Maps the end of a request to the effective delay of its host from then on, in seconds.
 
 Its arguments are the answer, the end (monotonic, then wall time) and whether it was for robots.txt.
 """
-
-AttemptListener = Callable[[FetchRequest, Fetched, float], object]
-"""Gets a request, its answer, and the delay of its host in seconds."""
 
 _CLASSES = {0: "none", 1: "1xx", 2: "2xx", 3: "3xx", 4: "4xx", 5: "5xx"}
 _FAILURES = frozenset(reason for reason in Reason if reason.is_failure)
@@ -53,15 +52,28 @@ _OUTAGE = "the network of this machine: no {}; hosts wait, and nothing is counte
 _NO_LEASE_S = 1.0  # until a host has its turn again
 
 
-class SlotCounts:
-    """The slots that a worker holds, how often an address had none free, and for how long."""
+class RequestSlots:
+    """The slots of a worker's requests.
 
-    __slots__ = ("_waiting", "held", "waits")
+    It counts those that are held, how often an address had none free, and for how long. ``hosts``
+    are the slots of hosts that other crawls of the machine may request too; each host has one.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_waiting", "addresses", "clock", "held", "hosts", "lease", "waits")
+
+    def __init__(
+        self, addresses: Addresses, clock: Clock, lease: ShardLease, hosts: Addresses | None = None
+    ) -> None:
+        self.addresses, self.hosts, self.clock, self.lease = addresses, hosts, clock, lease
         self.held = self.waits = 0
         # by address, monotonic seconds: since when every answer was to wait, and the last of them
         self._waiting: dict[str, tuple[float, float]] = {}
+
+    def close(self) -> None:
+        """Close the files that other processes share."""
+        self.addresses.close()
+        if self.hosts is not None:
+            self.hosts.close()
 
     def note_taken(self, address: str, host: str) -> None:
         """A slot of the address, and of the host, was free."""
@@ -96,9 +108,9 @@ class Slot:
     __slots__ = (
         "_addresses",
         "_clock",
-        "_counts",
         "_hosts",
         "_lease",
+        "_slots",
         "_taken_at",
         "address",
         "host",
@@ -106,21 +118,11 @@ class Slot:
         "is_host_busy",
     )
 
-    def __init__(
-        self,
-        address: str,
-        host: str,
-        addresses: Addresses,
-        hosts: Addresses | None,
-        clock: Clock,
-        lease: ShardLease,
-        counts: SlotCounts,
-    ) -> None:
+    def __init__(self, address: str, host: str, slots: RequestSlots) -> None:
         self.address, self.host = address, host
-        self._counts = counts
-        self._addresses, self._hosts = addresses, hosts
-        self._clock = clock
-        self._lease = lease
+        self._slots = slots
+        self._addresses, self._hosts = slots.addresses, slots.hosts
+        self._clock, self._lease = slots.clock, slots.lease
         self._taken_at = 0.0
         self.is_held = self.is_host_busy = False
 
@@ -139,7 +141,7 @@ class Slot:
         hosts = self._hosts
         self.is_host_busy = hosts is not None and await hosts.take_slot(self.host, now, self) > 0
         if self.is_host_busy:
-            self._counts.note_wait(self.host, now)
+            self._slots.note_wait(self.host, now)
             return _HOST_BUSY_S
         wait = inf
         try:
@@ -150,9 +152,9 @@ class Slot:
         if wait <= 0:
             # where several machines share the addresses, an answer was waited for
             self._taken_at, self.is_held = self._clock.monotonic(), True
-            self._counts.note_taken(self.address, self.host)
+            self._slots.note_taken(self.address, self.host)
         else:
-            self._counts.note_wait(self.address, now)
+            self._slots.note_wait(self.address, now)
         return wait
 
     def note(self, at: float) -> SlotNote:
@@ -182,7 +184,7 @@ class Slot:
         """Give back the slot: the request has ended, or none was sent."""
         if self.is_held:
             self.is_held = False
-            self._counts.held -= 1
+            self._slots.held -= 1
             now = self._clock.monotonic()
             await self._addresses.release_slot(self.address, now, self)
             if self._hosts is not None:
@@ -201,42 +203,38 @@ class Slot:
 
 
 class RequestSender:
-    """One per worker. ``limits`` bound every request that has no limits itself."""
+    """One per worker. ``listeners`` are called at the end of each attempt."""
 
     def __init__(
         self,
         fetcher: Fetcher,
         resolver: Resolver,
-        addresses: Addresses,
+        slots: RequestSlots,
         attempts: AttemptLog,
         clock: Clock,
-        limits: Limits,
-        lease: ShardLease,
+        config: Config,
+        listeners: Sequence[AttemptListener] = (),
     ) -> None:
         self._fetcher = fetcher
         self._resolver = resolver
-        self._addresses = addresses
+        self.slots = slots
         self._attempts = attempts
         self._clock = clock
-        self.limits = limits
-        self._lease = lease
+        self.limits = _limits_of(config.fetch)
+        """The bounds of every request that has none itself."""
+        self._listeners = listeners
         self.in_flight = 0
-        self.network = Silence(0.0, LEAST_ADDRESSES)
+        self.network = Silence(config.retry.away_s, LEAST_ADDRESSES)
         """Whether any address that answered lately still does."""
         self._names_away: tuple[float, float] = (-inf, 0.0)
         self.has_answer = False  # some server has answered, with any status
         self._looking_up: set[asyncio.Task[None]] = set()
-        self.slots = SlotCounts()
         self.times = {phase: Histogram(SECONDS) for phase in ("connect", "first_byte", "total")}
         """Seconds from the start of an attempt, by the phase that ended."""
         self.responses = dict.fromkeys(("1xx", "2xx", "3xx", "4xx", "5xx", "other", "none"), 0)
         """Attempts by the class of their status."""
         self.errors = {cause.value: 0 for cause in Cause}
         """Failed attempts by cause."""
-        self.hosts: Addresses | None = None
-        """The slots of hosts that other crawls of the machine may request too; each has one."""
-        self.on_ended: AttemptListener = lambda request, fetched, delay_s: None
-        """Called at the end of each attempt."""
 
     async def resolve_host(self, host: str) -> Sequence[str]:
         """The addresses of a host. Raises ``ResolveError``."""
@@ -247,7 +245,7 @@ class RequestSender:
             raise
 
     def outage_text(self, now: float) -> str:
-        """What the crawl waits for in an outage of its own; empty without one."""
+        """What the crawl waits for in an outage of this machine's network; else empty."""
         if outage_s := self.network.outage_s(now):
             return _OUTAGE.format(f"host has accepted a connection for {_rough(outage_s)}")
         noted, outage_s = self._names_away
@@ -255,11 +253,12 @@ class RequestSender:
             return _OUTAGE.format(f"name has been answered for {_rough(outage_s + now - noted)}")
         return ""
 
-    def prefetch_addresses(self, host: str) -> None:
-        """Look up a name before it is needed; the result stays in the resolver's cache."""
-        task = asyncio.get_running_loop().create_task(self._look_up(host))
-        self._looking_up.add(task)
-        task.add_done_callback(self._looking_up.discard)
+    def prefetch_addresses(self, hosts: Iterable[str]) -> None:
+        """Look up names before they are needed; the results stay in the resolver's cache."""
+        for host in hosts:
+            task = asyncio.get_running_loop().create_task(self._look_up(host))
+            self._looking_up.add(task)
+            task.add_done_callback(self._looking_up.discard)
 
     async def _look_up(self, host: str) -> None:
         with suppress(ResolveError):
@@ -267,9 +266,7 @@ class RequestSender:
 
     def slot(self, address: str, host: str) -> Slot:
         """A slot for a request to a host at an address, not taken yet."""
-        return Slot(
-            address, host, self._addresses, self.hosts, self._clock, self._lease, self.slots
-        )
+        return Slot(address, host, self.slots)
 
     async def send_request(
         self, request: FetchRequest, rest: DelayAfter, slot: Slot, others: Sequence[str] = ()
@@ -374,7 +371,8 @@ class RequestSender:
                 number, fetched.reason, fetched.status, fetched.duration_s, now, wall, delay_s
             )
             self._count(fetched)
-            self.on_ended(request, fetched, delay_s)
+            for listener in self._listeners:
+                listener(request, fetched, delay_s)
         return delay_s
 
     def _count(self, fetched: Fetched) -> None:
@@ -406,10 +404,26 @@ class RequestSender:
         return FetchRequest(url, address, FetchKind.ROBOTS, limits=limits)
 
     async def close(self) -> None:
+        """Close the fetcher and the resolver."""
         for task in self._looking_up:
             task.cancel()
         await self._fetcher.close()
         await self._resolver.close()
+
+
+def _limits_of(section: FetchSection) -> Limits:
+    """The bounds of a request by the settings."""
+    return Limits(
+        connect_s=section.connect_s,
+        first_byte_s=section.first_byte_s,
+        total_s=section.total_s,
+        min_bytes_per_s=section.min_bytes_per_s,
+        min_speed_window_s=section.min_speed_window_s,
+        header_bytes=section.header_bytes,
+        header_count=section.header_count,
+        body_bytes=section.body_bytes,
+        spool_bytes=section.spool_bytes,
+    )
 
 
 def _rough(seconds: float) -> str:

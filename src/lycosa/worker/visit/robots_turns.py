@@ -6,7 +6,7 @@ redirect.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 
 import msgspec
@@ -15,7 +15,6 @@ from lycosa.base.model.errand import Answer
 from lycosa.base.model.fetched import Fetched
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import robots_url
-from lycosa.stages.frontier.crawl_clock import CrawlClock
 from lycosa.stages.frontier.visit_state import VisitState
 from lycosa.stages.politeness.robots_cache import RobotsState, robots_state
 from lycosa.stages.schedule.fetch_outcome import REDIRECTS, is_away
@@ -29,31 +28,24 @@ from lycosa.stages.schedule.steps import (
 )
 from lycosa.state.attempts import Suspicion
 from lycosa.worker.intake.intake import LINKS_AT_ONCE
-from lycosa.worker.visit.host_robots import Learned, robots_capture
+from lycosa.worker.visit.errands import Errands
+from lycosa.worker.visit.host_robots import Learned, Robots, robots_capture
 from lycosa.worker.visit.visit_in_progress import Visit
 from lycosa.worker.visit.worker_stages import Stages
 
 
 class RobotsTurns:
-    """One per worker. ``settled`` is called with the URLs whose request has ended."""
+    """One per worker."""
 
-    def __init__(
-        self,
-        stages: Stages,
-        clock: CrawlClock,
-        suspicion: Callable[[str], Suspicion],
-        settled: Callable[[str], None],
-    ) -> None:
-        self._stages = stages
-        self._clock = clock
-        self._suspicion = suspicion
-        self._settled = settled
+    def __init__(self, stages: Stages, robots: Robots, errands: Errands) -> None:
+        self._stages, self._robots, self._errands = stages, robots, errands
+        self._clock, self._suspicion = stages.clock, stages.suspicion
 
     # -- the host's own file
 
     async def fetch_robots(self, visit: Visit) -> RobotsAnswered | TurnOver:
         """Request the file of an origin."""
-        host, secure, robots = visit.host, visit.is_secure, self._stages.robots
+        host, secure, robots = visit.host, visit.is_secure, self._robots
         assert visit.slot is not None
         url, learned = robots_url(host.name, secure), None
         with self._stages.pacing.rest_of(host) as rest:
@@ -64,7 +56,7 @@ class RobotsTurns:
             if outage_s and is_away(fetched.reason):
                 # An outage of ours says nothing about the host, so its record stays as it is.
                 host.note_failure(fetched.reason, self._clock.time(), outage=True)
-                self._settled(url)
+                self._stages.ended.settled.append(url)
                 return _of_outage(fetched, outage_s)
             if fetched.status not in REDIRECTS:
                 learned = await robots.read_response(visit.partition, host, secure, fetched)
@@ -76,13 +68,13 @@ class RobotsTurns:
             # No await between the two, so that the record and the question to the target's host
             # are in one commit.
             self._store(host, fetched)
-            means = self._stages.errands.follow_redirect(host, secure, fetched)
+            means = self._errands.follow_redirect(host, secure, fetched)
             if means is None:
-                self._settled(url)
+                self._stages.ended.settled.append(url)
                 return TurnOver()
             learned = await robots.judge_failure(visit.partition, host, secure, means)
         await self._take_in(visit, url, learned, fetched)
-        self._settled(url)
+        self._stages.ended.settled.append(url)
         return self._meaning(visit, learned, is_answered=fetched.status > 0)
 
     async def _take_in(self, visit: Visit, url: str, learned: Learned, fetched: Fetched) -> None:
@@ -96,7 +88,7 @@ class RobotsTurns:
         host, secure = visit.host, visit.is_secure
         if fetched is not None and fetched.status:
             self._store(host, fetched)
-        self._stages.robots.keep_learned(visit.partition, host, secure, learned)
+        self._robots.keep_learned(visit.partition, host, secure, learned)
         url = robots_url(host.name, secure)
         return self._stages.intake.sitemap_steps(host, learned.sitemaps, url)
 
@@ -126,14 +118,14 @@ class RobotsTurns:
 
     def forget(self, visit: Visit) -> None:
         """Delete what was learned, so that a reopened host is requested at once."""
-        self._stages.robots.forget_origin(visit.partition, visit.host, visit.is_secure)
+        self._robots.forget_origin(visit.partition, visit.host, visit.is_secure)
 
     # -- errands
 
     async def find_errand(self, visit: Visit, step: FindErrand) -> ErrandFound | TurnOver:
         """Find the errand that needs a request, if there is one."""
         visit.host.ran_errand = True
-        errand = visit.errand = await self._stages.errands.next_errand(visit.host)
+        errand = visit.errand = await self._errands.next_errand(visit.host)
         if errand is None:
             return TurnOver()
         return ErrandFound(self._suspicion(errand.url) is Suspicion.HOPELESS)
@@ -142,7 +134,7 @@ class RobotsTurns:
         """Answer the errand without a request."""
         assert visit.errand is not None
         answer = Answer((), visit.errand.url, reason=step.reason, detail=step.detail)
-        self._stages.errands.answer_askers(visit.host, answer)
+        self._errands.answer_askers(visit.host, answer)
         return HostSetAside(False)
 
     async def run_errand(self, visit: Visit) -> TurnOver:
@@ -150,8 +142,8 @@ class RobotsTurns:
         errand = visit.errand
         assert errand is not None and visit.slot is not None
         with self._stages.pacing.rest_of(visit.host) as rest:
-            if await self._stages.errands.run_errand(visit.host, errand, visit.slot, rest):
-                self._settled(errand.url)
+            if await self._errands.run_errand(visit.host, errand, visit.slot, rest):
+                self._stages.ended.settled.append(errand.url)
         return TurnOver()
 
 

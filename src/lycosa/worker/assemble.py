@@ -1,0 +1,132 @@
+"""Assembles a worker from the parts of its four rooms, in the order in which they depend.
+
+    owned shard -> intake -> visit -> commit -> the worker's loop -> calls
+
+Each part is built from those before it, and nothing is set afterwards. This module makes no
+decisions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from lycosa.base.system.meter import Meter
+from lycosa.stages.frontier.crawl_clock import CrawlClock
+from lycosa.state.seen.duplicates import Duplicates
+from lycosa.state.shard.opened_shard import Shard
+from lycosa.state.store.segments import SegmentStore
+from lycosa.worker.calls.call_parts import CallParts, build_calls
+from lycosa.worker.calls.call_router import CallRouter
+from lycosa.worker.calls.incoming_parcels import IncomingParcels
+from lycosa.worker.commit.commit_parts import build_commit
+from lycosa.worker.commit.folder_shard import open_folder_shard
+from lycosa.worker.extensions import Extensions
+from lycosa.worker.intake.inbox_topic import InboxTopic
+from lycosa.worker.intake.intake import Intake
+from lycosa.worker.intake.intake_parts import IntakeParts, build_intake
+from lycosa.worker.intake.outgoing_parcels import OutgoingParcels
+from lycosa.worker.job import WorkerJob
+from lycosa.worker.measures import measured_worker
+from lycosa.worker.owned_shard import OwnedShard, open_owned_shard
+from lycosa.worker.run_signals import RunSignals
+from lycosa.worker.setting_updates import AppliedSettings
+from lycosa.worker.visit.host_robots import Robots
+from lycosa.worker.visit.pacing import Pacing
+from lycosa.worker.visit.permits import GrantedPermits, LocalPermits
+from lycosa.worker.visit.pipeline import Pipeline
+from lycosa.worker.visit.request_sender import RequestSender
+from lycosa.worker.visit.visit_parts import VisitParts, build_visit
+from lycosa.worker.worker import Worker
+from lycosa.worker.worker_ports import Ports
+
+
+class Assembled(msgspec.Struct, frozen=True):
+    """A worker and the parts of it that its process or simulation uses."""
+
+    worker: Worker
+    intake: Intake
+    outgoing: OutgoingParcels
+    incoming: IncomingParcels
+    topic: InboxTopic
+    duplicates: Duplicates
+    pipeline: Pipeline
+    sender: RequestSender
+    pacing: Pacing
+    robots: Robots
+    permits: LocalPermits | GrantedPermits
+    store: SegmentStore
+    clock: CrawlClock
+    live: AppliedSettings
+    meter: Meter
+    calls: CallRouter
+    close: Callable[[], None]
+
+
+def assemble(
+    job: WorkerJob,
+    ports: Ports,
+    shard: Shard | None = None,
+    extensions: Extensions | None = None,
+    *,
+    has_coordinator: bool = False,
+) -> Assembled:
+    """Connect the parts over an open shard, or over the shard of a crawl folder. Blocks.
+
+    A crawl folder must have been through ``recover_crawl``. A worker that ``has_coordinator`` waits
+    for what its ``CoordinatorLink`` receives: live settings, and that no more seeds come. A worker
+    is alone, and ends by itself, when its ports have no exchange.
+    """
+    signals, extensions = RunSignals(), extensions or Extensions()
+    shard = shard or open_folder_shard(job, ports.open_table)
+    owned = open_owned_shard(job, CrawlClock(ports.clock, job.time_base), shard)
+    intake = build_intake(owned, ports, signals, extensions)
+    visit = build_visit(owned, ports, intake, signals, extensions)
+    commit = build_commit(owned, ports, intake, visit, signals)
+    worker = Worker(
+        owned,
+        visit,
+        commit,
+        intake.outgoing,
+        signals,
+        is_alone=ports.exchange is None,
+        has_coordinator=has_coordinator,
+    )
+    calls = build_calls(owned, intake, visit, worker)
+    return _assembled(owned, intake, visit, worker, calls)
+
+
+def _assembled(
+    owned: OwnedShard,
+    intake: IntakeParts,
+    visit: VisitParts,
+    worker: Worker,
+    calls: CallParts,
+) -> Assembled:
+    meter = measured_worker(worker, intake, visit, owned.clock)
+
+    def close() -> None:
+        meter.stop_watching()
+        visit.close()
+        owned.opened.close()
+
+    return Assembled(
+        worker,
+        intake.intake,
+        intake.outgoing,
+        calls.incoming,
+        intake.topic,
+        intake.duplicates,
+        visit.pipeline,
+        visit.stages.sender,
+        visit.stages.pacing,
+        visit.robots,
+        visit.permits,
+        visit.stages.store,
+        owned.clock,
+        AppliedSettings(owned.job.config, worker, visit.stages.pacing, visit.capturing),
+        meter,
+        calls.calls,
+        close,
+    )

@@ -1,0 +1,53 @@
+"""Builds the parts of a worker that others reach while it runs: calls, and parcels."""
+
+from __future__ import annotations
+
+import msgspec
+
+from lycosa.base.calls import (
+    DeadLetterDecision,
+    GiveResults,
+    GiveUrls,
+    HostDecision,
+    LeaseUrls,
+    ReparseDecision,
+)
+from lycosa.worker.calls.call_router import CallHandler, CallRouter
+from lycosa.worker.calls.dead_letter_decisions import DeadLetterHandler
+from lycosa.worker.calls.host_decisions import HostDecisionHandler
+from lycosa.worker.calls.incoming_parcels import IncomingParcels, ParcelReceivers
+from lycosa.worker.calls.lease_service import LeaseService
+from lycosa.worker.calls.url_submission import UrlSubmission
+from lycosa.worker.intake.intake_parts import IntakeParts
+from lycosa.worker.owned_shard import OwnedShard
+from lycosa.worker.visit.visit_parts import VisitParts
+from lycosa.worker.worker import Worker
+
+
+class CallParts(msgspec.Struct, frozen=True):
+    """What answers calls, and what receives parcels."""
+
+    calls: CallRouter
+    incoming: IncomingParcels
+
+
+def build_calls(
+    owned: OwnedShard, intake: IntakeParts, visit: VisitParts, worker: Worker
+) -> CallParts:
+    """The parts over all others of a worker."""
+    receivers = ParcelReceivers(intake.intake, intake.duplicates, visit.errands, intake.near)
+    incoming = IncomingParcels(
+        owned.partitions, owned.opened.tables, receivers, worker, intake.topic
+    )
+    incoming.take_own_parcels(intake.outgoing.outboxes)
+    decisions = HostDecisionHandler(worker, intake.intake, owned.clock)
+    leases = LeaseService(worker, visit, owned.clock)
+    handlers: dict[type, CallHandler] = {
+        GiveUrls: UrlSubmission(intake.intake, owned.clock).take_urls,
+        HostDecision: decisions.decide_host,
+        ReparseDecision: decisions.decide_reparse,
+        DeadLetterDecision: DeadLetterHandler(intake.intake, owned.clock).decide_letters,
+        LeaseUrls: leases.lease_urls,
+        GiveResults: leases.give_results,
+    }
+    return CallParts(CallRouter(owned.partitions, handlers, worker), incoming)

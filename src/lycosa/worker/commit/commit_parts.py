@@ -1,0 +1,74 @@
+"""Builds the parts of a worker that make its changes permanent, and that parse stored bodies."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import msgspec
+
+from lycosa.stages.frontier.alike_pages import find_alike
+from lycosa.state.attempts.shipping import AttemptShipper
+from lycosa.state.folder.names import attempts_folder
+from lycosa.worker.commit.committer import BATCH_BYTES, Committer, WorkerFiles
+from lycosa.worker.commit.reparser import Reparser
+from lycosa.worker.intake.intake_parts import IntakeParts
+from lycosa.worker.owned_shard import OwnedShard
+from lycosa.worker.run_signals import RunSignals
+from lycosa.worker.visit.visit_parts import VisitParts
+from lycosa.worker.worker_ports import Ports
+
+
+class CommitParts(msgspec.Struct, frozen=True):
+    """What a worker writes, and what writes it."""
+
+    files: WorkerFiles
+    committer: Committer
+    reparser: Reparser
+
+
+def build_commit(
+    owned: OwnedShard, ports: Ports, intake: IntakeParts, visit: VisitParts, signals: RunSignals
+) -> CommitParts:
+    """The parts over an open shard, the intake and the visits."""
+    files = _files(owned, ports, visit)
+    return CommitParts(
+        files,
+        Committer(
+            owned.job.config.store,
+            files,
+            visit.stages,
+            intake.outgoing,
+            intake.topic,
+            signals,
+            ports,
+        ),
+        Reparser(
+            owned.opened.ground.segments,
+            owned.partitions,
+            intake.intake,
+            ports.parser,
+            ports.offload,
+            owned.clock,
+        ),
+    )
+
+
+def _files(owned: OwnedShard, ports: Ports, visit: VisitParts) -> WorkerFiles:
+    job, shard = owned.job, owned.opened
+    return WorkerFiles(
+        job.manifest.crawl,
+        shard,
+        visit.stages.store,
+        owned.attempts,
+        owned.crashes,
+        ports.free_bytes,
+        lease=ports.lease,
+        held_until=job.held_until,
+        batch_bytes=job.plan.batch if job.plan is not None else BATCH_BYTES,
+        find_similar=partial(find_alike, shard.tables[job.owned[0]].get)
+        if ports.has_topic
+        else None,
+        shipper=AttemptShipper(ports.objects, attempts_folder(job.folder), job.number)
+        if ports.objects is not None
+        else None,
+    )

@@ -1,0 +1,203 @@
+"""Builds the parts of a worker that visit hosts, from the request for a URL to its capture."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import msgspec
+
+from lycosa.base.model.end import End
+from lycosa.base.ports import Addresses, Clock
+from lycosa.base.urls.identity import surt
+from lycosa.stages.politeness.address_table import AddressTable
+from lycosa.stages.politeness.machine_addresses import MachineAddresses
+from lycosa.state.attempts import StoringMark
+from lycosa.state.folder.names import addresses_path, attempts_folder
+from lycosa.state.store.segments import SegmentStore
+from lycosa.state.store.warc_records import CrawlInfo
+from lycosa.worker.extensions import Extensions
+from lycosa.worker.intake.intake_parts import IntakeParts
+from lycosa.worker.job import WorkerJob
+from lycosa.worker.machine_table import open_host_table, open_machine_table
+from lycosa.worker.owned_shard import OwnedShard
+from lycosa.worker.run_signals import RunSignals
+from lycosa.worker.visit.address_finder import AddressFinder
+from lycosa.worker.visit.capture_builder import CaptureBuilder
+from lycosa.worker.visit.errands import Errands
+from lycosa.worker.visit.host_robots import MOST_RULES, Robots
+from lycosa.worker.visit.leasing import Leasing
+from lycosa.worker.visit.lending import Lending
+from lycosa.worker.visit.pacing import Pacing
+from lycosa.worker.visit.page_turns import PageTurns
+from lycosa.worker.visit.parser_queue import ParserQueue
+from lycosa.worker.visit.permits import GrantedPermits, LocalPermits
+from lycosa.worker.visit.pipeline import Pipeline, VisitSteps
+from lycosa.worker.visit.request_sender import RequestSender, RequestSlots
+from lycosa.worker.visit.robots_reader import RobotsReader
+from lycosa.worker.visit.robots_turns import RobotsTurns
+from lycosa.worker.visit.slicing import Slices
+from lycosa.worker.visit.worker_stages import EndedUrls, Stages
+from lycosa.worker.worker_ports import Ports
+
+
+class VisitParts(msgspec.Struct, frozen=True):
+    """What visits hosts. ``close`` closes the files of address slots and of crash marks."""
+
+    stages: Stages
+    pipeline: Pipeline
+    permits: LocalPermits | GrantedPermits
+    robots: Robots
+    errands: Errands
+    pages: PageTurns
+    capturing: CaptureBuilder
+    lending: Lending
+    close: Callable[[], None]
+
+
+def build_visit(
+    owned: OwnedShard,
+    ports: Ports,
+    below: IntakeParts,
+    signals: RunSignals,
+    extensions: Extensions,
+) -> VisitParts:
+    """The parts over an open shard and the intake."""
+    job, config = owned.job, owned.job.config
+    slots, mark = _slots(job, ports), StoringMark(attempts_folder(job.folder), job.number)
+    stages = Stages(
+        frontier=owned.frontier,
+        intake=below.intake,
+        store=_store(owned),
+        sender=_sender(owned, ports, slots, extensions),
+        pacing=Pacing(config.politeness, owned.clock, owned.chance),
+        slices=Slices(owned.clock, mark),
+        ended=EndedUrls(),
+        clock=owned.clock,
+        suspicion=owned.crashes.suspicion_of,
+    )
+    if job.held_until:
+        owned.frontier.hold_all(job.held_until, stages.pacing.delay_of)
+    robots, permits = _robots(job, ports, stages), _permits(owned, ports, signals)
+    steps = _steps(job, ports, below, stages, robots, extensions)
+    lending = Lending(stages, steps.pages, permits, job.manifest.crawl)
+
+    def close() -> None:
+        mark.close()
+        slots.close()
+
+    return VisitParts(
+        stages=stages,
+        pipeline=Pipeline(config, stages, steps, lending, permits),
+        permits=permits,
+        robots=robots,
+        errands=steps.errands,
+        pages=steps.pages,
+        capturing=steps.capturing,
+        lending=lending,
+        close=close,
+    )
+
+
+def _sender(
+    owned: OwnedShard, ports: Ports, slots: RequestSlots, extensions: Extensions
+) -> RequestSender:
+    return RequestSender(
+        ports.fetcher,
+        ports.resolver,
+        slots,
+        owned.attempts,
+        owned.clock,
+        owned.job.config,
+        extensions.listeners,
+    )
+
+
+def _robots(job: WorkerJob, ports: Ports, stages: Stages) -> Robots:
+    reader = RobotsReader(job.config.robots, job.config.agent.product, ports.offload)
+    most_rules = min(MOST_RULES, job.plan.rules) if job.plan is not None else MOST_RULES
+    return Robots(reader, stages.sender, stages.clock, most_rules)
+
+
+def _steps(
+    job: WorkerJob,
+    ports: Ports,
+    below: IntakeParts,
+    stages: Stages,
+    robots: Robots,
+    extensions: Extensions,
+) -> VisitSteps:
+    config, errands = job.config, Errands(stages, robots, below.outgoing)
+    capturing = CaptureBuilder(
+        config,
+        stages.clock,
+        below.duplicates,
+        stages.store,
+        below.intake,
+        ports.offload,
+        extensions.sinks,
+    )
+    return VisitSteps(
+        leasing=Leasing(stages, robots, errands, ports.offload),
+        errands=errands,
+        addresses=AddressFinder(stages, config.politeness.address_delay_s),
+        robots=RobotsTurns(stages, robots, errands),
+        pages=PageTurns(stages),
+        parsing=ParserQueue(ports.parser, config.fetch.open_bytes // 2, stages.clock),
+        capturing=capturing,
+    )
+
+
+def _slots(job: WorkerJob, ports: Ports) -> RequestSlots:
+    """The slots of addresses and, if crawls of this machine share what they request, of hosts."""
+    addresses = ports.addresses(job) if ports.addresses else _addresses(job, ports.clock)
+    if job.machine_table is None:
+        return RequestSlots(addresses, ports.clock, ports.lease)
+    section, request_s = job.config.politeness, job.config.fetch.total_s
+    table = open_host_table(job.machine_table, section, request_s)
+    return RequestSlots(addresses, ports.clock, ports.lease, MachineAddresses(table, ports.clock))
+
+
+def _addresses(job: WorkerJob, clock: Clock) -> Addresses:
+    section, request_s = job.config.politeness, job.config.fetch.total_s
+    if job.machine_table is not None:
+        table = open_machine_table(job.machine_table, section, request_s)
+    else:
+        table = AddressTable(addresses_path(job.folder), section, request_s=request_s)
+    return MachineAddresses(table, clock)
+
+
+def _permits(owned: OwnedShard, ports: Ports, signals: RunSignals) -> LocalPermits | GrantedPermits:
+    """A worker that is alone knows what the crawl has; others are granted permits."""
+    limits = owned.job.config.limits
+    counters = [partition.counters for partition in owned.partitions.values()]
+    captures = sum(each.captures for each in counters)
+    if ports.exchange is not None:
+        return GrantedPermits(limits, captures)
+    body_bytes = sum(each.body_bytes for each in counters)
+    return LocalPermits(limits, captures, body_bytes, lambda: signals.stop(End.LIMIT))
+
+
+def _store(owned: OwnedShard) -> SegmentStore:
+    job, shard, sites = owned.job, owned.opened, owned.sites
+    # IDs must differ between crawls, runs and restarts. They must be the same when the same history
+    # is replayed.
+    seed = f"{job.config.seed}:{job.manifest.crawl}:{job.number}:{shard.term}:{shard.next_sequence}"
+    # The first use of each reads the public suffix list, which takes 50 ms. It happens here, not in
+    # a step of the loop.
+    sites.site_of("www.example.org")
+    sites.public_suffixes("www.example.org")
+    return SegmentStore(
+        shard.found or shard.ground.segments.find_segments(shard.term),
+        job.config.store,
+        CrawlInfo(
+            crawl=job.manifest.crawl[:8],
+            software=job.software,
+            user_agent=job.user_agent,
+            operator=job.config.agent.contact,
+        ),
+        job.number,
+        random.Random(seed),
+        surt,
+        sites.public_suffixes,
+    )
