@@ -13,8 +13,12 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from kafka_broker import Broker
 
 # Tests that run at the same time use the same loopback addresses: their crawls must not share a
 # table of addresses.
@@ -58,6 +62,15 @@ def pytest_sessionfinish() -> None:
 
 def _number_open() -> int:
     return sum(1 for _ in _DESCRIPTORS.iterdir()) if _DESCRIPTORS.is_dir() else 0
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[Broker]:
+    """A Kafka broker that nothing kills: on a busy machine it may be silent for seconds."""
+    from kafka_broker import started  # few tests need its libraries, which take long to import
+
+    with started(session_s=60.0) as broker:
+        yield broker
 
 
 # -- script/test --quick

@@ -18,7 +18,7 @@ from playwright.sync_api import Page, expect
 
 from browser_pages import go_to, obstacles, opened_browser, save_picture
 from clusters import SETTINGS, Program, RealCluster, await_death, real_cluster, seed_at
-from kafka_broker import Broker, started
+from kafka_broker import Broker
 from lycosa.synthetic import SyntheticWeb, WebPlan
 from serving import served
 
@@ -73,12 +73,6 @@ class OperatedCluster:
 
     def client(self) -> httpx.Client:
         return httpx.Client(base_url=f"{self.url}/api/v1", timeout=60)
-
-
-@pytest.fixture(scope="module")
-def kafka() -> Iterator[Broker]:
-    with started(session_s=60.0) as broker:
-        yield broker
 
 
 @pytest.fixture

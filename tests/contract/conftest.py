@@ -10,7 +10,6 @@ import pytest
 import cassandra_server
 import postgres_server
 from cassandra_server import CassandraServer
-from kafka_broker import Broker, started
 from postgres_server import PostgresServer
 from raw_server import World
 
@@ -21,13 +20,6 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
     world = World(tmp_path)
     yield world
     await world.close()
-
-
-@pytest.fixture(scope="session")
-def kafka() -> Iterator[Broker]:
-    """A Kafka broker that nothing kills: on a busy machine it may be silent for seconds."""
-    with started(session_s=60.0) as broker:
-        yield broker
 
 
 @pytest.fixture(scope="session")

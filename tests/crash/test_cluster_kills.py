@@ -31,7 +31,7 @@ from clusters import (
 )
 from crawling import HTML, page
 from judging import is_polite
-from kafka_broker import Broker, started
+from kafka_broker import Broker
 from lycosa.synthetic import Response, SyntheticWeb
 from lycosa.synthetic.plan import WebPlan
 from serving import served_with_log
@@ -42,12 +42,6 @@ SLOW = {**SETTINGS, "politeness.delay_s": "0.7"}
 """At this delay no host is done before the faults are."""
 HELD_S = 35.0
 POISON = "/hook-kill-worker/a.html"
-
-
-@pytest.fixture(scope="module")
-def kafka() -> Iterator[Broker]:
-    with started(session_s=60.0) as broker:
-        yield broker
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ import pytest
 from warcio.archiveiterator import ArchiveIterator
 
 from clusters import LYCOSA, RealCluster, WatchedLog, real_cluster
-from kafka_broker import Broker, started
+from kafka_broker import Broker
 from lycosa.synthetic import SyntheticWeb
 from lycosa.synthetic.plan import WebPlan
 from lycosa.synthetic.synthetic_hosts import host_name
@@ -38,12 +38,6 @@ SETTINGS = {
     "store.segment_age_s": "5",
     "agent.contact": "test@example.org",
 }
-
-
-@pytest.fixture(scope="module")
-def kafka() -> Iterator[Broker]:
-    with started() as broker:
-        yield broker
 
 
 @pytest.fixture

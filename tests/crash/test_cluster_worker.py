@@ -8,7 +8,6 @@ import json
 import signal
 import time
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -41,12 +40,6 @@ pytestmark = pytest.mark.service
 WEB = SyntheticWeb(
     WebPlan(seed=3, hosts=4, pages=8, page_bytes=400, links=6, cross_links=0.3, gone=0.15)
 )
-
-
-@pytest.fixture(scope="module")
-def kafka() -> Iterator[Broker]:
-    with started() as broker:
-        yield broker
 
 
 def settings(delay_s: float = 0.05, total_s: float = 2.0) -> Config:
@@ -275,9 +268,9 @@ async def test_a_shard_is_opened_once_the_store_is_back_by_one_claim(
 
 
 async def test_a_worker_waits_for_kafka_and_for_the_store_says_so_and_continues_by_itself(
-    tmp_path: Path, kafka: Broker
+    tmp_path: Path,
 ) -> None:
-    with served_with_log(WEB) as (port, _):
+    with started() as kafka, served_with_log(WEB) as (port, _):
         seeds = [WEB.seed_url(0, port)]
         bed = Bed(tmp_path, kafka, settings(delay_s=0.4))
         worker = bed.start("n1", 1)

@@ -23,7 +23,7 @@ _FOUND = (
 
 @pytest.mark.parametrize(
     "seed",
-    [*range(3), *(pytest.param(seed, marks=pytest.mark.long) for seed in _FOUND)],
+    [0, 1, *(pytest.param(seed, marks=pytest.mark.long) for seed in (2, *_FOUND))],
     ids=lambda seed: f"seed-{seed}",
 )
 def test_a_history_of_crashes_and_losses_breaks_no_promise(seed: int, tmp_path: Path) -> None:

@@ -43,7 +43,12 @@ from lycosa.synthetic import Crash, ExpectedOutcome, Faults, Misbehaviour, Synth
 from lycosa.worker.assemble import Assembled
 from virtual_crawl import VirtualCrawl
 
-SEEDS = range(int(os.environ.get("LYCOSA_SEEDS", "20")))
+_WANTED = int(os.environ.get("LYCOSA_SEEDS", "7"))
+# The others are long tests: ``script/prove histories`` lives through the same, and more.
+SEEDS = [
+    pytest.param(seed, marks=[pytest.mark.long] * (seed >= _WANTED))
+    for seed in range(max(_WANTED, 20))
+]
 POINTS = {  # how often each is reached in a run, about
     "commit:cut": 60,
     "commit:begin": 40,

@@ -244,7 +244,7 @@ def prove(work: Path, short: bool, kills: int = 0, workers: int = 3) -> list[str
     """Runs the proof; gives the lines of its report. Raises ``AssertionError``."""
     kills = kills or (6 if short else 100)
     root = work / "site"
-    make_site(root, 60 if short else 0)
+    make_site(root, 40 if short else 0)
     with site_of(work / "nginx", root) as site:
         calm = RunningCrawl(work / "calm", arguments(site, workers), work / "calm.out")
         assert calm.finish(1200) == 0, _tail(work / "calm.out")

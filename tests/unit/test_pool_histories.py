@@ -25,7 +25,7 @@ def test_many_histories_of_the_pool_overload_no_address() -> None:
 @pytest.mark.parametrize(
     "plant",
     [
-        pytest.param(plant, marks=() if plant in ("same server", "late use") else pytest.mark.long)
+        pytest.param(plant, marks=() if plant == "late use" else pytest.mark.long)
         for plant in PLANTS
     ],
 )
