@@ -107,7 +107,7 @@ def test_the_list_is_filtered_by_host_reason_time_and_length(
         (["retry", "DIR", "--all", f"{A}/gone"], "leave out URLs and filters"),
         (["retry", "DIR", f"{A}/fine"], f"{A}/fine is no dead letter"),
         (["drop", "DIR", f"{A}/gone", f"{A}/fine", f"{A}/x"], "and 1 more are none"),
-        (["retry", "--cluster", "c.toml", "--all"], "c.toml: No such file"),
+        (["retry", "--cluster", "c.toml", "--all"], "c.toml cannot be read: No such file"),
         (["drop", "DIR", "no url", "--dry-run"], "give an absolute http or https URL"),
     ],
 )

@@ -6,14 +6,14 @@ import asyncio
 
 from lycosa.base.calls import (
     MOST_LENT,
+    Call,
     CallRefusal,
+    CallReply,
     GiveResults,
     OutsideResult,
     ResultsTaken,
     ResultTaken,
     ResultVerdict,
-    decode_call,
-    encode_reply,
 )
 from lycosa.service.api.api_job import ApiLimits
 from lycosa.service.api.lease_calls import LeaseDesk
@@ -30,18 +30,17 @@ class Owners:
     def shard_of(self, partition: int) -> int:
         return partition
 
-    async def call_owner(self, partition: int, body: bytes) -> bytes:
-        call = decode_call(body)
+    async def call_owner(self, partition: int, call: Call) -> CallReply:
         assert isinstance(call, GiveResults)
         self.calls.append((partition, len(call.results)))
         if len(call.results) > MOST_LENT:
-            return encode_reply(CallRefusal(f"a call may have {MOST_LENT}"))
+            return CallRefusal(f"a call may have {MOST_LENT}")
         self.under_way += 1
         self.most_under_way = max(self.most_under_way, self.under_way)
         await asyncio.sleep(0)
         self.under_way -= 1
         taken = [ResultTaken(each.lease, ResultVerdict.TAKEN) for each in call.results]
-        return encode_reply(ResultsTaken(taken))
+        return ResultsTaken(taken)
 
 
 async def test_many_results_of_one_partition_are_given_in_pieces() -> None:

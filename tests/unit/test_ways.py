@@ -202,7 +202,7 @@ def test_a_page_that_is_wrong_is_found(rows: list[str], reason: str) -> None:
         ("stages/schedule/visit_decisions.py", "step 1 calls `park_s`", "does not refer"),
         ("stages/schedule/visit_decisions.py", "step 7 calls `decide`", "no step 7"),
         ("stages/schedule/steps.py", "step 1 sends `Commit`", "do not share"),
-        ("stages/schedule/priority.py", "step 1 calls `priority`", "does not refer"),
+        ("stages/schedule/priority.py", "step 1 calls `prioritizer`", "does not refer"),
         ("state/kv/rocks.py", "step 1 calls `close`", "does not refer"),
         ("service/api/places.py", "step 1 calls `host`", "does not know"),
     ],
