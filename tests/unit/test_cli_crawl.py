@@ -357,7 +357,7 @@ def test_a_time_limit_is_not_said_to_count_the_whole_crawl() -> None:
     for limits, counts in ((LimitSection(max_time_s=9), False), (LimitSection(max_pages=9), True)):
         config = Config(limits=limits)
         said = "\n".join(summary_lines(Path("x"), ended, ExitCode.LIMIT, config, files))
-        assert "limits are not kept" in said and ("count the whole crawl" in said) is counts
+        assert "limits are not saved" in said and ("count all runs" in said) is counts
 
 
 def test_failures_and_remarks_are_told_apart_and_none_is_neither() -> None:

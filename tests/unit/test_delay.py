@@ -6,7 +6,6 @@ import random
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
-from typing import get_args
 
 import msgspec
 import pytest
@@ -14,14 +13,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lycosa.base.config.sections import PolitenessSection
-from lycosa.base.model.pace import Pace
+from lycosa.base.model.pace import Pace, with_times
 from lycosa.stages.politeness.delay import (
+    SOURCES,
     Delay,
-    Source,
+    DelaySource,
+    asked_delays,
     clamp,
     delay_s,
     in_seconds,
     longest_delay,
+    longest_wait,
+    ordinary_delay_s,
     pace_after_request,
     parse_retry_after,
 )
@@ -335,4 +338,33 @@ def test_clamping_keeps_every_field_and_limits_every_time() -> None:
 def test_every_source_of_delay_is_documented() -> None:
     document = Path(__file__).parents[2] / "docs" / "politeness.md"
     text = document.read_text("utf-8")
-    assert [source for source in get_args(Source) if f"`{source}`" not in text] == []
+    assert [each.name for each in SOURCES if f"`{each.name}`" not in text] == []
+
+
+def test_every_field_of_a_pace_that_is_a_time_moves_with_the_clock() -> None:
+    fields = Pace.__struct_fields__
+    moved = with_times(Pace(*(100.0 for _ in fields)), lambda _: 1.0, lambda _: 2.0)
+    assert {name for name in fields if getattr(moved, name) != 100.0} == {
+        name for name in fields if name.endswith("_at")
+    }
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.name)
+def test_a_source_that_is_no_refusal_is_an_ordinary_delay_and_bounds_the_rest(
+    source: DelaySource,
+) -> None:
+    assert source.longest_s(SECTION) <= longest_wait(SECTION)
+    assert (source.longest_s(SECTION) <= longest_delay(SECTION)) is not source.is_refusal
+    assert source.meaning
+
+
+def test_what_a_host_in_trouble_asks_for_is_no_part_of_its_ordinary_delay() -> None:
+    assert ordinary_delay_s(refused(Pace(crawl_delay_s=7), retry_after="500"), SECTION) == 7
+    assert ordinary_delay_s(refused(Pace(last_duration_s=0.5)), SECTION) == 1
+
+
+def test_the_delay_of_a_host_replaces_that_of_all() -> None:
+    names = [name for _, name in asked_delays(Pace(operator_delay_s=0.0), SECTION, NOW)]
+    assert names == ["operator", "crawl-delay", "adaptive", "retry-after", "backoff"]
+    assert delay(Pace(operator_delay_s=0.0)) == Delay(0.0, "operator")
+    assert asked_delays(UNKNOWN, SECTION, NOW)[0] == (1.0, "floor")

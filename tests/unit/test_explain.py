@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ast
 import random
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 
 from crawling import QUICK, Names, Pages, crawl_folder, html, moved, page, robots
 from lycosa.base.config.sections import BudgetSection, ScopeRule, ScopeSection, SitemapSection
+from lycosa.base.model.completed import UrlState
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8
 from lycosa.inspect.committed_state import read_folder
@@ -63,6 +65,7 @@ CONFIG = msgspec.structs.replace(
     budgets=BudgetSection(host_pages=9, park_s=1e6),
 )
 NOW = VIRTUAL_EPOCH + 4000
+FORMATS = Path(__file__).parents[2] / "docs" / "formats.md"
 
 
 @pytest.fixture(scope="module")
@@ -266,6 +269,27 @@ def test_every_trap_is_called_one(finished: Path) -> None:
         answer = ask(finished, url)
         assert (answer.verdict, facts(answer)["reason"]) == ("refused_by_trap", reason.label)
         assert facts(answer)["rule"].startswith("traps.")
+
+
+@pytest.mark.parametrize("state", UrlState)
+def test_each_state_of_a_url_has_an_explanation_a_count_and_a_document(
+    finished: Path, stopped: Path, state: UrlState
+) -> None:
+    """A state that these crawls do not lead to needs a page of ``WEB`` that does."""
+    found = [
+        (folder, entry.url)
+        for folder in (finished, stopped)
+        for entry in read_folder(folder).urls()
+        if entry.state is state
+    ]
+    assert found
+    folder, url = found[0]
+    answer = ask(folder, url)
+    assert facts(answer)["state"] == state.label and answer.verdict and answer.headline
+    counters = [view.counters() for view in read_folder(folder).partition_views()]
+    assert sum(each.count_in(state) for each in counters) > 0
+    rows = re.findall(r"(?m)^\| `state` \| (.*) \|$", FORMATS.read_text("utf-8"))
+    assert any(f"`{state.label}`" in row for row in rows)
 
 
 @pytest.mark.parametrize("reason", Reason)

@@ -34,6 +34,7 @@ MOST_PARAMETERS = 7
 LARGE_MODULES: dict[str, str] = {}
 LARGE_FUNCTIONS = {
     "lycosa/state/store/journal_rows.py:build_row": "one journal line, field by field",
+    "lycosa/inspect/crawl_status.py:crawl_status": "one value, and a line for each of its fields",
 }
 MANY_PARAMETERS: dict[str, str] = {}
 

@@ -1,5 +1,5 @@
-"""How the documents are written: wrapped at 100 columns, and without words that readers stumble
-over.
+"""How documents, messages, docstrings and comments are written: without words that readers stumble
+over, and documents wrapped at 100 columns.
 
 The list has archaic words, idioms of other languages, and words with a more common technical term.
 Code, and text between quotation marks, may contain anything.
@@ -10,7 +10,8 @@ from __future__ import annotations
 import ast
 import re
 import runpy
-from collections.abc import Iterator
+import tokenize
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -95,32 +96,56 @@ def test_documents_avoid_words_that_readers_stumble_over(document: Path) -> None
     assert found == []
 
 
-def _messages(path: Path) -> Iterator[tuple[int, str]]:
-    """Line and text of each string that is no docstring: messages, help texts, meanings."""
-    tree = ast.parse(path.read_text("utf-8"))
-    comments = {
-        id(node.value)
-        for body in (getattr(node, "body", None) for node in ast.walk(tree))
-        if isinstance(body, list)
-        for node in body
-        if isinstance(node, ast.Expr)
-    }
-    for node in ast.walk(tree):
-        is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
-        if is_text and " " in node.value and id(node) not in comments:
+def _strings(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and text of each string with several words: messages, help texts, docstrings."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
             yield node.lineno, node.value
 
 
-def test_messages_avoid_these_words_too() -> None:
-    found = [
-        f"{name}:{line}: {hit[0]!r}; write: {instead}"
+def _comments(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and text of each comment; lines that follow each other are one."""
+    with path.open("rb") as file:
+        found = [
+            (token.start, token.string)
+            for token in tokenize.tokenize(file.readline)
+            if token.type == tokenize.COMMENT
+        ]
+    first, last, text = 0, (-1, -1), ""
+    for place, comment in found:
+        if place == (last[0] + 1, last[1]):
+            text += comment[1:]
+        else:
+            if text:
+                yield first, text
+            first, text = place[0], comment
+        last = place
+    if text:
+        yield first, text
+
+
+@pytest.mark.parametrize("words_of", [_strings, _comments], ids=["strings", "comments"])
+def test_messages_docstrings_and_comments_avoid_these_words_too(
+    words_of: Callable[[Path], Iterator[tuple[int, str]]],
+) -> None:
+    texts = [
+        (f"{name}:{line}", " ".join(_unquoted(text).split()))
         for path in sorted(SOURCE.rglob("*.py"))
         if (name := path.relative_to(SOURCE).as_posix()) not in PAGE_TEXTS
-        for line, text in _messages(path)
+        for line, text in words_of(path)
+    ]
+    assert len(texts) > 1000
+    found = [
+        f"{place}: {hit[0]!r}; write: {instead}"
+        for place, text in texts
         for words, instead in AVOIDED.items()
         for hit in re.finditer(rf"(?i)\b(?:{words})\b", text)
     ]
     assert found == []
+
+
+def _unquoted(text: str) -> str:
+    return re.sub(r"``.*?``", "", text, flags=re.DOTALL)
 
 
 def test_the_list_of_modules_is_current() -> None:

@@ -69,10 +69,10 @@ def upgrade(file: Path, as_json: bool) -> int:
 
 
 def _raised(given: ClusterFile, before: ClusterStatus) -> ClusterStatus:
-    """Raise the formats by one; gives the status afterwards.
+    """Raise the format version by one; return the new status.
 
-    Readers are told first: programs that start meanwhile and could not read the new formats must
-    not begin.
+    Readers are informed first: programs that start meanwhile and could not read the new formats
+    must not begin.
     """
     from lycosa.base.messages.coordinator_messages import UpgradeFormats
     from lycosa.cluster.serve.caller import RequestRefused

@@ -236,7 +236,7 @@ def _check_seeds(seeds: CrawlSeeds, folder: Path, config: Config) -> None:
     """Check, before anything is written, that there is something to crawl.
 
     A new crawl needs a usable seed. An existing one is not resumed when all seeds that are given to
-    it are refused: whoever misspelt a URL would get another crawl, and exit code 0.
+    it are refused: a user who misspelt a URL would get another crawl, and exit code 0.
     """
     from lycosa.processes.seed_check import SeedCheck
     from lycosa.state.folder import manifest

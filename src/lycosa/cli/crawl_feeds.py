@@ -1,6 +1,6 @@
 """``lycosa crawl --feed``: the rows of feeds, written while the crawl runs.
 
-Each feed is a separate ``lycosa feed`` process, so a reader that is slow, or a pipe that nobody
+Each feed is a separate ``lycosa feed`` process, so a reader that is slow, or a pipe that no process
 reads, never holds the crawl up. It follows the crawl's commits until its standard input ends, which
 happens when the crawl ends or is killed. Then it gives the rows that are left and ends.
 

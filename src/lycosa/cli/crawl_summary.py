@@ -195,7 +195,7 @@ def summary_lines(
         lines.append(f"to resume: lycosa crawl --dir {quoted}{_with_seeds(left)}")
     if end == "limit" and (again := _again(config.limits)):
         lines.append(
-            f"       or: lycosa crawl --dir {quoted} {again} (limits are not kept"
+            f"       or: lycosa crawl --dir {quoted} {again} (limits are not saved"
             f"{_counting(config.limits)})"
         )
     return [
@@ -370,7 +370,7 @@ def _again(limits: LimitSection) -> str:
 
 def _counting(limits: LimitSection) -> str:
     is_total = limits.max_pages or limits.max_bytes
-    return ", and count the whole crawl" if is_total else ""
+    return "; they count all runs of the crawl" if is_total else ""
 
 
 def reason_lines(reasons: Mapping[str, int]) -> list[str]:

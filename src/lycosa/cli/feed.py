@@ -146,7 +146,7 @@ def _feed(kind: str, folder: Path, after: str) -> FolderFeed:
 
 
 def _give(feed: FolderFeed, target: Any, options: FeedOptions) -> None:
-    """Append rows to the target, until the end or for ever."""
+    """Append rows to the target, until the end or until the command is stopped."""
     from lycosa.state.store.journal import JournalError
 
     began, follows = time.monotonic(), options.follow or options.follow_input
@@ -214,7 +214,7 @@ def _target(options: FeedOptions) -> Iterator[Any]:
 
 
 def _opened_pipe(options: FeedOptions) -> int:
-    """Open a pipe as soon as somebody reads it, or as long as the input of this command lasts."""
+    """Open a pipe as soon as a process reads it, or as long as the input of this command lasts."""
     if not options.follow_input:
         return os.open(options.output, os.O_WRONLY)
     while True:
@@ -232,7 +232,7 @@ def _opened_pipe(options: FeedOptions) -> int:
 
 def _is_pipe(path: str) -> bool:
     if path.startswith(("/dev/fd/", "/proc/self/fd/")):
-        return True  # a file behind it has no name of its own, and so no place for a position
+        return True  # a file behind it has no name, and so no place for a position
     try:
         return not stat.S_ISREG(Path(path).stat().st_mode)
     except FileNotFoundError:

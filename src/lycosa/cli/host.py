@@ -19,7 +19,7 @@ from lycosa.cli.remarks import remark_options
 if TYPE_CHECKING:
     from lycosa.base.calls import HostDecision
 
-_SHOWN = 10  # hosts whose queues are told
+_SHOWN = 10  # hosts whose queues are shown
 
 
 class _Given(msgspec.Struct, frozen=True):
@@ -124,7 +124,7 @@ _decision("retire", "Never request HOST again; its waiting URLs are refused.")
 
 
 class _Decided(msgspec.Struct, frozen=True):
-    """What a decision came to: its hosts, and the row of the first ones as it is now."""
+    """The result of a decision: its hosts, and the row of the first ones as it is now."""
 
     changed: int
     hosts: list[str]

@@ -47,7 +47,7 @@ def log_options(function: Callable[..., Any]) -> Callable[..., Any]:
             type=click.Choice(_LEVELS),
             callback=_take,
             expose_value=False,
-            help="Log nothing that is less important [info].",
+            help="Minimum level to log [info].",
         ),
         click.option(
             "--log-format",

@@ -4,7 +4,7 @@
 should not include robots.txt files and sitemaps. ``ccindex`` is ``fetches`` with Common Crawl's
 columns, where ``subset`` distinguishes them.
 
-Closed segments are read from their Parquet files, where these can be had. Later captures
+Closed segments are read from their Parquet files, where these exist. Later captures
 (open segments up to the last commit, and closed ones without Parquet) come from the row journals
 through temporary Parquet files. So nothing is missing while the crawl runs, and each capture is
 there once: the files are listed first, and only that list decides whether a segment is read from

@@ -107,7 +107,7 @@ class Top(Generic[_Line]):
 
 
 class SiteLines:
-    """The sites of one partition, which has all hosts of each."""
+    """The sites of one partition. All hosts of a site are in the same partition."""
 
     def __init__(self, site_of: Callable[[str], str], view: TableView, config: Config) -> None:
         self._site_of, self._view, self._section = site_of, view, config.budgets

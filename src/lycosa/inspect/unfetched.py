@@ -51,7 +51,7 @@ LASTING = frozenset(
         Reason.RETIRED_BY_OPERATOR,
     }
 )
-"""Reasons that remain until somebody changes something."""
+"""Reasons that remain until an operator or a site owner changes something."""
 
 _ADVICE: Mapping[Reason, str] = {
     Reason.DNS_NO_SUCH_NAME: "check the spelling, or give its address with --resolve NAME=ADDRESS",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
+from lycosa.base.model.pace import with_times
 from lycosa.stages.frontier.visit_state import VisitRecord
 from lycosa.state.kv.table_records import UrlRecord
 
@@ -15,11 +16,11 @@ def visit_in_wall_time(host: VisitRecord, ahead_s: float) -> VisitRecord:
     """A visit state whose waits end by the wall clock; crawl time is ``ahead_s`` ahead of it."""
     if not ahead_s:
         return host
-    pace = msgspec.structs.replace(
-        host.pace,
-        backoff_at=wall_of(host.pace.backoff_at, ahead_s),
-        retry_at=wall_of(host.pace.retry_at, ahead_s),
-    )
+
+    def on_the_wall(time: float) -> float:
+        return wall_of(time, ahead_s)
+
+    pace = with_times(host.pace, on_the_wall, on_the_wall)
     return msgspec.structs.replace(
         host,
         next_at=wall_of(host.next_at, ahead_s),

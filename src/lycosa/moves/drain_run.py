@@ -1,6 +1,6 @@
 """A run over a gathered state that fetches nothing: it takes all parcels and counts crashes.
 
-One worker owns all partitions, so every parcel is between two of its own and is taken exactly as
+One worker owns all partitions, so every parcel is between two of them and is taken exactly as
 its receiver would take it (``IncomingParcels.take_own_parcels``). URLs that were in flight at a
 crash become suspects, as at a start. Afterwards no outbox has a parcel.
 """

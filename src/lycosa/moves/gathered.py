@@ -53,7 +53,7 @@ class GatheredState(msgspec.Struct, frozen=True):
 
 
 def prepare_gathering(folder: Path, suffixes: bytes) -> None:
-    """Make the work folder, empty but for the crawl's public suffix list. Raises ``OSError``."""
+    """Make the work folder, empty except for the crawl's public suffix list. Raises ``OSError``."""
     shutil.rmtree(folder, ignore_errors=True)
     for each in (folder / "state", attempts_folder(folder), spool_folder(folder)):
         each.mkdir(parents=True)

@@ -1,10 +1,10 @@
 """Moves a stopped crawl into the shards of a new generation: import, and division into more shards.
 
     gather (nothing changes where the crawl is) -> take all parcels -> divide, save, begin logs
-    -> make sure that the crawl did not go on, complete its segments
+    -> make sure that the crawl did not continue, complete its segments
     -> put the new generation in force
 
-Up to the last step the crawl is what it was, and the move may be given up or repeated.
+Up to the last step the crawl is what it was, and the move may be abandoned or repeated.
 
 A rescue is not a move of this kind. It writes the shards where they were, one by one, and continues
 after a kill with those that are missing; and it has no commits that say what the state should be.
@@ -78,10 +78,10 @@ class MoveSource(Protocol):
         ...
 
     def complete_segments(self, state: GatheredState) -> int:
-        """Let nobody commit to the crawl any more, and store all its segments in final form.
+        """Refuse further commits to the crawl, and store all its segments in final form.
 
         The new shards are safe by then. Returns the number of segments. Raises ``LogWentOn`` if the
-        crawl went on since it was gathered, ``NotStored`` or ``StoreDamaged``.
+        crawl continued since it was gathered, ``NotStored`` or ``StoreDamaged``.
         """
         ...
 

@@ -272,7 +272,7 @@ class ShardRescue:
             )
 
     def _shard_of(self, data: PartitionData) -> Shard:
-        term = self._mark.term - 1  # of commits that nobody reads
+        term = self._mark.term - 1  # of commits that no reader gets
         local = self._place.snapshots(self._shard).local_snapshots(self._shard)
         log = _NoLog(MemoryChangelog("", self._shard))
         last = Commit(term=term, sequence=0, wall=0.0, shard=self._shard)

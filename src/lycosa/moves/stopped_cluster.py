@@ -186,7 +186,7 @@ class StoppedCluster:
 
 def seal_segments(places: ClusterPlaces, state: GatheredState) -> int:
     """Give all open segments their final form, as the next owners would; returns their number.
-    The operator is told of damaged ones.
+    Damaged ones are reported to the operator.
 
     Raises ``NotStored``, ``StoreDamaged`` or ``OSError``.
     """

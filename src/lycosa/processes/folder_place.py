@@ -1,4 +1,4 @@
-"""Where a worker's shard is, as its process sees it; here a crawl folder, with sockets to others.
+"""The crawl folder as the place of a worker's shard, with sockets to other workers.
 
 ``cluster_place`` is the other implementation.
 """
@@ -67,7 +67,7 @@ class FolderPlace:
         self.early: Sequence[ToWorker] = ()
         self.peers: Peers | None = None
         self._exchange = _exchange(job)
-        # A worker that is alone has nobody to exchange parcels with; it listens for callers.
+        # A worker that is alone has no other to exchange parcels with; it listens for callers.
         if self._exchange is not None and len(job.sockets) > 1:
             ends = ExchangeEnds(self._exchange, self._exchange)
             ports = msgspec.structs.replace(ports, exchange=ends)

@@ -175,7 +175,7 @@ class FolderService:
     def _is_paused(self, is_first: bool) -> bool:
         """Whether a run begins with a pause: the first one keeps that of an earlier service.
 
-        The later ones are begun by whoever resumes the crawl.
+        The later ones begin when the crawl is resumed.
         """
         paused = saved_pause(self.folder) if is_first else None
         if paused is None:

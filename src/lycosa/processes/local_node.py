@@ -64,7 +64,7 @@ class Node:
     """The workers of one run over a crawl folder, on this machine.
 
     ``sockets`` is a folder that is private to the user, for the sockets of the workers: other
-    programs call them there. Without it several workers get a folder of their own.
+    programs call them there. Without it several workers get a separate folder.
     """
 
     def __init__(

@@ -99,7 +99,7 @@ def stored_end(placed: ObjectStore, shard: int) -> StoredEnd:
     marks = stored_marks(placed, shard)
     if marks:
         return StoredEnd(marks[-1])
-    # The first commit of an owner may be under way, or was never made: one part in its segment,
+    # The first commit of an owner may be in progress, or was never made: one part in its segment,
     # which the log does not have. A second one shows that the first was committed.
     segments = set[str]()
     for each in placed.list(f"parts/{shard:05d}/"):

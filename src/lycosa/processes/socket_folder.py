@@ -1,8 +1,8 @@
 """The private folder of a crawl's sockets, deleted at the crawl's end, however that comes.
 
 A crawl that is killed leaves its folder behind. So the folder has a file that its process keeps
-locked, and the next crawl of the user deletes the folders whose lock nobody holds. A folder without
-the file is another program's, or one of a file system without locks, and is left alone.
+locked, and the next crawl of the user deletes the folders whose lock no process holds. A folder
+without the file is another program's, or one of a file system without locks, and is left alone.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _locked(path: Path) -> int | None:
             return lock
     except (BlockingIOError, FileNotFoundError):
         pass  # another crawl deletes the folder at this moment
-    except OSError:  # no locks here: without the file nobody deletes the folder
+    except OSError:  # no locks here: without the file no process deletes the folder
         file.unlink(missing_ok=True)
         os.close(lock)
         return -1

@@ -37,7 +37,7 @@ def views_of_worker(job: WorkerJob, shard: Shard, assembled: Assembled) -> OpenV
         cache(lambda: Sites(suffix_list(job.folder))),  # loaded when it is first needed
         lambda: assembled.live.config,
         folder=None if is_cluster else job.folder,
-        # Reading the attempt logs takes too long beside a crawl.
+        # Reading the attempt logs takes too long during a crawl.
         find_attempts=lambda partition: None,
         is_cluster=is_cluster,
     )

@@ -98,7 +98,7 @@ class _Shard:
         )
 
     def begin_commit(self, now: float, acknowledged_at: float) -> None:
-        """A commit was cut; fetching goes on until the next one is due."""
+        """A commit was cut; fetching continues until the next one is due."""
         self.committed_at, self.acknowledged_at = now, acknowledged_at
         self.rows.clear()
         if acknowledged_at - now > self._commit_s:

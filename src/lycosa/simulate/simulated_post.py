@@ -26,7 +26,7 @@ from lycosa.state.exchange import Lateness
 STEP_S = 0.5
 _WINDOW = 8  # parcels of a pair that are posted together (``OutboxSender``)
 _RECORD_BYTES = 256_000  # of parcels in one record (``kafka.parcel_records``)
-_DELAYS = 400  # steps that are told apart
+_DELAYS = 400  # steps that are kept apart
 
 _Counts = NDArray[np.float64]
 

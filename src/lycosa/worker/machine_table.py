@@ -1,7 +1,7 @@
 """The address table that all crawls of a user on this machine share.
 
-Together they respect the delay and the slots of each address. A second table beside it has one slot
-for each host, so that crawls which share a host send it one request at a time. The table is in
+Together they respect the delay and the slots of each address. A second table next to it has one
+slot for each host, so that crawls which share a host send it one request at a time. The table is in
 memory that all processes of the machine see, in a folder that only this user can enter:
 ``/dev/shm/lycosa-UID`` on Linux, else below the folder for temporary files. The variable
 ``LYCOSA_RUNTIME_DIR`` names another folder. The file name has the version of the layout, so that
@@ -61,7 +61,7 @@ def open_machine_table(
 def open_host_table(
     path: Path, section: PolitenessSection, request_s: float = 60.0
 ) -> AddressTable:
-    """Open the table of hosts beside the table ``path``, as ``open_machine_table``.
+    """Open the table of hosts next to the table ``path``, as ``open_machine_table``.
 
     A host has no delay here: its pause after a request is that of each crawl.
     """

@@ -154,7 +154,7 @@ def _set_hosts(meter: Meter, present: list[Counters]) -> None:
 
 
 def _set_frontier(meter: Meter, frontier: Frontier, now: float) -> None:
-    """Set the hosts by what they do."""
+    """Set the number of hosts in each state."""
     found = frontier.snapshot(now)
     meter.set("lycosa_hosts", found.in_process, "fetching")
     meter.set("lycosa_hosts", found.ready, "ready")

@@ -18,7 +18,7 @@ class RunSignals:
         self.news = asyncio.Event()
         """Set when something has happened since the loop's last step."""
         self.end: End | None = None
-        """Why the run should end; ``None`` while it should go on."""
+        """Why the run should end; ``None`` while it should continue."""
         self.failure: BaseException | None = None
 
     def __repr__(self) -> str:

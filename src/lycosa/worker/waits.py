@@ -1,7 +1,7 @@
-"""What a worker waits for outside itself, as its parts say: the log, the inbox, object storage.
+"""External services that a worker is waiting for: the log, the inbox, object storage.
 
-The parts are told by their clients, on any thread, and say when they wait no longer. Only a part
-that waits at the moment has a text, so the display never shows a reason that has passed.
+The parts learn it from their clients, on any thread, and report when they wait no longer. Only a
+part that waits at the moment has a text, so the display never shows a reason that has passed.
 """
 
 from __future__ import annotations

@@ -186,7 +186,7 @@ class Worker:
             while (end := self._step()) is None:
                 await self._pause()
             if self._reparse is not None:
-                self._reparse.cancel()  # a stop does not wait for it: the next start goes on
+                self._reparse.cancel()  # a stop does not wait for it: the next start continues it
             while self._running:
                 await asyncio.wait(
                     self._running, timeout=_IDLE_S, return_when=asyncio.FIRST_COMPLETED

@@ -1,4 +1,4 @@
-"""Decisions of operators: a third input of the frontier, beside ``Discovered`` and ``Completed``.
+"""Decisions of operators: a third input of the frontier, after ``Discovered`` and ``Completed``.
 
 The owner of the host applies a decision and commits it together with who made it and when, so that
 ``explain`` can show it. ``call`` is an id that the caller chose: a repeated call has one effect.
@@ -31,7 +31,7 @@ class HostAction(Enum):
     PAUSE = "pause"  # nothing is requested from it until it is resumed
     RESUME = "resume"  # ends a pause, and a retirement
     RETIRE = "retire"  # never requested again; its waiting URLs are refused
-    DELAY = "delay"  # has a minimum pause of its own between two requests, or again that of all
+    DELAY = "delay"  # has its own minimum pause between two requests, or again that of all
 
 
 class HostDecision(msgspec.Struct, frozen=True, tag=True):
@@ -58,8 +58,8 @@ class DeadLetterDecision(msgspec.Struct, frozen=True, tag=True):
     It is about the URLs with these hashes (16 hexadecimal digits each), or, when there are none,
     about all dead letters with that ``reason`` (empty = any) of that ``host`` (empty = any). The
     owner searches for the hashes among its dead letters, unless ``numbers`` has the number of each
-    as listed (0 = it has none, and ``host`` is given). It decides some thousand dead letters in
-    answer to one call; the same call is made again until the answer is complete.
+    as listed (0 = it has none, and ``host`` is given). One call decides at most about 5,000 dead
+    letters; the same call is made again until the answer is complete.
     """
 
     call: str

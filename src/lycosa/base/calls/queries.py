@@ -131,7 +131,7 @@ class Found(msgspec.Struct, frozen=True, tag=True):
     ``cursor`` continues a list (empty = it is complete). ``wall`` is the time of the commit from
     which it was read. ``is_partial`` says that the time budget ended the search, so rows may be
     missing. A list by name or by time has a ``cursor`` then, which continues the search. Hosts in
-    another order and captures have none: the search for them begins anew with each question.
+    another order and captures have none: the search for them begins again with each question.
 
     Every row of a list has ``order`` and ``cursor``: equal text, ascending in the order of the
     list, and the same for all partitions, so that their lists can be merged and cut anywhere. An

@@ -1,4 +1,4 @@
-"""How to install an optional part of the program beside this installation of it.
+"""How to install an optional part of the program into the same environment.
 
 A command that names the package ``lycosa`` would install whatever an index has under that name. So
 a checkout gets its own script, and another installation the packages of the extra themselves, which

@@ -302,7 +302,7 @@ class NodeStatus(msgspec.Struct, frozen=True):
     ``silent_s`` is the time since its last report. ``refusal`` says why it gets no shards, and is
     empty when it may have some. ``ahead_s`` is its clock minus the coordinator's. Free resources
     are in bytes. ``shards`` are those that it reports, none once it is lost; ``memory`` is that of
-    its own process. ``clock`` is a ``ClockState``. ``trouble`` says why a shard could not run there
+    its process. ``clock`` is a ``ClockState``. ``trouble`` says why a shard could not run there
     in the last minutes, though it may run on another node. ``is_spare``: it gets none only because
     the maximum number of nodes has shards.
     """

@@ -174,7 +174,7 @@ class Progress(msgspec.Struct, frozen=True, tag=True):
     hosts_parked = _Count("lycosa_hosts", "parked")
     """Hosts beyond their budget."""
     hosts_retired = _Count("lycosa_hosts", "retired")
-    """Hosts that were given up."""
+    """Retired hosts."""
     hosts_paused = _Count("lycosa_hosts", "paused")
     """Hosts that an operator paused."""
     leased = _Count("lycosa_leases_outside")
@@ -305,7 +305,7 @@ _NAMED = (
 
 
 def progress_values(progress: Progress) -> dict[str, Any]:
-    """The progress as values for JSON, with its main numbers under names of their own."""
+    """The progress as values for JSON, with its main numbers under separate names."""
     values: dict[str, Any] = msgspec.to_builtins(progress)
     values.pop("type", None)
     return {name: getattr(progress, name) for name in _NAMED} | values

@@ -10,7 +10,7 @@ from lycosa.base.reasons import Reason
 
 
 class DeadLetter(msgspec.Struct, frozen=True):
-    """A URL that was given up, after ``tries`` tries, at ``wall`` (seconds since 1970)."""
+    """A URL that is not retried, after ``tries`` tries, at ``wall`` (seconds since 1970)."""
 
     url: str
     reason: Reason

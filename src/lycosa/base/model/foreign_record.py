@@ -1,9 +1,9 @@
 """A record in a topic of the crawl that no program of the crawl wrote.
 
-Whoever may write to a topic can put one there by mistake. The crawl steps over it, because commits
-and parcels are numbered: one that is missing is noticed by its number. Every record of the crawl
-has the crawl's UUID near its beginning, so a record that cannot be read and has it is of a newer
-program. That one is never stepped over.
+Any program that may write to a topic can put one there by mistake. The crawl steps over it, because
+commits and parcels are numbered: one that is missing is noticed by its number. Every record of the
+crawl has the crawl's UUID near its beginning, so a record that cannot be read and has it is of a
+newer program. That one is never stepped over.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 
@@ -21,3 +23,12 @@ class Pace(msgspec.Struct, frozen=True, array_like=True, gc=False):
     backoff_at: float = 0.0
     retry_at: float = 0.0
     operator_delay_s: float = -1.0
+
+
+def with_times(
+    pace: Pace, past: Callable[[float], float], future: Callable[[float], float]
+) -> Pace:
+    """The pace with each of its crawl times changed: of what was, and of what is to come."""
+    return msgspec.structs.replace(
+        pace, backoff_at=past(pace.backoff_at), retry_at=future(pace.retry_at)
+    )

@@ -32,7 +32,7 @@ def _suspension_counting_clock() -> Callable[[], float]:
 class SystemClock:
     """The machine's clocks, in seconds.
 
-    ``monotonic`` gives the seconds since a fixed moment, including suspension where the system
+    ``monotonic`` returns the seconds since a fixed moment, including suspension where the system
     reports it; ``wall`` those since 1970. Both are C functions without a Python frame around them,
     because a page reads the clock forty times.
     """

@@ -29,7 +29,7 @@ MB = 1_000_000
 RECOVERY_BYTES = (16 * MB, 4 * MB)
 """The block cache of the tables during recovery, and the part of it for write buffers."""
 _PROGRAM = 65 * MB  # mapped code, the same pages in every process
-_UPLOAD = 50 * MB  # four parts of a file under way, and one that is compared
+_UPLOAD = 50 * MB  # four parts of a file in flight, and one that is compared
 _SUPERVISOR = 80 * MB  # 45 when it only watches; the rest is for recovery after a worker died
 _WORKER = 70 * MB  # interpreter, suffix list, what libraries keep
 _COMPACTION = 40 * MB  # table files that are being written

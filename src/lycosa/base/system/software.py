@@ -1,6 +1,6 @@
 """The name and version of this program, as stored data and requests to coordinators name it.
 
-It is a module of its own, because reading the version imports a library that most processes of a
+It is a separate module, because reading the version imports a library that most processes of a
 crawl do without.
 """
 

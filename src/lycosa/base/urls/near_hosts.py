@@ -1,4 +1,4 @@
-"""Host names that somebody may have meant by a name that the crawl does not know.
+"""Host names that a caller may have meant by a name that the crawl does not know.
 
 The usual slips are a missing port or ``www.``, and a letter too many, too few, or in the wrong
 place.

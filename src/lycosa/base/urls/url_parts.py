@@ -26,7 +26,7 @@ def origin_of(url: str) -> str:
 
 
 def robots_url(host: str, is_secure: bool) -> str:
-    """Where an origin has its robots.txt; ``host`` as ``host_of`` gives it."""
+    """Where an origin has its robots.txt; ``host`` as ``host_of`` returns it."""
     return f"{'https' if is_secure else 'http'}://{host}/robots.txt"
 
 

@@ -12,7 +12,7 @@ import statistics
 from collections.abc import Sequence
 
 ClockSpan = tuple[float, float]
-"""The least and the greatest that a wall clock may be ahead of some other clock, in seconds.
+"""The minimum and the maximum by which a wall clock may be ahead of some other clock, in seconds.
 
 That one is the coordinator's monotonic clock, so that a coordinator whose wall clock is set does
 not seem to have set those of the nodes.

@@ -284,7 +284,7 @@ class Coordinator:
         if self._permits.has_limits and self._permits.is_reached(*self._seats.committed()):
             self._decide_end(End.LIMIT.value, at_once=False)
 
-    # -- what owners are told
+    # -- messages to owners
 
     def _tell_what_lacks(self, shard: int, now: float) -> None:
         """Send the owner what it lacks by its last status, unless it was just sent."""

@@ -34,7 +34,7 @@ class EndRounds:
         )
 
     def start_over(self) -> None:
-        """Discard all answers, because something is still going on."""
+        """Discard all answers, because a shard still has work."""
         self._is_open, self._before = False, None
 
     def record_answer(self, shard: int, owner: Owner, answer: ProbeAnswer) -> None:

@@ -4,10 +4,11 @@ Two times bound it. A host is fetched one request at a time, so the host that ne
 waiting URLs times its delay) is a bound whatever the machine does. And the queue of all hosts needs
 its length divided by the rate at which URLs are settled now. The greater one is the forecast.
 
-It is a lower bound, and is called so, while the crawl still finds many URLs: nobody knows how many.
-A bound is computed with the best rate of the run, because the present one may rise again.
-It counts waiting URLs as if each were fetched. A URL that robots.txt disallows takes no request, so
-a host with many of those is done earlier. A limit on captures ends the crawl earlier too.
+It is a lower bound, and is called so, while the crawl still finds many URLs, because their number
+is unknown. A bound is computed with the best rate of the run, because the present one may rise
+again. It counts waiting URLs as if each were fetched. A URL that robots.txt disallows takes no
+request, so a host with many of those is done earlier. A limit on captures ends the crawl earlier
+too.
 """
 
 from __future__ import annotations

@@ -237,10 +237,10 @@ def _span(looks: Collection[_Look]) -> ClockSpan:
     """Between which seconds the clock is ahead, by at least one look.
 
     A report that was on its way, or waited in the coordinator, makes the node's clock look late by
-    that time, never early. So the greatest difference is the least that the clock is ahead, and it
-    is ahead at most by a difference and the time of that report's travel. While no such time is
-    known (a node of an older version, or its first report to this coordinator), the least is taken
-    for both.
+    that time, never early. So the greatest difference is the minimum that the clock is ahead, and
+    it is ahead at most by a difference and the time of that report's travel. While no such time is
+    known (a node of an older version, or its first report to this coordinator), the minimum is
+    taken for both.
     """
     least = max(ahead_s for ahead_s, _ in looks)
     greatest = min(ahead_s + travel_s for ahead_s, travel_s in looks)

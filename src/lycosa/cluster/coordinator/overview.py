@@ -53,7 +53,7 @@ def cluster_status(
 
 
 def refusal_of(message: messages.CallerMessage, status: messages.ClusterStatus) -> str:
-    """Why a caller's request makes no sense; empty when it does."""
+    """The reason to refuse a caller's request; empty if it is accepted."""
     names = [node.name for node in status.nodes]
     if isinstance(message, messages.Drain | messages.Move) and message.node not in names:
         known = f"; there are {', '.join(names)}" if names else "; no node has reported"

@@ -404,7 +404,7 @@ class Placement:
         return self._rules
 
     def raise_formats(self, number: int) -> FormatsSaved:
-        """Let these formats be in force, unless newer ones are; all nodes are told."""
+        """Let these formats be in force, unless newer ones are; all nodes receive them."""
         formats = max(number, self._rules.formats)
         self._rules = msgspec.structs.replace(self._rules, formats=formats)
         self.change_all()

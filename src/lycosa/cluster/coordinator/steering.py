@@ -10,7 +10,7 @@ from lycosa.base.messages.coordinator_messages import ChangeSettings, PauseCrawl
 from lycosa.base.messages.worker_messages import LiveSettings
 
 MOST_TOLD = 20
-"""Latest actions that owners are told; the owner of the first partition keeps them."""
+"""The latest actions, which owners receive; the owner of the first partition keeps them."""
 
 SteeringMessage = ChangeSettings | PauseCrawl | StopCrawl
 """Decisions of operators about the whole crawl."""
@@ -21,7 +21,7 @@ def steered(
 ) -> SettingsSaved:
     """The next version, at a wall time; ``crawl`` makes the ids of actions unique.
 
-    A stop changes only the list of actions here; the end of the crawl is a record of its own.
+    A stop changes only the list of actions here; the end of the crawl is a separate record.
     """
     version, values, is_paused = saved.version + 1, saved.values, saved.is_paused
     subject = ""
@@ -53,7 +53,7 @@ def ended(saved: EndSaved, end: str, at_once: bool) -> EndSaved:
 
 
 def told_settings(saved: SettingsSaved) -> LiveSettings:
-    """What owners are told."""
+    """The live settings as sent to owners."""
     return LiveSettings(saved.version, saved.values, saved.is_paused, saved.actions)
 
 

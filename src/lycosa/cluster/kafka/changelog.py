@@ -119,6 +119,7 @@ def decode_log_record(value: bytes | None) -> ClaimRecord | CommitRecord | Snaps
     try:
         return _RECORDS.decode(value or b"")
     except UNREADABLE:
+        # A foreign record, or one of a newer program; the caller knows which of them matters.
         return None
 
 
@@ -178,7 +179,7 @@ class Fold:
         """Offset and value of the last record."""
 
     def add(self, offset: int, value: bytes | None) -> FoundCommit | None:
-        """The next record; gives the commit that it completes. Raises ``ChangelogDamaged``."""
+        """Add the next record; return the commit that it completes. Raises ``ChangelogDamaged``."""
         record = self._decoded(offset, value)
         if record is None:
             return None
@@ -218,6 +219,8 @@ class Fold:
         try:
             record = _RECORDS.decode(data)
         except UNREADABLE as error:
+            # Any program with access may have written it. A record of this crawl that cannot be
+            # read is damage: passing over it could lose a commit.
             if is_foreign(data, self._crawl):
                 why = f"not readable ({error})"
                 self._on_foreign(ForeignRecord(self._topic, self._shard, offset, why, data))

@@ -66,6 +66,8 @@ class ChangelogReader:
                 elif error.code() == KafkaError._PARTITION_EOF:
                     waiting.over()
                     self._at_end.add(number)
+                # The owner trimmed what was not read yet. The reader begins again at the front, and
+                # its caller sees the missing commits by their sequence.
                 elif kind_of(error) is ErrorKind.GONE:
                     trimmed.add(number)
                 else:
@@ -139,6 +141,7 @@ class ChangelogReader:
         try:
             return int(consumer.get_watermark_offsets(place, cached=True)[1])
         except KafkaException:
+            # The number is only shown, as the lag of a feed; 0 when it is unknown.
             return 0
 
 

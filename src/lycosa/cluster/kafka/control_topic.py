@@ -100,7 +100,7 @@ class KafkaControl:
         self.number = 0
 
     def claim(self) -> ControlState:
-        """Begin the next coordinator's time; gives its number and what the earlier ones wrote.
+        """Begin the next coordinator's time; return its number and what the earlier ones wrote.
 
         Raises ``Fenced`` when another coordinator claims at the same time, ``ControlDamaged``, and
         ``OutcomeUnknown`` after ``close``.
@@ -117,6 +117,8 @@ class KafkaControl:
                 again = [self._record(key, before.values[key]) for key in covered]
                 self._end = self._write([claim, *again])
             except OutcomeUnknown:
+                # The claim may be written. Another try makes one with the next number, and this
+                # coordinator then has the greater of the two.
                 if self._transactions.is_closed:
                     raise
             else:
@@ -137,6 +139,8 @@ class KafkaControl:
             try:
                 self._end = self._write(written)
             except (Fenced, OutcomeUnknown) as error:
+                # After the return the topic is still ours, and the records are written again: the
+                # last value of a key counts, so a second copy changes nothing.
                 self._regain(error)
             else:
                 return
@@ -152,11 +156,13 @@ class KafkaControl:
         self._reader.end()
 
     def _write(self, records: Sequence[OutgoingRecord]) -> int:
-        """Write the records until they are visible; gives the offset of the last."""
+        """Write the records until they are visible; return the offset of the last."""
         while True:
             try:
                 last = self._transactions.run(records)[-1]
             except RolledBack as error:
+                # Nothing of it is in the topic. There is no limit: a coordinator without a record
+                # decides nothing.
                 self._tell(str(error))
             else:
                 if last <= self._end:
@@ -178,6 +184,8 @@ class KafkaControl:
             is_fenced = isinstance(error, Fenced) and not self._transactions.was_long
             if is_fenced or self._transactions.is_closed:
                 raise error
+            # Before a new producer is made: it would fence a coordinator that is in its right
+            # place.
             self._check_newest(None)
             self._transactions.begin()
             try:
@@ -185,6 +193,7 @@ class KafkaControl:
             except (Fenced, OutcomeUnknown) as again:
                 error = again
             else:
+                # A claim of the moment between the check and the fence is in front of the probe.
                 self._check_newest(last)
                 return
 
@@ -221,6 +230,8 @@ class KafkaControl:
                     yield offset, (key or b"").decode("utf-8", "replace"), value or b""
                     start = offset + 1
             except ReadingStalled:
+                # An acknowledged record is invisible until its marker is written, which the next
+                # transaction of this producer makes happen.
                 with suppress(RolledBack):
                     self._transactions.run([self._record(_PROBE, b"")])
             else:

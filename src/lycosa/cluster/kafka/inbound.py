@@ -59,7 +59,7 @@ class KafkaInbound:
         await asyncio.get_running_loop().run_in_executor(self._asking, self._trim, position)
 
     async def close(self) -> None:
-        """Ends what waits, and gives the connections back."""
+        """End a wait that is in progress, and close the connections."""
         for reader, pool in ((self._reader, self._reading), (self._asker, self._asking)):
             reader.end()
             await asyncio.get_running_loop().run_in_executor(pool, reader.close)
@@ -96,6 +96,8 @@ class KafkaInbound:
         try:
             admin.delete_records([place], request_timeout=_TRIM_S)[place].result(_TRIM_S)
         except (KafkaException, TimeoutError) as error:
+            # Trimming only saves space, and the next one does the same. The line tells the
+            # operator, for example, of a missing right.
             self._tell(f"trimming {self._topic}/{self._shard}: {error}")
         else:
             self._tell("")

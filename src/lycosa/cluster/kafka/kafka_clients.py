@@ -149,7 +149,7 @@ class KafkaClient:
         return time.monotonic()
 
     def wait(self, ended: threading.Event, seconds: float) -> bool:
-        """Wait until ``ended`` is set, for ``seconds`` at most; gives whether it is set."""
+        """Wait until ``ended`` is set, for ``seconds`` at most; return whether it is set."""
         return ended.wait(seconds)
 
     @property

@@ -69,8 +69,8 @@ _HEAD_BYTES = 100  # of a record: crawl, term, sequence and part, or what tells 
 
 class KafkaLog:
     """One owner's hold on a shard's log. ``assignment`` is the number by which the coordinator
-    chose this owner; ``tell`` hears what a call waits for, ``on_foreign`` of the foreign records
-    that the claim finds.
+    chose this owner; ``tell`` is called with the reason for a wait, ``on_foreign`` with the foreign
+    records that the claim finds.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class KafkaLog:
 
     def claim(self) -> Claim:
         """See ``Log``. Raises ``Fenced`` as well: a later owner claims the shard, or the log has
-        one with a greater assignment. Also ``LogTrimmed``: an earlier owner had a trim under way.
+        one with a greater assignment. Also ``LogTrimmed``: an earlier owner had a trim in progress.
         Nothing is written into the log of another crawl.
         """
         self._check_crawl()
@@ -141,18 +141,24 @@ class KafkaLog:
             OutgoingRecord(self._topics.named(each.kind), self.shard, each.value, each.key)
             for each in feed()
         ]
+        # One transaction: a consumer of the feeds sees a capture exactly when the commit counts.
         records = [*frame_records, *feed_records]
         feeds = {each.topic for each in feed_records}
+        # Noted before the write: from here until they are visible, a marker must cover them too.
         self._undecided |= feeds
         try:
             offsets = self._write(records)
         except (Fenced, OutcomeUnknown) as error:
+            # The commit may be in the log. Only reading the log behind a record of a new producer
+            # tells.
             first = self._regain(commit.sequence, error)
         else:
             last = {
                 (record.topic, record.partition): offset
                 for record, offset in zip(records, offsets, strict=True)
             }
+            # The broker acknowledges before the marker of the transaction is in each partition.
+            # Until then a new owner would not see the commit.
             if self._visibility.is_reached(last, _PATIENCE_S):
                 first = offsets[0]
                 self._undecided -= feeds
@@ -169,6 +175,8 @@ class KafkaLog:
         older of two snapshots can still be used. A trim that fails is made up for by the next.
         """
         self._check_claimed()
+        # Never beyond what is known to be in the log: the last commit stays, because the next owner
+        # continues its numbers.
         newest = min(sequence, self._kept[-1][0]) if self._kept else 0
         if newest <= self._saved:
             return
@@ -176,6 +184,7 @@ class KafkaLog:
         try:
             self._write([self._changelog(saved)])
         except RolledBack as error:
+            # A trim only saves space. The next one drops these commits too.
             self._complain(str(error))
             return
         except (Fenced, OutcomeUnknown) as error:
@@ -191,7 +200,7 @@ class KafkaLog:
             self._delete_before(self._kept[0][1])
 
     def close(self) -> None:
-        """Ends what another thread waits for, as well."""
+        """Close the log; a wait of another thread ends as well."""
         self._closed.set()
         self._transactions.close()
         self._visibility.close()
@@ -213,6 +222,8 @@ class KafkaLog:
             try:
                 (offset,) = self._transactions.run([self._changelog(encoded(claim))])
             except RolledBack as error:
+                # Nothing of the claim is in the log, so it can be tried again without a second
+                # term.
                 self._tell(str(error))
             except (Fenced, OutcomeUnknown) as error:
                 if self._is_over(error):
@@ -245,6 +256,8 @@ class KafkaLog:
         A leader that was just elected may not give it yet, so a log that seems to end in front of
         it is read again for a while.
         """
+        # Waiting costs little here; taking an election for a lost log would stop the shard for
+        # good.
         deadline = self._client.monotonic() + _ELECTION_S
         while (found := self._record_at_end()) is None:
             if self._client.monotonic() > deadline:
@@ -256,6 +269,8 @@ class KafkaLog:
     def _record_at_end(self) -> tuple[int, bytes] | None:
         """The first record at the position of the last known one or behind it."""
         try:
+            # It reads to what is committed now: waiting for more would hide that the record is
+            # missing.
             with closing(self._reader.read(self._end, None)) as records:
                 for offset, value in records:
                     return offset, (value or b"")[:_HEAD_BYTES]
@@ -311,11 +326,13 @@ class KafkaLog:
 
     def _is_over(self, error: Fenced | OutcomeUnknown) -> bool:
         """Whether another owner has the log or it was closed; else the producer is replaced."""
+        # The coordinator of the transaction fences a producer whose transaction lasted too long, in
+        # the same words as one that has a successor.
         is_fenced = isinstance(error, Fenced) and not self._transactions.was_long
         return is_fenced or self._transactions.is_closed
 
     def _append_marker(self) -> int:
-        """Append a record that means nothing, until it is in the log; gives its offset.
+        """Append a record that means nothing, until it is in the log; return its offset.
 
         ``RolledBack`` of a marker must not reach the caller of ``append``, to whom it says that the
         commit is not in the log. Raises ``Fenced`` and ``OutcomeUnknown``.
@@ -356,6 +373,7 @@ class KafkaLog:
         found: dict[int, int] = {}
         for each in self._found(fold, until, self._end + 1):
             found[each.mark.sequence] = each.offset
+        # There is a newer claim: nothing that this owner writes behind it counts.
         if fold.term > self.term:
             raise error
         if fold.last is not None:
@@ -368,6 +386,7 @@ class KafkaLog:
         try:
             admin.delete_records([place], request_timeout=_TRIM_S)[place].result(_TRIM_S)
         except (KafkaException, TimeoutError) as error:
+            # Not waited for: the records take space until the next trim, and no reader needs them.
             self._complain(f"trimming {self._topics.changelog}/{self.shard}: {error}")
 
     def _complain(self, text: str) -> None:
@@ -430,8 +449,10 @@ class KafkaLog:
                     yield offset, value
                     start = offset + 1
             except ReadingStalled:
+                # No particular record is awaited: what was read is all there is.
                 if until is None:
                     return
+                # Also one that is rolled back makes the broker write the missing marker.
                 with suppress(RolledBack):
                     self._transactions.run(
                         self._with_feeds(encoded(SnapshotRecord(self._crawl, 0, 0)))

@@ -33,7 +33,7 @@ from lycosa.state.exchange import ExchangeError, Handover, Parcel
 
 
 class _Record:
-    """A record under way: ``count`` parcels from ``first`` on; ``done`` has its offset."""
+    """A record in flight: ``count`` parcels from ``first`` on; ``done`` has its offset."""
 
     def __init__(self, first: int, count: int, producer: Producer) -> None:
         self.first, self.count, self.producer = first, count, producer
@@ -86,6 +86,8 @@ class KafkaPost:
             for record in under_way:
                 record.done.cancel()
         if self._thread is not None:
+            # The thread ends its last poll within ``POLL_S``; joining on the loop would stop
+            # everything for that time.
             await asyncio.to_thread(self._thread.join)
             self._thread = None
 
@@ -100,12 +102,14 @@ class KafkaPost:
             for record in under_way
             if record.done in done and not record.done.cancelled() and record.done.exception()
         ]
+        # The others of that producer may still be retried for minutes. Purging it makes them fail
+        # now, so that the order can be restored by posting all again.
         if failed:
             self._renew(failed[0].producer)
             await asyncio.wait(waiting, timeout=self._deadline_s)
 
     def _write(self, under_way: list[_Record], parcels: Sequence[Parcel]) -> ExchangeError | None:
-        """Gives the parcels to the producer; why it did not take them all."""
+        """Give the parcels to the producer; return why it did not take them all."""
         if self._is_closed:
             return ExchangeError("the post is closed")
         if not self._may_post():
@@ -123,8 +127,12 @@ class KafkaPost:
                     on_delivery=self._reporting(record),
                 )
             except BufferError:
+                # The queue of the library is full (its limit bounds our memory). Records in it stay
+                # in flight; the sender comes back with the parcels that were not taken.
                 return ExchangeError("too much waits for Kafka already" + self._complaint())
             except KafkaException as error:
+                # An idempotent producer that refuses a record is in a fatal state, in which it
+                # stays.
                 self._renew(producer)
                 return ExchangeError(cause_of(error).str())
             under_way.append(record)
@@ -145,6 +153,7 @@ class KafkaPost:
                 under_way.clear()
                 return count, ExchangeError("the post was closed")
             error = record.done.exception()
+            # Two producers wrote, and the later one was faster. Receivers would refuse the order.
             if error is None and record.done.result() <= last:
                 error = ExchangeError(f"parcel {record.first} lies in front of the one before it")
             if error is not None:
@@ -169,7 +178,7 @@ class KafkaPost:
         return self._producer
 
     def _renew(self, failed: Producer) -> None:
-        """The next record gets a new producer; what the failed one has under way fails."""
+        """Give the next record a new producer; what the failed one has in flight fails."""
         if failed is self._producer:
             self._retired.append(failed)
             self._producer = None
@@ -191,9 +200,12 @@ class KafkaPost:
                 self._has_news.clear()
             while self._retired:
                 retired = self._retired.popleft()
+                # Without the purge the flush would wait for records that the failed producer keeps.
                 retired.purge()
                 retired.flush(1.0)
                 del retired  # frees its descriptors
+            # A batch of reports in one call: a wake-up of the loop for each would cost more than
+            # the reports.
             if self._reports and not loop.is_closed():
                 loop.call_soon_threadsafe(self._settle)
         if self._producer is not None:

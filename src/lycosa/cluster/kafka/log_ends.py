@@ -59,6 +59,7 @@ def log_end(client: KafkaClient, topics: Topics, shard: int, at_least: Mark) -> 
         try:
             return _log_end(reader, at_least)
         except ReadingStalled as error:
+            # A command of an operator must end; owners and readers of feeds wait instead.
             why = waits[-1] or f"reading {topics.changelog}/{shard}: no answer"
             raise KafkaAway(f"Kafka at {client.addresses}: {why}") from error
         except RecordBroken as error:

@@ -122,6 +122,8 @@ class PartitionReader:
         """The next records from the offset ``start`` on; waits until there is one. Raises as
         ``read``.
         """
+        # An interruption that came before this call is lost; the reader then waits for the next
+        # record, and is closed by ``end``.
         self._interrupted.clear()
         if start != self._next:
             self._drop()
@@ -146,15 +148,15 @@ class PartitionReader:
                 self._judge(failure, waiting)
 
     def interrupt(self) -> None:
-        """Ends the wait of ``batch`` that is under way, if there is one, with ``ReadingEnded``."""
+        """End a wait of ``batch`` that is in progress with ``ReadingEnded``."""
         self._interrupted.set()
 
     def end(self) -> None:
-        """Ends a wait, and all that follow, with ``ReadingEnded``."""
+        """End a wait, and all that follow, with ``ReadingEnded``."""
         self._ended.set()
 
     def close(self) -> None:
-        """Gives the connections back."""
+        """Close the connections."""
         self._ended.set()
         self._drop()
 
@@ -172,6 +174,7 @@ class PartitionReader:
         while not (self._ended.is_set() or self._interrupted.is_set()):
             first = consumer.poll(POLL_S)
             if first is not None:
+                # What has arrived with the first costs no wait.
                 messages = [first, *consumer.consume(_AT_ONCE, 0)]
                 if any(_is_answer(each) for each in messages):
                     waiting.over()
@@ -204,6 +207,8 @@ class PartitionReader:
             raise RecordBroken(error.str())
         if kind in (ErrorKind.FATAL, ErrorKind.FENCED):
             raise KafkaException(error)
+        # The client's complaint names the broker and the cause; the error of the partition only
+        # says that it has no leader.
         is_away = kind is ErrorKind.AWAY
         waiting.because((is_away and self._client.complaint) or error.str())
 

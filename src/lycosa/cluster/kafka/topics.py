@@ -4,7 +4,7 @@
 ``changelog``  commits, claims and snapshots of each shard; partition = shard
 ``inbox``      parcels; partition = the shard that they are for
 ``pages``      a JSON row for each capture; partition = shard
-``dlq``        a JSON row for each URL that was given up; partition = shard
+``dlq``        a JSON row for each URL that failed for good; partition = shard
 ``control``    what the coordinator must not forget; one partition, compacted
 =============  ==============================================================================
 

@@ -12,8 +12,8 @@ earlier ones. A transaction has the outcomes of ``commit.log_port``:
 
 While the cluster is away a transaction waits without a limit, and says so.
 
-A producer has a dozen descriptors and some threads of its own. It is freed as soon as it is given
-up: ``_producer`` is the only reference to it, because a local variable would live on in the
+A producer has a dozen descriptors and some threads. It is freed as soon as it is not used any
+more: ``_producer`` is the only reference to it, because a local variable would live on in the
 traceback of the error, until a garbage collection that may be hours away.
 """
 
@@ -90,7 +90,7 @@ class Transactions:
         return self._ended - self._began > self.long_s
 
     def begin(self) -> None:
-        """Shuts out earlier producers of this name, and returns when what they had open is
+        """Exclude earlier producers of this name, and return when what they had open is
         decided. Raises ``Fenced``.
         """
         waiting = WaitReport(self._tell, self._client, f"claiming {self._name}")
@@ -100,7 +100,7 @@ class Transactions:
             self._repeat(lambda: self._given().init_transactions(POLL_S * 4), waiting)
 
     def run(self, records: Sequence[OutgoingRecord]) -> list[int]:
-        """Writes these records in one transaction; gives their offsets when all are committed.
+        """Write these records in one transaction; return their offsets when all are committed.
         Raises ``RolledBack``, ``OutcomeUnknown``, ``Fenced``.
         """
         with self._using():
@@ -124,21 +124,26 @@ class Transactions:
                 self._check_open()
                 waiting.because()
         except (KafkaException, SystemError) as error:
+            # Not committed for certain: the commit had not begun. So it is rolled back, or the
+            # error says why not.
             self._roll_back(cause_of(error), waiting)
+        # ``flush`` ends without an error when records failed one by one; committing would leave a
+        # part of them.
         if sent.failure is not None or len(sent.offsets) < len(records):
             self._roll_back(sent.failure or KafkaError(KafkaError._FAIL, "no report"), waiting)
+        # From here on an error no longer says that nothing was written.
         self._is_committing = True
         self._repeat(lambda: self._given().commit_transaction(POLL_S * 4), waiting)
         return [sent.offsets[number] for number in range(len(records))]
 
     def close(self) -> None:
-        """Ends what waits. What was not committed is rolled back by the next owner's claim."""
+        """End a wait that is in progress. The next owner rolls back what was not committed."""
         self._closed.set()
         self._free_if_closed()
 
     @contextmanager
     def _using(self) -> Iterator[None]:
-        """Keeps ``close`` from freeing the producer under a call of it."""
+        """Keep ``close`` from freeing the producer under a call of it."""
         try:
             with self._in_use:
                 yield
@@ -146,6 +151,7 @@ class Transactions:
             self._free_if_closed()
 
     def _free_if_closed(self) -> None:
+        # Not under a call of another thread: that call frees it when it ends (``_using``).
         if self._closed.is_set() and self._in_use.acquire(blocking=False):
             self._producer = None
             self._in_use.release()
@@ -174,7 +180,7 @@ class Transactions:
                 return
 
     def _repeat(self, call: Callable[[], None], waiting: WaitReport) -> None:
-        """Calls until it succeeds. Raises what an error means that is not worth waiting for."""
+        """Call until it succeeds. Raises what an error means that is not worth waiting for."""
         while True:
             self._check_open()
             try:
@@ -208,6 +214,7 @@ class Transactions:
                 if kind_of(again) not in (ErrorKind.AWAY, ErrorKind.DENIED, ErrorKind.ROLL_BACK):
                     self._raise(again)
                 waiting.because("" if again.code() == KafkaError._TIMED_OUT else again.str())
+                # As in ``_repeat``; and a close ends the wait.
                 self._client.wait(self._closed, POLL_S)
             else:
                 waiting.over()

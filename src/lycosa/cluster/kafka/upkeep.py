@@ -38,7 +38,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 def make_topics(client: KafkaClient, topics: Topics) -> list[str]:
-    """Makes the topics that are missing; gives their names. Raises ``KafkaAway``."""
+    """Make the topics that are missing; return their names. Raises ``KafkaAway``."""
     admin = client.admin()
     there = _metadata(client, admin).topics
     missing = [plan for plan in topics.plans() if plan.name not in there]
@@ -60,6 +60,7 @@ def make_topics(client: KafkaClient, topics: Topics) -> list[str]:
         try:
             future.result(_ANSWER_S)
         except KafkaException as error:
+            # Two machines may make the topics at the same time; either's are the same.
             if cause_of(error).code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise KafkaAway(f"topic {name} cannot be made: {cause_of(error).str()}") from error
     # A broker learns of a topic some time after the controller has made it.
@@ -222,6 +223,7 @@ def _settings(
         try:
             answers = {each.name: future.result(_ANSWER_S) for each, future in asked.items()}
         except (KafkaException, TimeoutError) as error:
+            # The broker that answers has not heard of a topic that the controller has just made.
             if _is_new(error) and time.monotonic() < deadline:
                 time.sleep(POLL_S)
                 continue

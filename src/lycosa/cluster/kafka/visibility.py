@@ -35,7 +35,7 @@ class Visibility:
         self._closed = threading.Event()
 
     def is_reached(self, last: Mapping[Place, int], patience_s: float) -> bool:
-        """Waits until the records up to these offsets are visible; false after ``patience_s``."""
+        """Wait until the records up to these offsets are visible; false after ``patience_s``."""
         report = WaitReport(self._tell, self._client, "a commit to become visible")
         deadline, wait_s = self._client.monotonic() + patience_s, _FIRST_WAIT_S
         try:
@@ -48,7 +48,7 @@ class Visibility:
             report.over()
 
     def close(self) -> None:
-        """Ends a wait, and frees the connections."""
+        """End a wait, and free the connections."""
         self._closed.set()
         self._admin = None
 
@@ -65,6 +65,8 @@ class Visibility:
                 for place, future in asked.items()
             }
         except (KafkaException, TimeoutError) as error:
+            # No answer is no statement about the transaction: the caller asks again until its
+            # patience ends.
             report.because(cause_of(error).str())
             self._admin = None  # it may know a leader that is none any more, and ask it again
             return False

@@ -39,6 +39,7 @@ async def connect(
             await introduce_client(stream, credentials, hello)
             return stream
     except BaseException as error:
+        # Also at a cancellation: the socket is not in the hands of the caller yet.
         if stream is not None:
             stream.close()
         if isinstance(error, TimeoutError):
@@ -78,6 +79,8 @@ async def _open(stream: FrameStream) -> None:
     except ssl.SSLError:
         raise
     except ConnectionError as error:
+        # A server without TLS closes when it sees the greeting of TLS, and only this tells the
+        # operator why.
         raise ConnectionError(
             "it closed the connection during the handshake of TLS; it may have no [tls]"
         ) from error

@@ -109,8 +109,12 @@ class FrameServer:
             try:
                 sock, where = await loop.sock_accept(listener)
             except OSError:
+                # No descriptor is free. Accepting again at once would be a busy loop; the pause
+                # lets connections end.
                 await asyncio.sleep(_NO_FILES_S)
                 continue
+            # A flood of connections that prove nothing: the oldest of the address with the most of
+            # them makes room.
             if len(self._unproved) >= self._max_unproved:
                 self._close_one()
             if sock.family is socket.AF_UNIX:
@@ -167,6 +171,8 @@ class FrameServer:
                 await stream.open()
                 return await admit_client(stream, self._credentials)
         except TimeoutError:
+            # A peer that is silent, or trickles bytes, holds a place among the unproved ones only
+            # so long.
             why = f"the handshake was not done within {self._handshake_s:g} s"
         except RefusedConnection as error:
             why = str(error)

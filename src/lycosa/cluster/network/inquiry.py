@@ -89,6 +89,8 @@ class NetworkInquiry:
         address = ""
         try:
             async with asyncio.timeout(self._call_s):
+                # The shard may be between two owners; the coordinator sends its new address within
+                # seconds.
                 while destination not in self._routes:
                     await self._rerouted.wait()
                 address = self._routes[destination]

@@ -37,7 +37,7 @@ _MAX_ADDRESS_BYTES = 100  # sun_path holds 104 on macOS, 108 on Linux
 class SocketExchange:
     """``Post`` and ``Inquiry`` of one worker.
 
-    ``address`` is its socket, and ``route`` gives the socket of the worker that owns a partition.
+    ``address`` is its socket, and ``route`` returns the socket of the worker that owns a partition.
     ``crawl`` must be equal on both sides. It contains the crawl's id and the number of the run, so
     that a process left over from another run is rejected. All sockets must be in folders private to
     the user and have short paths: an address has at most 100 bytes. ``answer_s`` limits a question,

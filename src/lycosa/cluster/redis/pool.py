@@ -114,6 +114,8 @@ class RedisPool:
                     await connection.connect()  # type: ignore[no-untyped-call]  # in the library
                     self._connection, self._used = connection, address
                     facts = parse_info(await self._ask("INFO"))
+                    # Only the primary sees what all workers write; a replica would answer with old
+                    # slots.
                     if facts.get("role") == "master":
                         await self._read_clock()
                         self._server = facts["run_id"]

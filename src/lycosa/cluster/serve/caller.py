@@ -115,6 +115,8 @@ class CoordinatorConnection:
                 while (answer := await self._receive()) is None:
                     pass
         except TimeoutError:
+            # The coordinator is there and does not answer. It may carry out the request later:
+            # requests are repeated with the same effect.
             raise LostCoordinator(
                 f"{self.address}: no answer within {_ANSWER_S:.0f} s; the coordinator may be"
                 " waiting for Kafka"
@@ -277,6 +279,8 @@ async def _called(
                     await connection.request(message)
                 return await connection.status()
         except LostCoordinator as error:
+            # All requests are made again, in their order: each has the same effect when it is
+            # repeated.
             if time.monotonic() >= deadline:
                 raise NoCoordinator(str(error)) from error
             tell(f"{error}; trying again")

@@ -150,7 +150,8 @@ def caller_refusal(hello: messages.CoordinatorHello, crawl: str) -> str:
 class CallerSocket:
     """A Unix socket at which callers of the same user reach the coordinator of one machine.
 
-    The socket is in a folder that is private to the user: whoever can open it may steer the crawl.
+    The socket is in a folder that is private to the user: a process that can open it may steer the
+    crawl.
     """
 
     def __init__(self, crawl: str, desk: CallerDesk) -> None:

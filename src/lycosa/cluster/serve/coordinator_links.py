@@ -34,6 +34,8 @@ class PeerLink:
         try:
             self._unsent.put_nowait(encode_node_message(message))
         except asyncio.QueueFull:
+            # A peer that does not read would hold memory without a bound. Messages are repeated on
+            # its next connection.
             self._stream.close()
 
     def send_last(self, message: ToCaller) -> None:

@@ -155,6 +155,7 @@ class CoordinatorServer:
         """
         ready = self._runner.ready
         if hello.role == "node":
+            # Not ready in time is no error: the refusal below says so, and the node connects again.
             with suppress(TimeoutError):
                 async with asyncio.timeout(_READY_S):
                     await ready.wait()
@@ -201,6 +202,8 @@ class CoordinatorServer:
         try:
             self._runner.follow_limits(await asyncio.to_thread(self._read_limits))
         except ObjectError as error:
+            # The limits of the start are valid ones. A coordinator that waited for object storage
+            # could not even be stopped.
             self._tell(f"the stored limits cannot be read ({error}); those of the start stay")
 
 
@@ -218,6 +221,8 @@ async def _open(server: FrameServer, addresses: Sequence[str]) -> str:
             raise
         except OSError as error:
             failures.append(error.strerror or str(error))
+            # Only an address of another machine, or one in use, lets the next be tried. Any other
+            # error would be the same there.
             if error.errno not in _NOT_HERE:
                 break
     raise CannotListen(

@@ -91,7 +91,7 @@ class RunningCoordinator:
             self.over.set_result(end)
 
     def part_from_peers(self) -> None:
-        """TellOperator callers that the coordinator ends, and close all connections."""
+        """Tell callers that this coordinator ends, and close all connections."""
         for caller in self.callers:
             caller.send_last(messages.Refused("this coordinator has ended", is_final=False))
         for node in self.nodes:

@@ -119,6 +119,8 @@ class ClusterView:
         try:
             list(pool.map(lambda number: self._open(number, closed), missing))
         except BaseException:
+            # Reading a log waits for Kafka without a limit, so the other threads would keep the
+            # command from its end.
             pool.shutdown(wait=False, cancel_futures=True)
             for log in list(self._logs):
                 log.end()
@@ -176,6 +178,7 @@ class ClusterView:
 
         def have(done: int, total: int) -> None:
             nonlocal here
+            # Shards are opened by several threads, and the progress is of all of them.
             with self._lock:
                 self._progress.bytes_all += total if not here else 0
                 self._progress.bytes_here += done - here

@@ -54,7 +54,7 @@ def default_cache() -> Path:
 class OpenedCluster:
     """A crawl of a cluster, opened for reading: ``view`` and the services behind it.
 
-    ``cache`` is the folder under which the crawl gets a folder of its own. ``tell`` is called with
+    ``cache`` is the folder under which the crawl gets its own folder. ``tell`` is called with
     what a call waits for, ``on_piece`` with the bytes of other downloads than snapshots. With
     ``reads_attempts`` attempt logs are downloaded for the requests to a single URL. Raises
     ``NotInitialized``, ``KafkaAway``, ``ObjectError``.

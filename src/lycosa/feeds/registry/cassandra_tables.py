@@ -17,10 +17,10 @@ do the work twice; the one whose positions are not those in the table any more r
 as in PostgreSQL; readers find it in ``hosts.url_status``. Otherwise two projectors that join
 commits differently could write different rows with one timestamp.
 
-**Dead letters** are rows of their own. One is deleted when the URL is written with another state
+**Dead letters** are separate rows. One is deleted when the URL is written with another state
 and the table has it. That read sees what was written for the commits before, because both need a
 majority. A state that is read whole, or a step of several commits, may pass over a failure that a
-slow second projector has still to write. The crawl numbers its dead letters in a table of its own,
+slow second projector has still to write. The crawl numbers its dead letters in a separate table,
 so such a URL is known (``recovered``), and the deletion is written without that question.
 """
 

@@ -1,6 +1,6 @@
 """The connection to PostgreSQL: errors sorted by what to do about them, and no password in a text.
 
-A database that is away, restarts, or ends a transaction for reasons of its own is ``DatabaseAway``:
+A database that is away, restarts, or ends a transaction for its own reasons is ``DatabaseAway``:
 the projector connects again and continues at the position that the database has. Anything else,
 such as a missing permission, does not pass by waiting and is a ``RegistryError``.
 """

@@ -34,7 +34,7 @@ class PositionsMoved(Exception):
 
 
 class DeletedRow(NamedTuple):
-    """A row that is no more as of a commit; ``key`` is that of the record of the URL or host."""
+    """A row that a commit deleted; ``key`` is that of the record of the URL or host."""
 
     key: bytes
     host: HostSummary

@@ -29,7 +29,7 @@ class Segment(msgspec.Struct, frozen=True):
     ``folder`` has its files, as a crawl folder has them.
     ``is_closed`` says that it has its final names and is read to its end, so that its derived files
     can be compared. Open ``warc`` and ``journal`` with ``layout.open_segment_file``, because a
-    running crawl may close the segment at any time. ``read_warc`` gives the bytes of the WARC
+    running crawl may close the segment at any time. ``read_warc`` returns the bytes of the WARC
     between two offsets, and may raise ``ElsewhereError`` or ``OSError``.
     """
 

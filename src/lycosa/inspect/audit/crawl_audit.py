@@ -354,7 +354,7 @@ def _if(
 AUDIT_CHECKS: tuple[Callable[[_Audit], list[Check]], ...] = (
     _state,
     _if(lambda crawl: crawl.folder, _url_seen),
-    # the logs of a running crawl go on while its tables are read
+    # the logs of a running crawl grow while its tables are read
     _if(lambda crawl: None if crawl.is_running else crawl.folder, _commit_log),
     _parcels,
     _if(lambda crawl: crawl.cluster, _snapshots),

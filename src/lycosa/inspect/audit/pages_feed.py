@@ -85,7 +85,7 @@ def _check_shard(
     missing = len(np.setdiff1d(wanted, keys))
     check.checked += len(wanted)
     check.expect(not missing, f"shard {shard}: {missing} captures are missing in the topic")
-    # the crawl may go on while the topic is read, so only a final state has no more rows
+    # the crawl may continue while the topic is read, so only a final state has no more rows
     if view.seen.shards[shard].is_final:
         more = len(np.setdiff1d(keys, wanted))
         check.expect(not more, f"shard {shard}: {more} rows are of no capture")

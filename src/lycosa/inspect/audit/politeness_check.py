@@ -6,8 +6,8 @@ the next start of its worker, and from then on the host requires the plain delay
 
 **In a cluster** requests of a host come from the owners of its shard, one after the other, so each
 shard is judged by itself, its owners in the order of their terms. Between requests of one machine
-the monotonic clock decides, between two machines wall clocks do. Each node has a table of addresses
-of its own, so addresses are judged for each of them. Requests that got their slots from Redis are
+the monotonic clock decides, between two machines wall clocks do. Each node has its own table of
+addresses, so addresses are judged for each of them. Requests that got their slots from Redis are
 judged over all nodes as well, by the clock of Redis, which each of them names. Before an import,
 requests of a host came from another shard, or from a worker of one machine. These owners are judged
 first, so the pause across the import is judged too.

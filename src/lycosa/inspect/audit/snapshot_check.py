@@ -58,7 +58,7 @@ def _check_one(
             f"{told}: {file.name}, {file.bytes} bytes, is"
             f" {_found(sizes.get(file.sha256))} ({snapshot_file_key(shard, file.sha256)})",
         )
-    # an owner that goes on may be about to delete the older one, and has trimmed its log
+    # an owner that continues may be about to delete the older one, and has trimmed its log
     is_leaving = not position.is_final and mark < position.snapshot
     check.expect(
         mark.sequence >= position.needed or is_leaving,

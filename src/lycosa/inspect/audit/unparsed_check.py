@@ -1,6 +1,6 @@
 """Fetched documents that were never parsed: their links are missing, and no count would show it.
 
-The journal has which captures were stored without a parse. One is settled when it was parsed later
+The journal records which captures were stored unparsed. One is settled when it was parsed later
 from its record (the URL's record does not name the fault any more) or when a later fetch of its URL
 was parsed (nothing waits for that URL). Documents that ended two parse children in a row, or for
 which the machine was too busy, are explained by their reason: they are listed and are no breach.

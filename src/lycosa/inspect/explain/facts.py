@@ -15,7 +15,7 @@ from lycosa.base.system.durations import long_duration
 from lycosa.base.urls.identity import scheme_of, target_of
 from lycosa.inspect.committed_state import TableView
 from lycosa.stages.frontier.visit_state import HostState, VisitRecord
-from lycosa.stages.politeness.delay import Delay, delay_s
+from lycosa.stages.politeness.delay import Delay, delay_s, ordinary_delay_s
 from lycosa.stages.politeness.robots_cache import RobotsRecord, decision
 from lycosa.stages.politeness.robots_rules import Matcher
 from lycosa.state.kv.table_records import robots_key
@@ -123,10 +123,8 @@ def owed(host: VisitRecord, config: Config, now: float) -> Delay:
 
 def steady_delay(host: VisitRecord, config: Config) -> float:
     """Seconds between two requests to a host without faults or back-off, jitter at its mean."""
-    pace = msgspec.structs.replace(host.pace, backoffs=0, retry_at=0.0)
     section = config.politeness
-    plain = delay_s(pace, msgspec.structs.replace(section, jitter=0.0), 0.0, _NO_CHANCE).seconds
-    return round(plain * (1 + section.jitter / 2), 3)
+    return round(ordinary_delay_s(host.pace, section) * (1 + section.jitter / 2), 3)
 
 
 def when(wall: float) -> str:

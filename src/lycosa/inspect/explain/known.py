@@ -11,6 +11,7 @@ from lycosa.base.model.dead_letter import LetterAction
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import host_of, join_url, scheme_of
 from lycosa.inspect.committed_state import CrawlReader, TableView, UrlEntry
+from lycosa.inspect.explain.budget_facts import judged_now, site_facts
 from lycosa.inspect.explain.facts import (
     Explanation,
     host_facts,
@@ -26,7 +27,7 @@ from lycosa.inspect.explain.facts import (
 from lycosa.inspect.explain.lookup import Stored, Tried, place_in_queue, stored_capture, tries_of
 from lycosa.inspect.explain.steering_facts import steering_facts
 from lycosa.inspect.saved_settings import SavedSettings
-from lycosa.inspect.site_budget import judged_now, site_budget, site_facts
+from lycosa.inspect.site_budget import site_budget
 from lycosa.inspect.wall_time import record_in_wall_time, visit_in_wall_time
 from lycosa.stages.admit.budgets import over_discovery
 from lycosa.stages.frontier.dead_letters import decisions_of

@@ -133,7 +133,7 @@ def tries_of(files: Mapping[int, Sequence[Path]], url: str) -> list[Tried]:
 def found_on(reader: CrawlReader, url: str) -> Search:
     """A committed page that links to a URL.
 
-    Searches the tables of links where these can be had, and the journals of segments without such
+    Searches the tables of links where these exist, and the journals of segments without such
     a table.
     """
     # A running worker explains URLs too, but never searches links: it needs no memory for Arrow.

@@ -1,4 +1,4 @@
-"""What operators and outside fetchers have to do with a URL: a paused host, decisions, a lease."""
+"""Facts that operators or outside fetchers caused: a paused host, decisions, a lease."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ from lycosa.base.model.discovered import LinkKind
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8, host_of, join_url, scheme_of, target_of
 from lycosa.inspect.committed_state import CrawlReader, TableView
+from lycosa.inspect.explain.budget_facts import site_facts
 from lycosa.inspect.explain.facts import (
     Explanation,
     host_facts,
@@ -22,7 +23,7 @@ from lycosa.inspect.explain.facts import (
 )
 from lycosa.inspect.explain.lookup import FoundOn, LinkSearch, Search
 from lycosa.inspect.saved_settings import PureRules, SavedSettings
-from lycosa.inspect.site_budget import site_budget, site_facts
+from lycosa.inspect.site_budget import site_budget
 from lycosa.inspect.wall_time import visit_in_wall_time
 from lycosa.stages.admit.refusal import Refusal
 from lycosa.stages.admit.sitemap_scope import may_list, may_name

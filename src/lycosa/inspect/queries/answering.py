@@ -2,7 +2,7 @@
 
 The same functions answer for the tables of a running worker, for a crawl folder and for the
 snapshots of a cluster. Nothing here waits, and nothing is read that could be large: of a list only
-one piece is read, and where the budget ends, the answer says so and how to go on.
+one piece is read, and where the budget ends, the answer says so and how to continue.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class StateAnswers:
         return orders.is_older(self._now(), max(_LEAST_AGE_S, _WORK_AGE * work_s))
 
     def is_new(self, partitions: Sequence[int]) -> bool:
-        """Whether the hosts of one of these were never read to the end, so somebody waits."""
+        """Whether the hosts of one of these were never read to the end, so a caller waits."""
         return any(not self._orders[number].is_complete for number in partitions)
 
     def read_orders(self, source: CrawlView, partition: int, budget: TimeBudget) -> None:

@@ -67,7 +67,7 @@ class LetterLister:
         """The number to begin with: letters with a greater one come before the cursor.
 
         The cursor may be of another partition, so the number is searched for by the date. Dates
-        grow with the numbers, but for a clock that was set back; a block more is read for that.
+        grow with the numbers, except after a clock was set back; a block more is read for that.
         """
         value = self._view.get(_LAST)
         behind, before = 0, (int(msgspec.msgpack.decode(value)) if value is not None else 0) + 1

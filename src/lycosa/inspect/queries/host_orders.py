@@ -1,9 +1,9 @@
 """The hosts of one partition by queue, by wait and by errors, without reading all of them again.
 
 An index of these orders would be written at nearly every fetch. Instead all hosts are read once in
-a while, and the first hosts of each order are kept, for each state apart. Reading goes on in pieces
-and from any thread that reads the table, so nobody waits for it: an answer comes from the last
-complete pass, whose age it tells, or from what the first pass has seen so far.
+a while, and the first hosts of each order are kept, for each state apart. Reading continues in
+pieces and from any thread that reads the table, so no caller waits for it: an answer comes from the
+last complete pass, whose age it tells, or from what the first pass has seen so far.
 
 A host is kept as one integer: its rank above its key. So its row can be found, equal ranks have one
 order in all partitions, and the lists of a partition take some 100 kB whatever number of hosts it

@@ -27,7 +27,7 @@ _UNNAMED = "~"  # marks cursors behind all names, which have no such character
 
 
 class HostPage:
-    """The rows of a list, and how it goes on (see ``Found``)."""
+    """The rows of a list, and where it continues (see ``Found``)."""
 
     def __init__(self) -> None:
         self.rows: list[dict[str, Any]] = []
@@ -156,7 +156,7 @@ class HostLister:
         return page
 
     def _found_in_order(self, query: HostsQuery, state: HostState | None) -> HostPage:
-        """The hosts with a part of a name, in an order; read anew for each page."""
+        """The hosts with a part of a name, in an order; read again for each page."""
         page, kept = HostPage(), list[tuple[str, bytes]]()
         try:
             for _, host8 in self._named(query.search, ""):

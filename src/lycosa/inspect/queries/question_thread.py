@@ -1,4 +1,4 @@
-"""Answers questions about a running worker's partitions, beside its loop.
+"""Answers questions about a running worker's partitions, on a separate thread.
 
 One thread reads the committed tables, one question at a time. Python runs either this thread or the
 loop, so three things keep the crawl from noticing it. While a question is answered the two take
@@ -10,7 +10,7 @@ not the crawl. A question whose caller waits no longer is dropped, so it uses no
 Each question sees its partition as it was after one commit. While it is read, a commit saves the
 values that it replaces, in its own thread.
 
-The text of a stored document is made by a parse child of its own, because a hostile document may
+The text of a stored document is made by a separate parse child, because a hostile document may
 take a child's memory and time, and the crawl's child has other work.
 """
 
@@ -89,7 +89,7 @@ class Allowance:
 
     @property
     def is_ample(self) -> bool:
-        """Whether there is enough for work that nobody waits for at this moment."""
+        """Whether there is enough for work that no caller waits for at this moment."""
         return self.wait_s() == 0.0 and self._saved_s > _MOST_SAVED_S / 2
 
     def use(self, seconds: float) -> None:
@@ -111,7 +111,7 @@ class _Waiting(NamedTuple):
 
     @property
     def is_late(self) -> bool:
-        """Whether nobody waits for the answer any more."""
+        """Whether no caller waits for the answer any more."""
         return self.answer.done() or time.monotonic() >= self.until
 
 

@@ -149,7 +149,7 @@ class Division:
         """Write the first capture with a SimHash to all its owners.
 
         The owner of a bucket of SimHashes keeps the captures of those that it has filed
-        (``seen.near_judge``). On one machine each row is at the partition of its own key, and every
+        (``seen.near_judge``). On one machine each row is at the partition of its key, and every
         SimHash is filed in all its tables. On a cluster an owner files a SimHash only if it knows
         no earlier capture like it. So its capture goes where this owner's buckets for it go, and
         nowhere else.

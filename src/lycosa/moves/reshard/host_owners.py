@@ -23,7 +23,7 @@ class StateDamaged(Exception):
 class HostOwners:
     """The future owners of hosts, for ``shards`` shards.
 
-    ``tables`` are the old partitions by number; ``site_of`` gives the site of a host.
+    ``tables`` are the old partitions by number; ``site_of`` returns the site of a host.
     """
 
     def __init__(

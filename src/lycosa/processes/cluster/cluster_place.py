@@ -113,7 +113,7 @@ class _WatchedOpening:
             await asyncio.gather(listening, telling, return_exceptions=True)
 
     async def _listen(self) -> None:
-        """Returns when the node is gone, or has stopped an opening that is not needed any more."""
+        """Return when the node is gone, or has stopped an opening that is not needed any more."""
         while (frame := await self._stream.receive()) is not None:
             message = decode_to_worker(frame)
             if isinstance(message, Memory):

@@ -101,7 +101,7 @@ class ClusterSession:
         self._table = self._address_table(show_note)
 
     def _address_table(self, show_note: Callable[[str], None]) -> Path | None:
-        """The table of the machine; without it the workers of this node share one of their own."""
+        """The table of the machine; without it the workers of this node share a separate one."""
         section = self._crawl.config.politeness
         if section.address_table is AddressTables.MACHINE:
             try:

@@ -85,7 +85,7 @@ async def listed_actions(read: ReadRows, query: ActionsQuery) -> MergedList:
 
 
 def _decision_of(call: str) -> str:
-    """What the calls of one decision have in common; `lycosa dlq` numbers the pieces of its own."""
+    """What the calls of one decision have in common; `lycosa dlq` numbers its pieces."""
     found = _PIECE.fullmatch(call)
     return found[1] if found else call
 

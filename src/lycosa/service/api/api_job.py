@@ -15,7 +15,7 @@ class ApiLimits(msgspec.Struct, frozen=True):
     and ``rate`` times ``burst_s`` at once. A request has at most ``header_bytes`` and
     ``body_bytes`` and arrives within ``request_s``; an answer is read within ``answer_s`` without
     progress. ``polls`` long polls and ``listeners`` of events wait at the same time. Of calls to
-    the crawl ``calls`` are under way, and ``waiting_calls`` more wait.
+    the crawl ``calls`` are in progress, and ``waiting_calls`` more wait.
     """
 
     connections: int = 500

@@ -1,6 +1,6 @@
 """Calls to the owners of partitions, bounded in number and in time.
 
-A worker crawls first. So only some calls to one worker are under way at the same time, a bounded
+A worker crawls first. So only some calls to one worker are in progress at the same time, a bounded
 number waits, and one more is refused. After a call that was not answered in time the next questions
 to that worker fail at once, for a moment: a worker that hangs must not hold all callers. A command
 has no other callers, so it has patience: it makes a call again while the owner does not answer.

@@ -1,4 +1,4 @@
-"""What the HTTP process has to say to operators: events of the crawl's log, as lines or JSON.
+"""Messages of the HTTP process to operators: events of the crawl's log, as lines or JSON.
 
 The log is that of the crawl: where it is and its form are inherited (``logs.log_writer``). While it
 is a file or there is none, the lines are on standard error as well, as those of the crawl are.

@@ -1,6 +1,6 @@
 """HTTP connections with limits that uvicorn lacks: their number, slow requests, answers not read.
 
-uvicorn waits for ever for the first byte and for the rest of a request's head, and for a client
+uvicorn waits endlessly for the first byte and for the rest of a request's head, and for a client
 that does not read its answer. Here a head must be complete within a time, and an answer must make
 progress. A connection counts from the moment it is accepted (``connections``). It gets a protocol,
 and a handshake of TLS, with its first byte, so that thousands without one cost little. Only some
@@ -76,7 +76,7 @@ class BoundedProtocol(H11Protocol):
             "connection": "close",
         }
         headers = [(name.encode(), value.encode()) for name, value in lines.items()]
-        with suppress(h11.LocalProtocolError):  # an answer is under way
+        with suppress(h11.LocalProtocolError):  # an answer is in progress
             response = h11.Response(status_code=400, headers=headers, reason=b"Bad Request")
             for event in (response, h11.Data(data=body), h11.EndOfMessage()):
                 self.transport.write(self.conn.send(event) or b"")
@@ -147,7 +147,7 @@ class BoundedServer(uvicorn.Server):
 
     def use_certificate(self, certificate: str, key: str) -> None:
         """Use these files for new connections. Raises ``OSError`` and ``ssl.SSLError``."""
-        # A context of its own: one that failed to load a key would have a certificate without it.
+        # A separate context: one that failed to load a key would have a certificate without it.
         # Without its logging, which would print a line for each request from then on.
         fresh = uvicorn.Config(
             self.config.app,

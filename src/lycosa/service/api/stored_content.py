@@ -1,4 +1,4 @@
-"""Stored bodies for clients: as a download or as plain text, and never as what they claim to be.
+"""Stored bodies for clients: as a download or as plain text, never with the declared media type.
 
 A stored page is foreign. Shown as HTML from this server it could act with the rights of the
 operator who looks at it, so no answer has its media type.

@@ -1,4 +1,4 @@
-"""The state of a crawl on machines that has ended, read from storage while somebody asks for it.
+"""The state of a crawl on machines that has ended, read from storage while callers ask for it.
 
 No worker runs that could answer, so the shards are read as the commands with ``--cluster`` read
 them, into the same cache folder. That takes a while. The first question begins the reading; until

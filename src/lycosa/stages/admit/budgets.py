@@ -1,7 +1,7 @@
 """The budgets of hosts and sites, as pure functions of what they used.
 
 The page budget of a site may depend on its standing (IRLbot's STAR): ``site_pages`` for every site,
-and more for each distinct other site that links to it. A host over budget is not refused for ever.
+and more for each distinct other site that links to it. A host over budget is not refused for good.
 It is parked and judged again after a wait that doubles (IRLbot's BEAST), so its URLs return after
 the budget was raised or other sites have linked to its site.
 """

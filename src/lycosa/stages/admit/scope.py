@@ -29,7 +29,7 @@ _WORDS = {
 
 
 class Scope:
-    """Judges URLs by the settings and the seeds so far. ``site_of`` gives the site of a host.
+    """Judges URLs by the settings and the seeds so far. ``site_of`` returns the site of a host.
 
     Raises ``ValueError`` with the setting and the pattern when a pattern is not supported.
     """

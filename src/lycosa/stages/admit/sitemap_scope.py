@@ -1,4 +1,5 @@
-"""What a sitemap may list: by the protocol, only URLs of its own host or of hosts that name it.
+"""What a sitemap may list: by the protocol, only URLs of the sitemap's host or of hosts that name
+it.
 
 A sitemap may list URLs below its folder on its host, and on every host whose robots.txt names it or
 names the index that lists it ("cross submits"): the author of a host's robots.txt controls that

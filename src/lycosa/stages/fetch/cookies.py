@@ -67,8 +67,8 @@ class _Jar:
 class CookieJars:
     """The jars of one fetcher, with at most ``max_bytes`` in all.
 
-    The jar that was not used for the longest time is dropped first. ``site_of`` gives the site of a
-    host.
+    The jar that was not used for the longest time is dropped first. ``site_of`` returns the site of
+    a host.
     """
 
     def __init__(self, site_of: Callable[[str], str], max_bytes: int) -> None:

@@ -1,6 +1,6 @@
 """Ends connections whose server sends TLS handshake messages without end.
 
-OpenSSL reads some handshake messages in a loop of its own, which ends only when no more bytes have
+OpenSSL reads some handshake messages in an inner loop, which ends only when no more bytes have
 arrived: empty HelloRequest messages before the handshake is complete, and session tickets and key
 updates at any time after it. libcurl runs on the event loop, so such a server stopped the loop for
 as long as it sent, and no time limit could end that, because no timer ran.

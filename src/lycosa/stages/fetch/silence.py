@@ -22,7 +22,7 @@ from collections import OrderedDict
 from itertools import islice
 
 LEAST_NAMES = 10
-LEAST_ADDRESSES = 3  # fewer may well be away for reasons of their own
+LEAST_ADDRESSES = 3  # fewer may well be away for unrelated reasons
 _LEAST_S = 10.0
 _PATIENCE_S = 300.0  # duration of a suspicion that nothing confirms
 _KNOWN = 1000  # names or addresses that were answered

@@ -1,7 +1,7 @@
 """One request on the wire: a reusable libcurl handle, its callbacks and what they observed.
 
 A callback must never raise, because an exception inside some of them leaves the transfer waiting
-for ever. So each callback is wrapped, and an exception becomes a verdict and an abort. The verdict
+endlessly. So each callback is wrapped, and an exception becomes a verdict and an abort. The verdict
 is set once, by whichever ends the transfer first (guard, limits, timers). libcurl's error counts
 only when there is no verdict.
 

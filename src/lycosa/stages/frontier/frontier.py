@@ -1,7 +1,7 @@
 """The frontier of one worker: its partitions' front queues above one workbench.
 
-``acquire`` gives a host that may be fetched now. ``release`` returns it with the time from which it
-may be fetched again. The workbench has no more hosts than fetching needs. It grows when a slot
+``acquire`` returns a host that may be fetched now. ``release`` returns it with the time from which
+it may be fetched again. The workbench has no more hosts than fetching needs. It grows when a slot
 finds no ready host while hosts wait in front queues (the required front size of BUbiNG). While
 others wait, a host leaves the workbench for the end of its front queue in two cases: after
 ``QUANTUM`` visits, so that a few large hosts cannot keep the others out, and as soon as its best
@@ -80,8 +80,8 @@ class Frontier:
     ) -> None:
         """``address_hosts`` is the number of hosts of one address that can be of use at a time.
 
-        ``benched`` gets the name of each host that enters the workbench, for whoever looks up
-        names before they are needed.
+        ``benched`` gets the name of each host that enters the workbench, so that the worker
+        can look up names before they are needed.
         """
         self.partitions: Mapping[int, Partition] = {p.number: p for p in partitions}
         self._lines = LineTurns((p.number, p.lines) for p in self.partitions.values())
@@ -154,6 +154,8 @@ class Frontier:
             # then be put to sleep.
             return None
         host = self.workbench.acquire(now)
+        # Only when no host is ready: a refill reads the table, and a visit that is possible now is
+        # never late for it.
         if host is None and self._refill_or_gather(now, wall):
             host = self.workbench.acquire(now)
         if host is not None:
@@ -183,6 +185,7 @@ class Frontier:
     def give_back(self, host: VisitState) -> None:
         """Return a host whose times are set already, or whose visit ended without a request."""
         partition = self.partitions[host.partition]
+        # Before anything that may put the host elsewhere: a host is in one place only.
         del self.in_process[host.host8]
         self.workbench.leave_address(host)
         if not partition.settle_host(host) or self._sleeps(host):
@@ -193,6 +196,8 @@ class Frontier:
         is_spent = self._is_spent(host)
         if self.workbench.is_full(address) or (is_spent and is_waited_for):
             self._send_to_line(partition, host)
+        # Others wait, so the host goes to the end of its front queue. Without others, the workbench
+        # keeps it and saves the writes.
         elif is_spent and self._has_waiting():
             self._visits.pop(host.host8, None)
             partition.places.rotate_host(host)
@@ -213,6 +218,8 @@ class Frontier:
 
         The last places are left to ``_refill``, where front queues have turns.
         """
+        # Otherwise addresses with many hosts would fill the workbench, and front queues would never
+        # have a turn.
         last = self.capacity - _PULL if self._has_waiting() else self.capacity
         while len(self.workbench) < last and not self.workbench.is_full(address):
             pulled = self._lines.pull_host(address)
@@ -388,10 +395,14 @@ class Frontier:
         if not host.may_be_visited:
             partition.settle_host(host)  # it gets a place again when it is reopened
             return False
+        # Stored under a clock that was ahead. The host would be lost for as long as the clock was
+        # wrong.
         if max(host.record.next_at, host.record.rest_at) > wall + self.longest_wait_s:
             host.bound_wait(wall, self.longest_wait_s)
             partition.visits.mark_changed(host)
         held = self._not_before.pop(host.name, 0.0)
+        # After an unclean takeover: the last request of the previous owner to this host is unknown,
+        # so it counts as made at the end of the hold.
         if self._held_until and now < self._held_until + self.longest_wait_s:
             held = max(held, self._held_until + self._delay_of(host))
         host.next_time = max(host.next_time, now + max(host.record.next_at - wall, 0.0), held)

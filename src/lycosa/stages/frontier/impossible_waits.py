@@ -1,4 +1,4 @@
-"""Waits until an impossible time.
+"""Repairs waits whose end is impossibly far in the future.
 
 A program without crawl time stored them while the wall clock was ahead. They are beyond the longest
 possible wait, at the end of the schedule, so finding that there are none costs one lookup.

@@ -115,6 +115,8 @@ class Partition:
         host = self.meet_host(found.host8, found.url)
         if found.kind is LinkKind.SEED:
             self.aside.reopen_retired(host, now)
+        # The bounds of the host say which finds of known URLs cannot change anything. They are
+        # wider now, so the cached ones must not be used again.
         if found.depth > host.record.deepest or found.importance > host.record.importance:
             host.record.deepest = max(host.record.deepest, found.depth)
             host.record.importance = max(host.record.importance, found.importance)
@@ -123,6 +125,8 @@ class Partition:
         priority = self.rules.prioritize(factors_of_found(found, host.record.importance, now))
         record = record_of(found, priority, now, is_parked)
         self._put(found.host8, found.url8, record)
+        # URL-seen that was lost is rebuilt from these rows; without them every record would have to
+        # be read.
         if self._lists_known:
             self.table.put(known_key(found.url8), found.host8)
         self.counters.move_urls(None, record.state)
@@ -149,6 +153,7 @@ class Partition:
             self.visits.mark_changed(host)
         is_seed = found.kind is LinkKind.SEED
         is_news = found.kind is LinkKind.SITEMAP and self.rules.forward.is_news(found.lastmod, now)
+        # Most finds of a known URL end here, before its record is read.
         if found.depth >= host.record.deepest and not is_seed and not is_news:
             return
         record = self.find_record(found.host8, found.url8)
@@ -230,6 +235,8 @@ class Partition:
 
     def complete_lease(self, lease: Lease, done: Completed) -> bool:
         """End a lease; ``False`` when ``done`` is of an earlier fetch: the lease is still open."""
+        # A result that comes after the lease was given again, for example of an outside fetcher:
+        # the later fetch counts.
         if done.number < lease.number:
             return False
         host, record = lease.host, lease.record
@@ -243,8 +250,10 @@ class Partition:
         # The visit released the host before parsing, so its last URL may end after the host left.
         if not host.benched and host.record.waiting == 0:
             self.settle_host(host)
+        # While its host is parked or retired, a queued URL counts under the state of the host.
         before = counted_as(host.record.state)
         record.reason, record.detail, record.due_at = done.reason, done.detail, done.due_at
+        # Only a capture ends a series of failures: the tries count from zero at the next refetch.
         is_over = done.history is not None and done.state is not UrlState.QUEUED
         record.tries = 0 if is_over else record.tries + 1
         if done.history is not None:
@@ -337,6 +346,8 @@ class Partition:
             host = self.visits.find_host(host8)
             if host is None:
                 continue
+            # One schedule has sleeping and parked hosts, and an entry may be outdated: the record
+            # says which of both is due.
             if 0 < host.record.asleep_until <= now:
                 self.places.rouse_host(host)
             if host.record.state is HostState.PARKED and host.record.parked_until <= now:
@@ -345,8 +356,11 @@ class Partition:
 
     def _requeue(self, host8: bytes, url8: bytes, now: float) -> None:
         record, host = self.find_record(host8, url8), self.visits.find_host(host8)
+        # The schedule is not cleaned when a due time changes, so an entry may be of an earlier one.
+        # The record decides.
         if record is None or host is None or not record.due_at or record.due_at > now:
             return
+        # Its lease expired while its result is being stored: it is not handed out again.
         if self.outside.is_kept(host8 + url8, record, now):
             return
         if record.state is UrlState.QUEUED:
@@ -385,6 +399,8 @@ class Partition:
         self.places.save()
         for queue in self.alarms:
             queue.save()
+        # Nothing changed, so the counters did not either, and the partition needs no batch in the
+        # commit.
         if self.table.open_writes == 0:
             return {}
         self.table.put(COUNTERS_KEY, encode_record(self.counters))

@@ -8,12 +8,13 @@ from the table when a URL of it is found.
 from __future__ import annotations
 
 from enum import IntEnum
+from functools import partial
 
 import msgspec
 
 from lycosa.base.model.completed import UrlState
 from lycosa.base.model.errand import Errand, Question
-from lycosa.base.model.pace import Pace
+from lycosa.base.model.pace import Pace, with_times
 from lycosa.base.model.usage import Usage
 from lycosa.base.reasons import Reason
 from lycosa.stages.frontier.back_queue import BackQueue, Lane
@@ -316,11 +317,7 @@ class VisitState:
             min(record.next_at, now + longest_s),
             min(record.rest_at, now + longest_s),
         )
-        backoff_at, retry_at = (
-            min(record.pace.backoff_at, now),
-            min(record.pace.retry_at, record.next_at),
-        )
-        record.pace = msgspec.structs.replace(record.pace, backoff_at=backoff_at, retry_at=retry_at)
+        record.pace = with_times(record.pace, partial(min, now), partial(min, record.next_at))
 
     def count_answer(self, body_bytes: int, duration_s: float, is_capture: bool) -> None:
         """Count a request in the host's usage. A capture resets the parking time."""

@@ -33,9 +33,9 @@ class _Group:
 
 
 class Workbench:
-    """Hosts in attention.
+    """The hosts that the worker is visiting.
 
-    ``put_host`` adds a host, ``acquire`` gives the next ready one, and ``put_host`` returns it.
+    ``put_host`` adds a host, ``acquire`` returns the next ready one, and ``put_host`` returns it.
     ``postpone_address`` delays all hosts of an address.
     """
 
@@ -90,12 +90,15 @@ class Workbench:
         while self._heap:
             time, _, key, version = self._heap[0]
             group = self._groups.get(key)
+            # Entries are not removed from the middle of a heap. An outdated one is dropped at the
+            # top of it.
             if group is None or group.version != version:
                 heapq.heappop(self._heap)
                 continue
             if time > now:
                 return None
             heapq.heappop(self._heap)
+            # The best of its address: the entry of the group has the time of its first host.
             _, _, host = heapq.heappop(group.hosts)
             self._count -= 1
             group.in_use += 1

@@ -50,7 +50,7 @@ _MOST_BEYOND_ASCII = 0.1
 
 
 class Identifier(Protocol):
-    """Gives a language code and its certainty in [0, 1]."""
+    """Return a language code and its certainty in [0, 1]."""
 
     def classify(self, text: str) -> tuple[str, float]: ...
 

@@ -56,7 +56,7 @@ _SIGNATURES = (
 # Words of a text may begin so, too, and no such file is without a byte that no text has.
 _WORDS = ((b"BM", "image/bmp"), (b"ID3", "audio/mpeg"))
 # What may precede the root element. Each piece is matched possessively, because backtracking in a
-# hostile prolog would take for ever.
+# hostile prolog would never end.
 _PROLOG = r"(?>\s+|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^>\[]*(?:\[.*?\]\s*)?>)*+"
 _ROOT = re.compile(_PROLOG + r"<(?:[\w.-]+:)?([\w.-]++)(?=[\s/>])", re.DOTALL | re.IGNORECASE)
 _ROOT_WINDOW = 8192

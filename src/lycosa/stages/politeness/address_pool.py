@@ -189,7 +189,7 @@ class PoolClock:
 def divided(section: PolitenessSection, nodes: int) -> PolitenessSection:
     """The limits of IP addresses for one of ``nodes`` nodes.
 
-    Each node has a table of its own. Together they respect the limits of the crawl.
+    Each node has its own table. Together they respect the limits of the crawl.
     """
     return msgspec.structs.replace(
         section,

@@ -20,7 +20,7 @@ that holds the slot. No call waits, and no slot leaks:
 * The row has a time until which its slots count. A process renews it while it holds slots
   (``renew``), so it passes only when the process has stood still for longer than a request lasts,
   as a suspended one does. Its slots then count no more for others. They stay its own, and count
-  again when it goes on: it takes none while too many are open, and others wait for it.
+  again when it continues: it takes none while too many are open, and others wait for it.
 
 Times are on a machine-wide monotonic clock, which starts again at every boot: a start more than a
 second in the future counts as happening now. An entry is kept for the longest delay of all
@@ -126,6 +126,8 @@ class AddressTable:
         try:
             self._memory = self._map()
         except BaseException:
+            # The lock file is open; without this its descriptor would stay until the end of the
+            # process.
             self._locks.close()
             raise
         view = memoryview(self._memory)
@@ -159,8 +161,11 @@ class AddressTable:
             if self._locks.acquire(lock):
                 break
         else:
+            # Another process holds the stripe for a few microseconds. Waiting in the kernel would
+            # stop the event loop, so the caller asks again.
             return _LOCKED_OUT_S
         try:
+            # A change of the layout lost the last starts: every address waits a delay from then on.
             if self._times[_BARRIER]:
                 wait_s = self._barrier(now)
                 if wait_s > 0:
@@ -274,11 +279,15 @@ class AddressTable:
             return wait_s
         first = base + 2 * (_ENTRIES + 1) + entry * self._cells
         if not self._has_slot(first) and not self._reclaim(first, now):
+            # When a slot becomes free is unknown: about as often as a delay passes, at least once a
+            # second.
             return max(_NO_SLOT_S, min(self._delay_s, 1.0))
         cell = first + self._words[first : first + self._cells].tolist().index(0)
         self.renew(now)
         # The time first: a process that dies between the two writes has started nothing.
         self._times[time_at] = max(now, _EARLIEST)
+        # The tag names the row of this process. If it dies, its row is not renewed, and others take
+        # the slot back (``_reclaim``).
         self._words[cell] = self._tag
         self._held.setdefault(address, []).append(cell)
         return 0.0

@@ -73,6 +73,6 @@ class ByteLocks:
             return
         words = self._unlock_words if kind == fcntl.F_UNLCK else self._lock_words
         flock = words.get(offset)
-        if flock is None:  # struct flock: type, whence, start, length, pid (0 for these locks)
+        if flock is None:  # struct flock: type, ``whence``, start, length, pid (0 for these locks)
             flock = words[offset] = struct.pack("hhqqi4x", kind, os.SEEK_SET, offset, 1, 0)
         fcntl.fcntl(self.descriptor, fcntl.F_OFD_SETLKW if wait else fcntl.F_OFD_SETLK, flock)

@@ -1,15 +1,8 @@
 """How long a host rests between the end of one request and the start of the next.
 
 The promise: the effective delay is the *maximum* over all sources, so no source can shorten what
-another one requires, and jitter only adds. The sources, each with a separate upper limit:
-
-* ``floor``: the operator's delay;
-* ``crawl-delay``: robots.txt;
-* ``adaptive``: a multiple of the last fetch's duration, so that a slow server gets fewer requests
-  (Mercator, Heydon and Najork 1999);
-* ``retry-after``: the Retry-After header (RFC 9110 §10.2.3), kept as a point in time;
-* ``backoff``: 429 or 503 without a usable Retry-After. The pause is 30 s at level 1 and doubles
-  with each level, up to a day.
+another one requires, and jitter only adds. ``SOURCES`` is the table of the sources, each with a
+separate upper limit; everything that depends on all sources reads it.
 
 **Back-off.** Each refusal raises the level by one. Each good response after the pause halves it,
 rounding down. So a host that keeps refusing is asked at doubling intervals, a single refusal costs
@@ -27,19 +20,22 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Callable
 from datetime import UTC
+from functools import lru_cache
 from math import inf
-from typing import Literal
+from typing import NamedTuple
 
 import msgspec
 
 from lycosa.base.config.sections import PolitenessSection
 from lycosa.base.model.pace import Pace
 
-Source = Literal["floor", "operator", "crawl-delay", "adaptive", "retry-after", "backoff"]
-
 LONGEST_RETRY_AFTER_S = 366 * 86400.0
 """The maximum that is read from a header; the settings limit it further."""
+
+REPLACED = -inf
+"""What a source requires that another one replaces for this host."""
 
 _SECONDS = re.compile(r"([+-]?)([0-9]+(?:\.[0-9]*)?)")
 _LONGEST_DATE = 64  # characters
@@ -48,10 +44,104 @@ _DAY_S = 86400.0
 
 
 class Delay(msgspec.Struct, frozen=True, gc=False):
-    """Seconds until the next start, and the source that requires them."""
+    """Seconds until the next start, and the name of the source that requires them."""
 
     seconds: float
-    source: Source
+    source: str
+
+
+class DelaySource(NamedTuple):
+    """One source of delay: its name in ``explain`` and the log, and what it requires.
+
+    ``required_s`` returns the seconds that it requires at a crawl time after the last request, from
+    the pace of the host; ``longest_s`` the most that it ever requires by these settings.
+    ``is_refusal`` is for what a host in trouble asks for: it is no ordinary delay, and it is
+    committed at once, so that the next owner of the shard knows it. ``meaning`` is for people.
+    """
+
+    name: str
+    required_s: Callable[[Pace, PolitenessSection, float], float]
+    longest_s: Callable[[PolitenessSection], float]
+    is_refusal: bool
+    meaning: str
+
+
+def _floor(pace: Pace, section: PolitenessSection, now: float) -> float:
+    return section.delay_s if pace.operator_delay_s < 0 else REPLACED
+
+
+def _operator(pace: Pace, section: PolitenessSection, now: float) -> float:
+    return pace.operator_delay_s if pace.operator_delay_s >= 0 else REPLACED
+
+
+def _crawl_delay(pace: Pace, section: PolitenessSection, now: float) -> float:
+    return min(pace.crawl_delay_s, section.max_crawl_delay_s)
+
+
+def _adaptive(pace: Pace, section: PolitenessSection, now: float) -> float:
+    # A slow server gets fewer requests (Mercator, Heydon and Najork 1999).
+    return min(section.adaptive_factor * pace.last_duration_s, section.max_adaptive_delay_s)
+
+
+def _retry_after(pace: Pace, section: PolitenessSection, now: float) -> float:
+    # RFC 9110 section 10.2.3; kept as a point in time.
+    return pace.retry_at - now if pace.retry_at else 0.0
+
+
+def _backoff(pace: Pace, section: PolitenessSection, now: float) -> float:
+    return pace.backoff_at + _backoff_s(pace.backoffs, section) - now if pace.backoffs else 0.0
+
+
+SOURCES = (
+    DelaySource(
+        "floor",
+        _floor,
+        lambda section: section.delay_s,
+        is_refusal=False,
+        meaning="the operator's delay for all hosts",
+    ),
+    DelaySource(
+        "operator",
+        _operator,
+        lambda section: 0.0,  # decided for single hosts; no setting bounds it
+        is_refusal=False,
+        meaning="the operator's delay for this host, in place of that for all",
+    ),
+    DelaySource(
+        "crawl-delay",
+        _crawl_delay,
+        lambda section: section.max_crawl_delay_s,
+        is_refusal=False,
+        meaning="Crawl-delay of robots.txt",
+    ),
+    DelaySource(
+        "adaptive",
+        _adaptive,
+        lambda section: section.max_adaptive_delay_s,
+        is_refusal=False,
+        meaning="a multiple of the duration of the last request",
+    ),
+    DelaySource(
+        "retry-after",
+        _retry_after,
+        lambda section: section.max_retry_after_s,
+        is_refusal=True,
+        meaning="Retry-After of the last answers",
+    ),
+    DelaySource(
+        "backoff",
+        _backoff,
+        lambda section: section.max_backoff_s,
+        is_refusal=True,
+        meaning="429 or 503 without a usable Retry-After; the pause doubles with each level",
+    ),
+)
+"""Every source of delay. Of equal delays that of the first source is reported."""
+
+_REQUIRED = tuple((each.name, each.required_s) for each in SOURCES)  # for the loop of each request
+
+REFUSALS = frozenset(each.name for each in SOURCES if each.is_refusal)
+"""The names of the sources by which a host asks for a longer rest."""
 
 
 def pace_after_request(
@@ -97,15 +187,29 @@ def delay_s(
     pace: Pace, section: PolitenessSection, now_wall: float, chance: random.Random
 ) -> Delay:
     """The effective delay of a host whose last request has just ended."""
-    seconds, source = max(_asked(pace, section, now_wall), key=_seconds_of)
-    return Delay(max(seconds, 0.0) * (1.0 + section.jitter * chance.random()), source)
+    longest, name = 0.0, ""
+    for source, required_s in _REQUIRED:
+        seconds = required_s(pace, section, now_wall)
+        # The first of equal ones is reported. One is always 0 or more: the operator's or the floor.
+        if seconds > longest or (not name and seconds >= 0):
+            longest, name = seconds, source
+    return Delay(longest * (1.0 + section.jitter * chance.random()), name)
+
+
+def ordinary_delay_s(pace: Pace, section: PolitenessSection) -> float:
+    """Seconds that the sources require of a host that refuses nothing, without jitter."""
+    return max(each.required_s(pace, section, 0.0) for each in SOURCES if not each.is_refusal)
 
 
 def asked_delays(
     pace: Pace, section: PolitenessSection, now_wall: float
-) -> tuple[tuple[float, Source], ...]:
-    """The seconds that each source requires now; the greatest of them is the delay."""
-    return _asked(pace, section, now_wall)
+) -> tuple[tuple[float, str], ...]:
+    """The seconds that each source requires now; the greatest of them is the delay.
+
+    A source that another one replaces is left out.
+    """
+    required = ((each.required_s(pace, section, now_wall), each.name) for each in SOURCES)
+    return tuple((seconds, name) for seconds, name in required if seconds > REPLACED)
 
 
 def parse_retry_after(value: str, now_wall: float) -> float | None:
@@ -152,14 +256,15 @@ def clamp(pace: Pace, section: PolitenessSection, now_wall: float) -> Pace:
     )
 
 
+@lru_cache(maxsize=8)  # it is asked for at every request, and changes with the settings
 def longest_delay(section: PolitenessSection) -> float:
     """The longest delay after an ordinary response, for hosts whose last request may be unknown.
 
     A power loss can remove the last lines of the attempt log. Retry-After and back-off are not
     included: they can reach a day, and then one such host would delay all of them.
     """
-    ordinary = max(section.delay_s, section.max_crawl_delay_s, section.max_adaptive_delay_s)
-    return ordinary * (1.0 + section.jitter)
+    longest = max(each.longest_s(section) for each in SOURCES if not each.is_refusal)
+    return longest * (1.0 + section.jitter)
 
 
 def longest_wait(section: PolitenessSection) -> float:
@@ -167,7 +272,7 @@ def longest_wait(section: PolitenessSection) -> float:
 
     A robots.txt that cannot be fetched may require a day.
     """
-    asked = max(longest_delay(section), section.max_retry_after_s, section.max_backoff_s, _DAY_S)
+    asked = max(longest_delay(section), *(each.longest_s(section) for each in SOURCES), _DAY_S)
     return asked * (1.0 + section.jitter)
 
 
@@ -181,25 +286,6 @@ def hosts_of_address(section: PolitenessSection) -> float:
         longest_delay(section) / section.address_delay_s + section.address_slots
         if section.address_delay_s > 0
         else inf
-    )
-
-
-def _asked(
-    pace: Pace, section: PolitenessSection, now_wall: float
-) -> tuple[tuple[float, Source], ...]:
-    backoff_s = (
-        pace.backoff_at + _backoff_s(pace.backoffs, section) - now_wall if pace.backoffs else 0.0
-    )
-    is_own = pace.operator_delay_s >= 0
-    return (  # of equal delays the first is reported
-        (pace.operator_delay_s, "operator") if is_own else (section.delay_s, "floor"),
-        (min(pace.crawl_delay_s, section.max_crawl_delay_s), "crawl-delay"),
-        (
-            min(section.adaptive_factor * pace.last_duration_s, section.max_adaptive_delay_s),
-            "adaptive",
-        ),
-        (pace.retry_at - now_wall if pace.retry_at else 0.0, "retry-after"),
-        (backoff_s, "backoff"),
     )
 
 
@@ -217,10 +303,6 @@ def _recovered(pace: Pace, section: PolitenessSection, now_wall: float) -> int:
     if quiet_s < 0:
         return pace.backoffs
     return 0 if quiet_s >= section.forgive_s else pace.backoffs // 2
-
-
-def _seconds_of(asked: tuple[float, Source]) -> float:
-    return asked[0]
 
 
 def _backoff_s(backoffs: int, section: PolitenessSection) -> float:

@@ -29,7 +29,7 @@ class _Address:
 
 
 class NodeAddresses:
-    """The addresses of one node. ``join`` gives a worker its slots."""
+    """The addresses of one node. ``join`` returns a worker's slots."""
 
     def __init__(self) -> None:
         self._known: dict[str, _Address] = {}

@@ -102,12 +102,16 @@ class PooledAddresses:
         if wait_s > 0:
             return wait_s
         self._numbers += 1
+        # The number makes the name of each slot unique, so that a late message about an earlier one
+        # has no effect.
         slot = _Held(f"{self._name}{self._numbers}", self._answers)
         if slot.is_recorded:
             given = await self._ask(WantedSlot(address, slot.name))
             if given is None or given.wait_us:
                 return _AGAIN_S if given is None else given.wait_us / MICRO
             slot.is_shared, slot.sent = given.is_shared, given.sent
+            # The pool may have taken the slot back by now, or other limits hold than those by which
+            # it was given.
             is_late = self._clock.monotonic() - given.sent > ANSWER_S
             if is_late or given.is_shared is not self._is_shared:
                 self._send(FreedSlot(address, slot.name, was_sent=False))
@@ -118,6 +122,8 @@ class PooledAddresses:
             if slot.is_recorded:
                 self._send(FreedSlot(address, slot.name, was_sent=False))
             return wait_s
+        # The pool does not know this request. It has to wait its delay before it shares limits
+        # again.
         self._is_new = self._is_new or not slot.is_recorded
         self._held[address, holder] = slot
         return 0.0
@@ -195,6 +201,8 @@ class PooledAddresses:
 
     async def _ask(self, request: WantedSlot) -> _Given | None:
         """What the pool gives; ``None`` when there is no answer."""
+        # The loop has ended: ``result`` raises its error, which would otherwise be seen by no
+        # caller.
         if self._running.done():
             self._running.result()
             return None
@@ -246,6 +254,8 @@ class PooledAddresses:
             self._is_new = self._is_new or (is_new and answer.is_late)
             self._hear(answer, sent)
         except PoolAway as error:
+            # What this call was to report is not lost: the next call that is answered reports it
+            # again.
             self._is_new = self._is_new or is_new
             self._miss(error)
         finally:
@@ -253,6 +263,7 @@ class PooledAddresses:
 
     def _hear(self, answer: PoolAnswer, sent: float) -> None:
         received = self._clock.monotonic()
+        # Another primary has another clock, so times of the old one mean nothing for it.
         if answer.server != self._server:
             self._times = PoolClock()
         elif not self._times.agrees(answer.now_us, sent, received, _STEP_TOLERANCE_S):
@@ -265,6 +276,7 @@ class PooledAddresses:
         self._answers = True
         if answer.is_shared is not self._is_shared:
             self._share() if answer.is_shared else self._divide()
+            # Starts under the old limits and under the new ones must be a delay apart as well.
             self._rests_until = received + self._divided.address_delay_s
         self._note_use(*_use_of(answer))
 

@@ -1,7 +1,7 @@
 """The decisions of a visit: what to do next with a host whose turn has come, as a pure function.
 
 A visit takes one host through at most one exchange. It is a state machine without I/O. An actor
-performs a step and reports the result as an event, and ``decide`` gives the next step. Two actors
+performs a step and reports the result as an event, and ``decide`` returns the next step. Two actors
 perform the steps, the worker (``visit.pipeline``) and ``lycosa simulate``, so both decide in the
 same way. All waits of a visit are decided here. Only two things are decided elsewhere: how long a
 host rests after an exchange (``visit.pacing``), and whether an address has a free slot (its

@@ -87,7 +87,7 @@ class _Stored(msgspec.Struct):
 class CrashCounts:
     """The counts for one worker's partitions, with their ``tables`` by number.
 
-    ``partition_of`` gives the partition of a host; ``folder`` may contain ``crashes.json``. The
+    ``partition_of`` returns the partition of a host; ``folder`` may contain ``crashes.json``. The
     constructor blocks.
     """
 

@@ -2,7 +2,7 @@
 
 These are the pauses of each host, and for each address the pauses between starts and the number of
 simultaneous requests. All functions are pure and take attempts in the order of their ends, as
-``read_attempts`` gives them. One host's requests never overlap if every pause is positive: of two
+``read_attempts`` returns them. One host's requests never overlap if every pause is positive: of two
 that overlap, the one that ends later comes second and began before the first ended. Times are
 compared on the monotonic clock within one boot, otherwise on the wall clock. Times in the log are
 truncated to microseconds, so a pause may appear one microsecond too short.

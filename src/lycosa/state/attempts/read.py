@@ -93,7 +93,7 @@ def read_attempt_files(
 def crashed_attempts(folder: Path, settling: Mapping[int, str]) -> list[Attempt]:
     """The attempts in flight at each worker's last crash, and those whose pages were being stored.
 
-    ``settling`` gives the URL that was being stored, by worker. A run that ended on purpose has
+    ``settling`` returns the URL that was being stored, by worker. A run that ended on purpose has
     none of either.
     """
     found: list[Attempt] = []

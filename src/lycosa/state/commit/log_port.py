@@ -1,7 +1,7 @@
 """The port of the commit log: the commits of one shard in order, and how an owner takes over.
 
 All calls block and belong on another thread. ``claim`` is called first and once. Everything that an
-earlier owner appended is then either in the log or never will be, and ``read`` gives all of it.
+earlier owner appended is then either in the log or never will be, and ``read`` returns all of it.
 After its claim an owner's commits carry its term. An owner that lost the shard to a later claim
 gets ``Fenced`` from ``append``. The port deals with commits, terms and sequences, never with files,
 topics or offsets.
@@ -71,7 +71,7 @@ class Claim(msgspec.Struct, frozen=True):
 
     ``term`` is the term that it begins. ``last`` has the last commit of each log to which the
     shard's commits were written: a shard has one log, a crawl folder has one for each worker that
-    it ever had. ``read`` gives all commits from ``reach`` on.
+    it ever had. ``read`` returns all commits from ``reach`` on.
     """
 
     term: int

@@ -28,7 +28,7 @@ class ParcelGap(ParcelRefused):
 class ParcelsLost(ParcelRefused):
     """Parcels were not taken, although the source knows that they were handed over.
 
-    The receiver would wait for them for ever.
+    The receiver would wait for them endlessly.
     """
 
     def __init__(self, source: int, destination: int, taken: int, acknowledged: int) -> None:

@@ -118,7 +118,7 @@ class Receivers:
 class InProcessExchange:
     """``Post`` and ``Inquiry`` between partitions of one process, also in virtual time.
 
-    ``deadline_s`` limits each delivery, ``call_s`` each call; ``None`` waits for ever.
+    ``deadline_s`` limits each delivery, ``call_s`` each call; ``None`` waits without a limit.
     """
 
     def __init__(self, deadline_s: float | None = None, call_s: float | None = 30.0) -> None:

@@ -211,7 +211,7 @@ def urls_in_outboxes(
 ) -> Iterator[Discovered]:
     """The URLs in all unacknowledged parcels of one partition's outboxes.
 
-    ``scan`` gives the partition's rows between two keys, in order.
+    ``scan`` returns the partition's rows between two keys, in order.
     """
     for key, value in scan(_OUTBOXES, _OUTBOXES_END):
         if len(key) > len(_made_key(0)):

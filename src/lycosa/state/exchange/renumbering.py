@@ -1,9 +1,9 @@
 """Numbers parcels from 1 again between shards whose states are of different times.
 
 When logs are lost, a shard's newest snapshot may know parcels that the snapshot of another shard
-does not, and the topics that held them are gone. The numbers of such a pair would disagree for
-ever. So all numbers are dropped, and what waits in an outbox is numbered from 1 again. A parcel may
-then be taken twice; that changes nothing, because its content is known then.
+does not, and the topics that held them are gone. The numbers of such a pair would never agree
+again. So all numbers are dropped, and what waits in an outbox is numbered from 1 again. A parcel
+may then be taken twice; that changes nothing, because its content is known then.
 """
 
 from __future__ import annotations

@@ -238,7 +238,7 @@ class Upload:
             sync_folder(path.parent)
 
     def _is_held(self, file: LocalFile, content: FileContent) -> bool:
-        """Whether the store has the content of a file, in an object of its own."""
+        """Whether the store has the content of a file, in a separate object."""
         root = store_folder(self._section.url)
         is_linked = root is not None and bool(
             _inodes([root / file.name]) & _inodes([self._folder / file.name])

@@ -43,7 +43,7 @@ class _Shelf:
 class MemoryKeyValue:
     """A dictionary whose keys are sorted when a scan needs them.
 
-    ``scan`` gives the pairs as they were when it was called.
+    ``scan`` returns the pairs as they were when it was called.
     """
 
     def __init__(self) -> None:

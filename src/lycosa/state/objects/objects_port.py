@@ -36,11 +36,11 @@ class ObjectStore(Protocol):
     """The objects below one URL."""
 
     def create(self, key: str, data: bytes) -> None:
-        """Stores a new object. Raises ``ObjectExists`` when there is one, which then stays."""
+        """Store a new object. Raises ``ObjectExists`` when there is one, which then stays."""
         ...
 
     def put(self, key: str, content: bytes | Path) -> None:
-        """Stores an object, in place of one of that key. A file is sent in parts, if it is large,
+        """Store an object, in place of one of that key. A file is sent in parts, if it is large,
         and is not held in memory.
         """
         ...
@@ -62,5 +62,5 @@ class ObjectStore(Protocol):
         ...
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Deletes objects; one that is not there is no error."""
+        """Delete objects; one that is not there is no error."""
         ...

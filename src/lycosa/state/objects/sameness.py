@@ -34,7 +34,7 @@ class FileContent(msgspec.Struct, frozen=True):
 
 
 def file_content(path: Path) -> FileContent:
-    """Reads a file once. Raises ``OSError``."""
+    """Read a file once. Raises ``OSError``."""
     sha, parts, size = hashlib.sha256(), list[bytes](), 0
     with path.open("rb") as file:
         while piece := file.read(PART_BYTES):
@@ -67,7 +67,7 @@ def holds(store: ObjectStore, key: str, content: FileContent) -> bool:
 
 
 def object_pieces(store: ObjectStore, key: str, size: int) -> Iterator[bytes]:
-    """Reads an object of ``size`` bytes; ends early when it has fewer. Raises ``ObjectError``."""
+    """Read an object of ``size`` bytes; end early when it has fewer. Raises ``ObjectError``."""
     at = 0
     while at < size and (piece := store.get(key, at, PART_BYTES)):
         yield piece

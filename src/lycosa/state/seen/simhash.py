@@ -63,7 +63,7 @@ _LOWER_BITS = tuple(_WIDTHS[lower] for _, lower in combinations(range(len(_WIDTH
 class NearIndex:
     """The index over all partitions of a crawl.
 
-    ``table_for`` gives the table that owns a key, or ``None`` when another worker owns it. Then
+    ``table_for`` returns the table that owns a key, or ``None`` when another worker owns it. Then
     ``told`` is needed, which holds the owners' answers and sends them new entries.
     """
 

@@ -1,6 +1,6 @@
 """Snapshots in object storage as readers of any machine use them, with a local cache.
 
-A reader restores a shard's newest usable snapshot into a table of its own. The table's files are
+A reader restores a shard's newest usable snapshot into its own table. The table's files are
 kept in a cache folder under the hash of their content, so the next reader downloads only files
 that are new since then. URL-seen is not downloaded: a reader of the state never needs it.
 

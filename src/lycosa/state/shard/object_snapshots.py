@@ -181,7 +181,7 @@ class ObjectSnapshots:
             self._held.add(file.sha256)
 
     def _delete_old(self) -> None:
-        """Keeps two snapshots, and what they name."""
+        """Delete all but two snapshots and what they name."""
         keys = self._keys()
         self._store.delete(keys[:-_KEPT])
         try:

@@ -2,7 +2,7 @@
 
 A commit names the length of each open file and the CRC-32 of its bytes. If the parts give other
 bytes, each of them is read again and examined: the members of its WARC and the frame of its journal
-have checksums of their own. What is missing in a segment is filled as after a rescue
+have their own checksums. What is missing in a segment is filled as after a rescue
 (``lost_parts``), so all other captures keep their places and get into the indexes. A part that is
 damaged and has its size is taken as it is, because most of its records can be read.
 """
@@ -108,7 +108,7 @@ def compose(
 def _write(
     parts: Sequence[StoredPart], read: Callable[[StoredPart], bytes], target: ComposedFiles
 ) -> tuple[int, int]:
-    """Write what ``read`` gives of each part; returns the sums of both files."""
+    """Write what ``read`` returns of each part; returns the sums of both files."""
     warc_sum = rows_sum = 0
     with target.warc.open("wb") as warc, target.rows.open("wb") as rows:
         for part in parts:

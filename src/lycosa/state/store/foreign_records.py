@@ -1,7 +1,8 @@
 """Foreign records of topics that were stepped over: counted, told to the operator, and kept.
 
 The bytes of the first ones go to object storage, below ``foreign/``, where an operator finds out
-what wrote them. They are few and small: whoever writes a million records must not fill the bucket.
+what wrote them. They are few and small: a program that writes a million records must not fill the
+bucket.
 """
 
 from __future__ import annotations

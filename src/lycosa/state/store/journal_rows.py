@@ -155,8 +155,8 @@ class RecordPlace(msgspec.Struct, frozen=True):
 class RowBuilder:
     """Makes rows with the functions and settings that are the same for all of them.
 
-    ``surt`` gives a URL's SURT key. ``suffixes`` may be absent; then the public suffix columns stay
-    empty. ``text`` and ``links`` say whether those are stored.
+    ``surt`` returns a URL's SURT key. ``suffixes`` may be absent; then the public suffix columns
+    stay empty. ``text`` and ``links`` say whether those are stored.
     """
 
     def __init__(

@@ -73,7 +73,7 @@ class ObjectSegments:
     """The segments of one shard. Implements ``Segments`` and ``SegmentReader``.
 
     ``work`` is a local folder that belongs to this owner; its content may be lost. ``now`` is a
-    monotonic clock in seconds, ``wall`` gives seconds since 1970.
+    monotonic clock in seconds, ``wall`` returns seconds since 1970.
     """
 
     def __init__(

@@ -84,8 +84,9 @@ class _Open:
 class SegmentStore:
     """The segments of one worker.
 
-    ``found`` is the result of ``Segments.find_segments``. ``surt`` gives SURT keys and ``suffixes``
-    public suffixes (may be absent: the columns stay empty). ``chance`` makes record IDs.
+    ``found`` is the result of ``Segments.find_segments``. ``surt`` returns SURT keys and
+    ``suffixes`` public suffixes (may be absent: the columns stay empty). ``chance`` makes record
+    IDs.
     """
 
     def __init__(

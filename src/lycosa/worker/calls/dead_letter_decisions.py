@@ -1,7 +1,7 @@
 """Decisions of operators about dead letters, as the owner of their partition carries them out.
 
 A decision may be about ten million dead letters, so it is carried out in pieces. A call does one
-piece, some thousand dead letters, and answers how many were changed and whether it must be made
+piece, about 5,000 dead letters, and answers how many were changed and whether it must be made
 again. How far the decision has come is in its row in the log of decisions, which is in the same
 commit as what was changed: a call that is repeated, also after a crash or at another owner,
 continues there and changes nothing twice.

@@ -1,7 +1,7 @@
 """Decisions of operators about hosts, and about documents that were not parsed, as the owner of the
 partition carries them out.
 
-They are a third input of a partition, beside ``Discovered`` and ``Completed``. Each is committed
+They are a third input of a partition, after ``Discovered`` and ``Completed``. Each is committed
 together with its row in the log of decisions.
 """
 

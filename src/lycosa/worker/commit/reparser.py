@@ -31,7 +31,7 @@ from lycosa.worker.intake.intake import Intake
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
 _REVISIT = "revisit"
 _WAITS: Callable[[UnparsedBody], bool] = attrgetter("waits")
-_MOST_TRIES = 3  # of a body in one run, beside the one at its start
+_MOST_TRIES = 3  # of a body in one run, after the one at its start
 _Key = tuple[Partition, bytes]
 
 

@@ -65,7 +65,7 @@ class SnapshotSaver:
         May be called on another thread.
         """
         if self._shard.ground.snapshot_limit.write_bytes == inf:
-            return  # nobody asks for them, and a page has fifteen writes
+            return  # no limit asks for them, and a page has fifteen writes
         for batch in commit.batches:
             writes = dict(batch.writes)
             self._write_bytes += sum(map(len, writes)) + sum(

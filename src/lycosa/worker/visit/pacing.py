@@ -19,6 +19,7 @@ from lycosa.base.reasons import Reason
 from lycosa.stages.frontier.crawl_clock import CrawlClock
 from lycosa.stages.frontier.visit_state import VisitState
 from lycosa.stages.politeness.delay import (
+    REFUSALS,
     clamp,
     delay_s,
     in_seconds,
@@ -110,7 +111,7 @@ class HostRest:
         delay = delay_s(self._visit.record.pace, self._section, self._ended[1], self._chance)
         self.until = max(self.until, self._ended[0] + delay.seconds)
         self.time_until = max(self.time_until, self._ended[1] + delay.seconds)
-        self.is_asked = delay.source in ("retry-after", "backoff")
+        self.is_asked = delay.source in REFUSALS
         if self.is_asked:
             self._on_asked()
         return self.until - self._ended[0]
@@ -125,7 +126,7 @@ def _longest_retry_after(fetched: Fetched, wall: float) -> str:
 
 
 def _number(value: str) -> float:
-    """Seconds as ``in_seconds`` gives them; below 0 for a value that cannot be read."""
+    """Seconds as ``in_seconds`` returns them; below 0 for a value that cannot be read."""
     seconds = parse_retry_after(value, 0.0)
     return -1.0 if seconds is None else seconds
 

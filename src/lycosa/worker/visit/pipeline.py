@@ -144,7 +144,7 @@ class Pipeline:
         return self._stages.sender.has_answer
 
     def outage_text(self, now: float) -> str:
-        """What the crawl waits for in an outage of its own; empty without one."""
+        """What the crawl waits for in an outage of this machine's network; else empty."""
         return self._stages.sender.outage_text(now)
 
     async def next_urls(self, host: VisitState) -> tuple[str, ...]:

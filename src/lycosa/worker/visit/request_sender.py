@@ -245,7 +245,7 @@ class RequestSender:
             raise
 
     def outage_text(self, now: float) -> str:
-        """What the crawl waits for in an outage of its own; empty without one."""
+        """What the crawl waits for in an outage of this machine's network; else empty."""
         if outage_s := self.network.outage_s(now):
             return _OUTAGE.format(f"host has accepted a connection for {_rough(outage_s)}")
         noted, outage_s = self._names_away
