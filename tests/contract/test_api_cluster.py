@@ -61,7 +61,8 @@ def test_shards_are_called_and_a_shard_without_owner_is_503(kafka: Broker, tmp_p
             page = client.get("/hosts").json()
             assert not page["silent"]
             host = page["rows"][0]["host"]
-            assert client.post(f"/hosts/{host}/pause").json() == {"changed": 1}
+            paused = client.post(f"/hosts/{host}/pause").json()
+            assert paused == {"changed": 1, "hosts": [host]}
             assert client.get("/actions").json()["rows"][0]["by"] == "local"
             assert client.post("/crawl/pause").json() == {"state": "paused"}
             _awaited(client, "/stats", lambda answer: answer.json()["state"] == "paused")

@@ -16,7 +16,7 @@ from lycosa.synthetic.plan import WebPlan
 from serving import served_with_log
 
 pytestmark = pytest.mark.long
-PLAN = WebPlan(hosts=4, pages=40, seed=5, latency_s=0.0, page_bytes=2000)
+PLAN = WebPlan(hosts=4, pages=200, seed=5, latency_s=0.0, page_bytes=2000)
 
 
 def dlq(folder: Path, action: str, *options: str) -> dict[str, Any]:

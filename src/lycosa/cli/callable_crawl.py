@@ -33,7 +33,7 @@ async def callable_crawl(place: CrawlPlace) -> AsyncIterator[CallableCrawl]:
     """The crawl, whose owners can be called while this context lasts.
 
     Raises ``click.UsageError`` for a folder in use that cannot be called, and the errors of
-    ``keep_awake`` and ``open_stopped_crawl``.
+    ``keep_awake`` and ``open_stopped_folder``.
     """
     if crawl_runs(place):
         from lycosa.service.api.awake_crawl import keep_awake
@@ -42,9 +42,9 @@ async def callable_crawl(place: CrawlPlace) -> AsyncIterator[CallableCrawl]:
         async with keep_awake(crawl, tell_line):
             yield crawl
     else:
-        from lycosa.processes.stopped_crawl import open_stopped_crawl
+        from lycosa.processes.callable_folder import open_stopped_folder
 
-        async with open_stopped_crawl(place.folder) as stopped:
+        async with open_stopped_folder(place.folder) as stopped:
             yield stopped
 
 

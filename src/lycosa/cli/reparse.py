@@ -14,7 +14,7 @@ from lycosa.cli.output import ExitCode, counted, emit, emit_json
 from lycosa.cli.remarks import remark_options
 
 if TYPE_CHECKING:
-    from lycosa.processes.stopped_crawl import ReparseReport
+    from lycosa.processes.callable_folder import ReparseReport
 
 _EPILOG = """
 \b
@@ -71,11 +71,11 @@ async def _reparse(
     place: CrawlPlace, killed: bool, by: str, why: str
 ) -> tuple[int, ReparseReport | None]:
     """The number of documents, and what came of it if this command parsed them."""
-    from lycosa.processes.stopped_crawl import StoppedCrawl
+    from lycosa.processes.callable_folder import CallableFolder
 
     async with callable_crawl(place) as crawl:
         wanted = await operator_decisions(crawl).reparse(killed, by, why)
-        if isinstance(crawl, StoppedCrawl):
+        if isinstance(crawl, CallableFolder):
             return wanted, await crawl.parse_wanted(killed)
     return wanted, None
 

@@ -2,7 +2,7 @@
 
 On one machine owners answer on Unix sockets in the crawl's private folder, on a cluster at the
 addresses that the coordinator knows. Both speak the protocol that workers use among themselves. The
-folder of a crawl that is stopped is opened by its caller (``processes.stopped_crawl``).
+folder of a crawl that is stopped is opened by its caller (``processes.callable_folder``).
 """
 
 from __future__ import annotations

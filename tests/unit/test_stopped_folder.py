@@ -30,7 +30,7 @@ from lycosa.base.urls.near_hosts import HostUnknown
 from lycosa.inspect.audit.folder_audit import audit
 from lycosa.inspect.committed_state import CrawlReader, read_folder
 from lycosa.inspect.dead_letter_list import LetterFilter, dead_letters
-from lycosa.processes.stopped_crawl import ReparseReport, StoppedCrawl, open_stopped_crawl
+from lycosa.processes.callable_folder import CallableFolder, ReparseReport, open_stopped_folder
 from lycosa.service.api.api_job import ApiLimits
 from lycosa.service.api.decision_calls import OperatorDecisions
 from lycosa.service.api.owner_calls import OwnerCalls
@@ -84,7 +84,7 @@ def killed(folder: Path) -> Path:
     return Path(shutil.copytree(folder, folder.with_name("killed")))
 
 
-def decisions_of(crawl: StoppedCrawl) -> OperatorDecisions:
+def decisions_of(crawl: CallableFolder) -> OperatorDecisions:
     return OperatorDecisions(crawl.addressing, OwnerCalls(crawl, ApiLimits()))
 
 
@@ -107,7 +107,7 @@ def pause(host: str) -> HostDecision:
 
 
 async def test_an_answer_comes_after_the_commit(folder: Path) -> None:
-    async with open_stopped_crawl(folder) as crawl:
+    async with open_stopped_folder(folder) as crawl:
         answer = await decisions_of(crawl).decide_host(pause("a.test"))
         left = killed(folder)
     assert (answer.changed, answer.hosts) == (1, ["a.test"])
@@ -122,7 +122,7 @@ async def test_an_answer_comes_after_the_commit(folder: Path) -> None:
 async def test_a_repeated_call_has_one_effect(folder: Path) -> None:
     decision = pause("a.test")
     for _ in range(2):  # two runs
-        async with open_stopped_crawl(folder) as crawl:
+        async with open_stopped_folder(folder) as crawl:
             partition = crawl.addressing.of_host("a.test")
             for _ in range(2):
                 reply = await crawl.call_owner(partition, decision)
@@ -131,7 +131,7 @@ async def test_a_repeated_call_has_one_effect(folder: Path) -> None:
 
 
 async def test_a_question_sees_the_decision_before_it(folder: Path) -> None:
-    async with open_stopped_crawl(folder) as crawl:
+    async with open_stopped_folder(folder) as crawl:
         decisions = decisions_of(crawl)
         assert await decisions.find_host("http://c.test/") is None
         row = await decisions.find_host(f"{A}/some/page")
@@ -145,12 +145,12 @@ async def test_a_decision_that_is_refused_changes_nothing_and_the_run_ends_in_or
     folder: Path,
 ) -> None:
     with pytest.raises(HostUnknown, match=r"did you mean b\.test or a\.test"):
-        async with open_stopped_crawl(folder) as crawl:
+        async with open_stopped_folder(folder) as crawl:
             await decisions_of(crawl).decide_host(pause("c.test"))
     assert (paused(folder), actions(folder)) == ([], [])
     *_, last = CommitLog(log_folder(folder), 0).records()
     assert last.is_final and audit(folder).is_clean
-    async with open_stopped_crawl(folder) as crawl:
+    async with open_stopped_folder(folder) as crawl:
         elsewhere = (crawl.addressing.of_host("a.test") + 1) % QUICK.frontier.partitions
         for call in (pause("a.test"), HostQuery("")):
             reply = await crawl.call_owner(elsewhere, call)
@@ -158,9 +158,9 @@ async def test_a_decision_that_is_refused_changes_nothing_and_the_run_ends_in_or
 
 
 async def test_the_folder_is_locked_while_it_is_open(folder: Path) -> None:
-    async with open_stopped_crawl(folder):
+    async with open_stopped_folder(folder):
         with pytest.raises(CrawlInUse):
-            async with open_stopped_crawl(folder):
+            async with open_stopped_folder(folder):
                 pass
 
 
@@ -168,7 +168,7 @@ async def test_dead_letters_are_decided_in_pieces_that_are_committed(folder: Pat
     reader = read_folder(folder)
     assert failed(reader) == [f"{A}/gone", f"{B}/gone"]
     listed = list(dead_letters(reader, LetterFilter()))
-    async with open_stopped_crawl(folder) as crawl:
+    async with open_stopped_folder(folder) as crawl:
         decisions = decisions_of(crawl)
         assert await decisions.decide_listed(listed[:1], LetterAction.DROP, "ann") == 1
         left = killed(folder)
@@ -182,7 +182,7 @@ async def test_dead_letters_are_decided_in_pieces_that_are_committed(folder: Pat
 async def test_dead_letters_of_a_host_or_reason_are_decided_as_in_a_crawl_that_runs(
     folder: Path,
 ) -> None:
-    async with open_stopped_crawl(folder) as crawl:
+    async with open_stopped_folder(folder) as crawl:
         decisions = decisions_of(crawl)
         wrong = DeadLetterDecision("1", "ann", LetterAction.RETRY, host="c.test")
         with pytest.raises(HostUnknown):
@@ -194,7 +194,7 @@ async def test_dead_letters_of_a_host_or_reason_are_decided_as_in_a_crawl_that_r
 
 def test_a_crash_while_documents_are_parsed_again_forgets_none_of_them(folder: Path) -> None:
     async def reparse() -> tuple[Path, ReparseReport]:
-        async with open_stopped_crawl(folder) as crawl:
+        async with open_stopped_folder(folder) as crawl:
             assert await decisions_of(crawl).reparse(False, "ann") == 0  # it needs --killed
             assert await decisions_of(crawl).reparse(True, "ann", "a new parser") == 1
             return killed(folder), await crawl.parse_wanted(True)

@@ -47,7 +47,7 @@ class ReparseReport(msgspec.Struct, frozen=True):
     new_urls: int
 
 
-class StoppedCrawl:
+class CallableFolder:
     """An open folder; implements ``CallableCrawl``."""
 
     def __init__(
@@ -59,6 +59,9 @@ class StoppedCrawl:
         self._calls, self._reparser = assembled.calls, assembled.worker.reparsing
         self._committer = assembled.worker.committer
         self._partitions = assembled.worker.frontier.partitions
+
+    def __repr__(self) -> str:
+        return f"<CallableFolder {self._calls!r}>"
 
     def shard_of(self, partition: int) -> int:
         return 0
@@ -109,7 +112,7 @@ class StoppedCrawl:
 
 
 @asynccontextmanager
-async def open_stopped_crawl(folder: Path) -> AsyncIterator[StoppedCrawl]:
+async def open_stopped_folder(folder: Path) -> AsyncIterator[CallableFolder]:
     """Open the folder for one run.
 
     Raises the errors of ``Session``, and ``ManifestError`` when the folder is not a crawl.
@@ -125,7 +128,7 @@ async def open_stopped_crawl(folder: Path) -> AsyncIterator[StoppedCrawl]:
         committer = assembled.worker.committer
         try:
             try:
-                yield StoppedCrawl(addressing, assembled, views_of_worker(job, shard, assembled))
+                yield CallableFolder(addressing, assembled, views_of_worker(job, shard, assembled))
             finally:
                 # Also after a refusal or Ctrl-C: the last commit says that the run ended in order.
                 await committer.finish()
