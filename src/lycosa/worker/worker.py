@@ -222,9 +222,6 @@ class Worker:
         if self._signals.end is not None:
             return self._signals.end
         self._has_more = self._start_visits(now, time)
-        if self._benched:
-            self._sender.prefetch_addresses(self._benched)
-            self._benched.clear()
         # Also while a suspect waits or is visited: what the others and the reparser did would
         # gather in memory, callers would wait, and the lease on a shard would end.
         self.committer.start_when_due(now)
@@ -279,6 +276,10 @@ class Worker:
         """
         for _ in range(_STARTED_AT_ONCE):
             host = self.frontier.acquire(now, time) if self._may_start else None
+            if self._benched:
+                # Before the visit begins, which looks up the name of its host itself.
+                self._sender.prefetch_addresses(self._benched)
+                self._benched.clear()
             if host is None:
                 return False
             self._start(host)
