@@ -87,8 +87,8 @@ class Fairness:
     """One crawl: the large host is number 0."""
 
     def __init__(self, folder: Path, hosts: int, pages: int, slots: int, seed: int = 1) -> None:
-        self.benched: list[str] = []
-        self.crawl = Crawl(folder, _CACHE_BYTES, self.benched)
+        self.on_workbench: list[str] = []
+        self.crawl = Crawl(folder, _CACHE_BYTES, self.on_workbench)
         for partition in self.crawl.partitions:
             if partition.seen.stamp < 0:
                 partition.seen.rebuild((), 0)
@@ -150,12 +150,12 @@ class Fairness:
 
     def _note_benched(self) -> None:
         """Count the turns of the hosts that have entered the workbench since the last call."""
-        for host in self.benched:
+        for host in self.on_workbench:
             self.turns += 1
             promise = self.waiting.get(host)
             if promise is not None and not promise.turn:
                 promise.turn = self.turns
-        self.benched.clear()
+        self.on_workbench.clear()
 
     def run(self, visits: int) -> None:
         """Until nobody but the large host waits, at most so many visits."""

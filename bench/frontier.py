@@ -76,10 +76,12 @@ class _Clock:
 class Crawl:
     """The frontier of one worker over a folder made by ``load``.
 
-    ``benched`` gets the names of hosts that enter the workbench.
+    ``on_workbench`` gets the names of hosts that enter the workbench.
     """
 
-    def __init__(self, folder: Path, cache_bytes: int, benched: list[str] | None = None) -> None:
+    def __init__(
+        self, folder: Path, cache_bytes: int, on_workbench: list[str] | None = None
+    ) -> None:
         opener = rocks_opener(cache_bytes, 64 << 20)
         self.tables = {n: opener(table_folder(folder, n)) for n in range(PARTITIONS)}
         self.partitions = [
@@ -92,7 +94,9 @@ class Crawl:
             )
             for n, table in self.tables.items()
         ]
-        self.frontier = Frontier(self.partitions, Workbench(4), SECTION.workbench, benched=benched)
+        self.frontier = Frontier(
+            self.partitions, Workbench(4), SECTION.workbench, on_workbench=on_workbench
+        )
         self.log = CommitLog(folder / "log", 0)
         self.intake = self._intake()
         self.chance = random.Random(7)
@@ -192,7 +196,7 @@ class Crawl:
     def run(self, stream: Iterator[list[list[str]]], links: int) -> float:
         """Gives the CPU seconds of ``links`` links."""
         spent, gone, since = self.spent, 0, 0
-        began, aside = time.process_time(), 0.0
+        began, set_aside_hosts = time.process_time(), 0.0
 
         def lap(name: str, mark: float) -> float:
             now = time.thread_time()
@@ -203,7 +207,7 @@ class Crawl:
             start = time.thread_time()
             chunk = next(stream)
             mark = time.thread_time()
-            aside += mark - start
+            set_aside_hosts += mark - start
             for page in chunk:
                 self.discover(page)
             mark = lap("discover", mark)
@@ -217,7 +221,7 @@ class Crawl:
                 self.commit()
                 lap("commit", mark)
         self.commit()
-        return time.process_time() - began - aside
+        return time.process_time() - began - set_aside_hosts
 
 
 def stream(urls: int, hosts: int, seed: int) -> Iterator[list[list[str]]]:

@@ -41,7 +41,7 @@ _FEW_PAGES, _MANY_PAGES = 100, 500
 _FEW_LINKS, _MANY_LINKS = 50_000, 150_000
 _PAUSE_CALLS = 100  # a millisecond after so many: the crawl takes about three times as long
 _DOCS_PAGES = 1500  # of the made site, where no documentation is installed
-_MOST_SHOWN = 20
+_MAX_SHOWN = 20
 _FRONTIER = ["--millions", "0.1", "--warm", "50000"]
 
 
@@ -135,7 +135,7 @@ def calls_table(base: dict[str, dict[str, float]], head: dict[str, dict[str, flo
     ]
     for part, functions in sorted(head.items()):
         lines.append(f"  {part}: functions that differ most")
-        for name, was, now in largest_differences(base.get(part, {}), functions, _MOST_SHOWN):
+        for name, was, now in largest_differences(base.get(part, {}), functions, _MAX_SHOWN):
             lines.append(f"    {was:8.2f} {now:8.2f} {now - was:+8.2f}  {name}")
     return "\n".join(lines)
 

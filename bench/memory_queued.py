@@ -65,7 +65,7 @@ async def hold(folder: Path, urls: int, hosts: int) -> None:
         try:
             if urls:
                 await discover(assembled, urls, hosts)
-            benched = fill_workbench(assembled)
+            on_workbench = fill_workbench(assembled)
             await assembled.worker.committer.commit()  # as every second
             rush = resident_mb()
             await asyncio.sleep(_CALM_S)
@@ -75,7 +75,7 @@ async def hold(folder: Path, urls: int, hosts: int) -> None:
             ]
             queued = sum(counters.count_in(UrlState.QUEUED) for counters in states)
             print(
-                f"{queued} {benched} {rush} {resident_mb()} {resident_mb('RssAnon')}"
+                f"{queued} {on_workbench} {rush} {resident_mb()} {resident_mb('RssAnon')}"
                 f" {resident_mb('RssFile')}"
             )
         finally:
@@ -158,12 +158,12 @@ def compare(few: int, many: int, hosts: int) -> bool:
     for urls in (few, many):
         with TemporaryDirectory(prefix="queued-") as folder:
             for when in measured:
-                queued, benched, rush, resident, own, mapped = _run(
+                queued, on_workbench, rush, resident, own, mapped = _run(
                     Path(folder), urls if when == "crawling" else 0, hosts
                 )
                 measured[when].append(resident)
                 print(
-                    f"{when:>13} {queued:9.0f} {benched:10.0f} {rush:9.1f} {resident:12.1f}"
+                    f"{when:>13} {queued:9.0f} {on_workbench:10.0f} {rush:9.1f} {resident:12.1f}"
                     f" {own:8.1f} {mapped:8.1f}"
                 )
     is_met = True

@@ -37,7 +37,7 @@ LYCOSA = [
     ),
     *("--allow-address", "127.0.0.0/8"),
 ]
-_MOST_SHOWN = 10
+_MAX_SHOWN = 10
 # some four seconds of Lycosa: load comes and goes in minutes, and a ratio of runs minutes apart
 # moves by a third with it
 _PAGES = 1500
@@ -286,8 +286,8 @@ def print_differences(runners: list[Contestant]) -> None:
             (each, each.pages - base.pages, base),
         ):
             if missed:
-                shown = ", ".join(sorted(missed)[:_MOST_SHOWN]) + (
-                    " ..." if len(missed) > _MOST_SHOWN else ""
+                shown = ", ".join(sorted(missed)[:_MAX_SHOWN]) + (
+                    " ..." if len(missed) > _MAX_SHOWN else ""
                 )
                 print(f"{len(missed)} pages of {who.name} that {by.name} did not fetch: {shown}")
     if all(each.pages == base.pages for each in runners):

@@ -31,7 +31,7 @@ from lycosa.simulate.web_model import Web
 SHARED = "198.18.0.1"
 _OWN_PAGES, _SHARED_PAGES = 2000, 60
 _LATENCY_S = 0.1
-_LEAST = 0.95
+_MIN = 0.95
 
 
 class Count:
@@ -117,9 +117,7 @@ def main() -> None:
             f" ({time.process_time() - began:.0f} s of CPU)",
             flush=True,
         )
-        is_fair = (
-            is_fair and beside.own >= _LEAST * alone.own and beside.shared >= _LEAST * permitted
-        )
+        is_fair = is_fair and beside.own >= _MIN * alone.own and beside.shared >= _MIN * permitted
     sys.exit(0 if is_fair else 1)
 
 

@@ -19,7 +19,7 @@ import httpx
 AGENT = {"user-agent": "lycosa/outside-fetcher"}  # robots.txt was judged for the name before the /
 TOKEN = {"authorization": f"Bearer {os.environ.get('LYCOSA_TOKEN', 'none')}"}
 WANTED = {"worker_id": f"example-{os.getpid()}", "batch_size": 20, "lease_s": 30}
-MOST_BYTES, IDLE_S = 5_000_000, float(os.environ.get("IDLE_S", "60"))
+MAX_PIECE_BYTES, IDLE_S = 5_000_000, float(os.environ.get("IDLE_S", "60"))
 
 
 async def fetch(web: httpx.AsyncClient, lease: dict) -> dict:
@@ -32,7 +32,7 @@ async def fetch(web: httpx.AsyncClient, lease: dict) -> dict:
     try:
         async with web.stream("GET", at, **more) as answer:
             async for piece in answer.aiter_raw():  # as received: the crawl decodes it
-                if len(body := body + piece) > MOST_BYTES:
+                if len(body := body + piece) > MAX_PIECE_BYTES:
                     raise httpx.ReadError("the body is too long")
             result |= {"status": answer.status_code, "body": base64.b64encode(body).decode()}
             result["headers"] = list(map(list, answer.headers.multi_items()))

@@ -106,10 +106,10 @@ class Process:
         self.job = job
         self.messages: list[FromWorker] = []
         self._news, self._rounds = asyncio.Event(), 0
-        self.handle = WorkerHandle(job.number, (job.number,), (), self._hear)
+        self.handle = WorkerHandle(job.number, (job.number,), (), self._receive)
         self._running = asyncio.get_running_loop().create_task(self.handle.run(job))
 
-    def _hear(self, handle: WorkerHandle, message: FromWorker) -> None:
+    def _receive(self, handle: WorkerHandle, message: FromWorker) -> None:
         self.messages.append(message)
         self._news.set()
 

@@ -328,14 +328,14 @@ def _no_wait() -> Sequence[Change]:
 
 
 def _no_rest() -> Sequence[Change]:
-    right = PooledAddresses._hear
+    right = PooledAddresses._receive
 
-    def hear(self: PooledAddresses, answer: PoolAnswer, sent: float) -> None:
+    def receive(self: PooledAddresses, answer: PoolAnswer, sent: float) -> None:
         before = self._rests_until
         right(self, answer, sent)
         self._rests_until = before
 
-    return [Change(PooledAddresses, "_hear", hear)]
+    return [Change(PooledAddresses, "_hear", receive)]
 
 
 def _same_server() -> Sequence[Change]:

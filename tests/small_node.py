@@ -146,7 +146,7 @@ class SmallNode:
             self._streams.add(stream)
             try:
                 while (frame := await stream.receive()) is not None:
-                    self._hear(stream, decode_to_node(frame))
+                    self._receive(stream, decode_to_node(frame))
             except OSError:
                 pass
             finally:
@@ -154,7 +154,7 @@ class SmallNode:
                 stream.close()
             await asyncio.sleep(0.2)
 
-    def _hear(self, stream: FrameStream, message: object) -> None:
+    def _receive(self, stream: FrameStream, message: object) -> None:
         if isinstance(message, Refused):
             self.refused.append(message.reason)
         else:

@@ -9,7 +9,7 @@ from lycosa.base.model.completed import History, UrlState
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8, host_of, scheme_of, target_of
-from lycosa.stages.frontier.dead_letters import LetterRow
+from lycosa.stages.frontier.dead_letters import DeadLetterRecord
 from lycosa.stages.frontier.visit_state import HostState, VisitRecord
 from lycosa.state.commit import Commit, CommitLog, LastCommit, Mark, PartitionBatch, marked
 from lycosa.state.folder import manifest as manifests
@@ -17,10 +17,10 @@ from lycosa.state.folder.names import last_commit_path, table_folder
 from lycosa.state.kv.rocks import RocksKeyValue
 from lycosa.state.kv.table_records import (
     UrlRecord,
+    dead_letter_key,
     encode_record,
     encode_url,
     host_key,
-    letter_key,
     url_key,
 )
 
@@ -65,8 +65,8 @@ def host_write(
 def letter_write(url: str, number: int) -> dict[bytes, bytes | None]:
     """The write of a URL's dead letter, which a crawl makes in the commit that gives it up."""
     key = hash8(host_of(url)) + hash8(url)
-    row = LetterRow(key, int(WALL * 1_000_000), Reason.HTTP_SERVER_ERROR, "", 3)
-    return {letter_key(number): encode_record(row)}
+    row = DeadLetterRecord(key, int(WALL * 1_000_000), Reason.HTTP_SERVER_ERROR, "", 3)
+    return {dead_letter_key(number): encode_record(row)}
 
 
 class WrittenCrawl:

@@ -6,7 +6,7 @@ package and should not load all of it.
 
 from typing import TYPE_CHECKING
 
-from lycosa.base.system.lazy_imports import late_names
+from lycosa.base.system.lazy_imports import lazy_names
 
 if TYPE_CHECKING:
     from lycosa.base.config.sections import Config
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lycosa.stages.admit.refusal import Refusal
     from lycosa.state.folder.seed_sources import SeedSource
 else:
-    __getattr__ = late_names(
+    __getattr__ = lazy_names(
         __name__,
         {
             "stages.admit.refusal": "Refusal",

@@ -398,9 +398,9 @@ def sent_at(
     lateness: Lateness | None,
     *commits: tuple[float, int],
     errand: bool = False,
-    hurry: tuple[float, float] = (999.0, 999.0),
+    send_without_delay: tuple[float, float] = (999.0, 999.0),
 ) -> list[tuple[float, int]]:
-    """When, and with how many URLs, posts leave; ``commits`` are times and URLs, ``hurry`` is from
+    """When, and with how many URLs, posts leave; ``commits`` are times and URLs, ``send_without_delay`` is from
     when to when the sender hurries.
     """
 
@@ -420,8 +420,8 @@ def sent_at(
                 """Nothing is held."""
 
         sender = OutboxSender(outbox, Noting(), asyncio.sleep, lateness=lateness)
-        for at, is_on in zip(hurry, (True, False), strict=True):
-            loop.call_at(at, sender.hurry, is_on)
+        for at, is_on in zip(send_without_delay, (True, False), strict=True):
+            loop.call_at(at, sender.send_without_delay, is_on)
         for time, number in commits:
             await asyncio.sleep(time - loop.time())
             outbox.enqueue(DESTINATION, [found(0, each) for each in range(number)])
@@ -451,7 +451,10 @@ def test_little_is_posted_late_and_together_and_much_at_once() -> None:
 
 def test_nothing_is_late_while_the_sender_hurries() -> None:
     late = Lateness(fewer_than=100, seconds=10.0)
-    hurry = (2.0, 6.0)
-    assert sent_at(late, (0.0, 3), hurry=hurry) == [(2.0, 3)]
-    assert sent_at(late, (4.0, 3), (5.0, 3), hurry=hurry) == [(4.0, 3), (5.0, 3)]
-    assert sent_at(late, (7.0, 3), hurry=hurry) == [(17.0, 3)]
+    send_without_delay = (2.0, 6.0)
+    assert sent_at(late, (0.0, 3), send_without_delay=send_without_delay) == [(2.0, 3)]
+    assert sent_at(late, (4.0, 3), (5.0, 3), send_without_delay=send_without_delay) == [
+        (4.0, 3),
+        (5.0, 3),
+    ]
+    assert sent_at(late, (7.0, 3), send_without_delay=send_without_delay) == [(17.0, 3)]

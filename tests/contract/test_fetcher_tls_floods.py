@@ -8,13 +8,13 @@ import pytest
 
 from lycosa.base.model.fetched import FetchRequest, Limits
 from lycosa.base.reasons import Reason
-from lycosa.stages.fetch.handshake_limit import MOST_MESSAGES
+from lycosa.stages.fetch.handshake_limit import MAX_MESSAGES
 from raw_server import OK, World, always, to
 from tls_floods import AFTER, BEFORE, flooding
 from tls_server import AUTHORITY, server_tls
 
 LONG = Limits(connect_s=30, first_byte_s=30, total_s=60, min_bytes_per_s=0)
-DETAIL = f"more than {MOST_MESSAGES} handshake messages"
+DETAIL = f"more than {MAX_MESSAGES} handshake messages"
 
 
 @pytest.fixture
@@ -58,6 +58,6 @@ async def test_a_handshake_and_many_requests_are_far_below_the_limit(
 ) -> None:
     server = await world.serve(always(OK), tls=server_tls(AUTHORITY.issue_cert("www.example.org")))
     fetcher = world.fetcher(ca_file=ca_file)
-    for _ in range(2 * MOST_MESSAGES):
+    for _ in range(2 * MAX_MESSAGES):
         assert (await fetcher.fetch(to(server, scheme="https", limits=LONG))).status == 200
     assert server.connections == 1

@@ -19,7 +19,7 @@ from lycosa.state.objects.objects_port import ObjectStore
 from lycosa.state.seen.seen_port import hashes_of
 from lycosa.state.shard.folder_snapshots import FolderSnapshots
 from lycosa.state.shard.object_snapshots import ObjectSnapshots, snapshot_key
-from lycosa.state.shard.opened_shard import Ground, Shard, open_shard
+from lycosa.state.shard.opened_shard import Shard, ShardStorage, open_shard
 from lycosa.state.shard.usable_snapshots import SnapshotUnusable
 from lycosa.state.store.object_segments import ObjectSegments
 
@@ -53,8 +53,8 @@ def opened(kafka: Broker, topics: Topics, store: ObjectStore, folder: Path) -> S
     log = KafkaLog(kafka.client, topics, CRAWL, SHARD)
     local = FolderSnapshots(folder, Config(), rocks_opener(), [SHARD])
     snapshots = ObjectSnapshots(store, SHARD, log, folder, local)
-    ground = Ground(log, ObjectSegments(store, SHARD, folder / "segments"), snapshots)
-    return open_shard(SHARD, [SHARD], ground)[0]
+    storage = ShardStorage(log, ObjectSegments(store, SHARD, folder / "segments"), snapshots)
+    return open_shard(SHARD, [SHARD], storage)[0]
 
 
 def test_the_first_owner_has_the_rows_in_the_next_term_and_holds_no_host(

@@ -59,7 +59,7 @@ def test_the_judge_of_politeness_sees_pauses_starts_and_requests_at_once() -> No
     pressed = judge_hits(
         [hit(1.0, 1.5), hit(2.0, 2.1), hit(1.1, 1.2, "b.test"), hit(9.0, 9.1, "b.test")]
     )
-    assert pressed.least_gap_s == pytest.approx(0.5)
+    assert pressed.min_gap_s == pytest.approx(0.5)
     assert pressed.least_start_s == pytest.approx(0.1)
     assert pressed.most_at_once == 2
 

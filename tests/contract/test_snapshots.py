@@ -45,7 +45,7 @@ from lycosa.state.seen.seen_port import hashes_of
 from lycosa.state.seen.urls_sorted import SortedSeenUrls
 from lycosa.state.shard.folder_snapshots import FolderSnapshots
 from lycosa.state.shard.object_snapshots import ObjectSnapshots
-from lycosa.state.shard.opened_shard import Ground, PartitionData, Shard, open_shard
+from lycosa.state.shard.opened_shard import PartitionData, Shard, ShardStorage, open_shard
 from lycosa.state.shard.usable_snapshots import SnapshotUnusable
 from lycosa.state.store import SegmentFiles
 from memory_segments import MemorySegments
@@ -66,7 +66,7 @@ def url_row(number: int) -> bytes:
 class Place(Protocol):
     """Where a shard is kept while its owners come and go."""
 
-    def ground(self) -> Ground:
+    def storage(self) -> ShardStorage:
         """What the next owner stands on."""
         ...
 
@@ -87,10 +87,10 @@ class Folder:
     def __init__(self, folder: Path) -> None:
         self._folder, self._stores, self._term = folder, MemoryTables(), 0
 
-    def ground(self) -> Ground:
+    def storage(self) -> ShardStorage:
         self._term += 1
         log = FileLog(CommitLog(self._folder / "log", 0, file_bytes=200), self._term)
-        return Ground(
+        return ShardStorage(
             log,
             SegmentFiles(self._folder, 0),
             FolderSnapshots(self._folder, Config(), self._open, [0]),
@@ -98,7 +98,7 @@ class Folder:
 
     def end(self, shard: Shard) -> None:
         self._stores.crash()
-        shard.ground.log.close()
+        shard.storage.log.close()
         for each in shard.data.values():
             each.seen.close()
 
@@ -120,9 +120,9 @@ class Cluster:
         self._now = 0.0
         self.changelog = MemoryChangelog(CRAWL, 0)
 
-    def ground(self) -> Ground:
+    def storage(self) -> ShardStorage:
         log = MemoryLog(self.changelog)
-        return Ground(
+        return ShardStorage(
             log,
             MemorySegments(self.objects, 0),
             MemorySnapshots(self.objects, 0, log, self._make, lambda: self._now),
@@ -203,13 +203,13 @@ class Stored(Cluster):
                 date = path.stat().st_mtime - seconds
                 os.utime(path, (date, date))
 
-    def ground(self) -> Ground:
+    def storage(self) -> ShardStorage:
         log, folder = MemoryLog(self.changelog), self._folder / f"owner-{next(self._numbers)}"
         local = FolderSnapshots(folder, Config(), rocks_opener(1 << 20, 1 << 20), [0])
         store, now = self.objects.store, lambda: self._now
         snapshots = ObjectSnapshots(store, 0, log, folder, local, now)
         snapshots.earlier = self.earlier()
-        return Ground(log, MemorySegments({}, 0), snapshots)
+        return ShardStorage(log, MemorySegments({}, 0), snapshots)
 
     def earlier(self) -> list[Path]:
         """The folders of dead owners that the next one may use."""
@@ -266,7 +266,7 @@ class Owner:
     """An owner of the shard, which commits like a worker does: log, table, URL-seen."""
 
     def __init__(self, place: Place) -> None:
-        self.shard, self.recovered = open_shard(0, [0], place.ground())
+        self.shard, self.recovered = open_shard(0, [0], place.storage())
         self.data = self.shard.data[0]
         self.next = self.shard.next_sequence
 
@@ -282,7 +282,7 @@ class Owner:
             crawl=CRAWL,
             shard=0,
         )
-        self.shard.ground.log.append(made)
+        self.shard.storage.log.append(made)
         self.next += 1
         if writes and is_applied:
             self.data.table.write(marked(batches[0], made.mark, 0))
@@ -294,12 +294,12 @@ class Owner:
         return made
 
     def save(self) -> None:
-        self.shard.ground.snapshots.save_partition(0, self.data, mark_of(self.data.table))
+        self.shard.storage.snapshots.save_partition(0, self.data, mark_of(self.data.table))
 
     def snapshot(self) -> None:
         """As a worker takes one from time to time."""
         self.save()
-        self.shard.ground.log.trim(self.next - 1)
+        self.shard.storage.log.trim(self.next - 1)
 
     def rows(self) -> dict[bytes, bytes]:
         return {key: value for key, value in self.data.table.scan(b"", b"\xff") if key != MARK_KEY}
@@ -378,7 +378,7 @@ def test_the_log_is_short_behind_snapshots(place: Place) -> None:
         history.commit({b"k": b"%d" % number})
         if number % 10 == 9:
             history.owner.snapshot()
-    assert 1 <= len(list(history.owner.shard.ground.log.read())) <= 20
+    assert 1 <= len(list(history.owner.shard.storage.log.read())) <= 20
     history.crash()
 
 
@@ -458,9 +458,9 @@ def run_history(place: Place, steps: list[tuple[str, Rows, Rows]]) -> None:
             history.owner.save()
         if what == "zombie saves" and isinstance(place, Cluster) and zombies:
             owner, data, mark = zombies[0]
-            owner.shard.ground.snapshots.save_partition(0, data, mark)
+            owner.shard.storage.snapshots.save_partition(0, data, mark)
             with pytest.raises(Fenced):
-                owner.shard.ground.log.trim(mark.sequence)
+                owner.shard.storage.log.trim(mark.sequence)
         if what.endswith("crash"):
             died = history.crash()
             zombies.append(
@@ -590,7 +590,7 @@ def test_the_other_snapshot_is_used_although_the_commits_behind_it_wrote_nothing
     history.commit({b"k": b"5"})
     history.owner.snapshot()
     assert cluster.saved() == [Mark(1, 2), Mark(1, 5)]
-    assert [each.sequence for each in history.owner.shard.ground.log.read()] == [5]
+    assert [each.sequence for each in history.owner.shard.storage.log.read()] == [5]
     cluster.damage(Mark(1, 5))
     history.crash()
 
@@ -598,8 +598,8 @@ def test_the_other_snapshot_is_used_although_the_commits_behind_it_wrote_nothing
 def test_without_a_snapshot_that_the_log_continues_a_takeover_stops(cluster: Cluster) -> None:
     history = with_snapshots(cluster, 3, 6, upto=8)
     cluster.damage(Mark(1, 6))
-    history.owner.shard.ground.log.trim(7)
-    history.owner.shard.ground.log.trim(8)
+    history.owner.shard.storage.log.trim(7)
+    history.owner.shard.storage.log.trim(8)
     with pytest.raises(SnapshotUnusable, match="commit 8"):
         Owner(cluster)
 

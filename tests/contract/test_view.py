@@ -50,7 +50,13 @@ from lycosa.state.kv.rocks import rocks_opener
 from lycosa.state.seen.urls_sorted import SortedSeenUrls
 from lycosa.state.shard.folder_view import FolderView
 from lycosa.state.shard.live_view import LiveView, viewable
-from lycosa.state.shard.opened_shard import Ground, PartitionData, Shard, SnapshotLimit, open_shard
+from lycosa.state.shard.opened_shard import (
+    PartitionData,
+    Shard,
+    ShardStorage,
+    SnapshotLimit,
+    open_shard,
+)
 from lycosa.state.shard.snapshot_view import LogMovedOn, SnapshotView
 from lycosa.state.shard.usable_snapshots import SnapshotUnusable
 from lycosa.state.shard.view import CrawlOrigin, CrawlView
@@ -132,10 +138,10 @@ class Cluster:
     def snapshots(self, log: MemoryLog) -> MemorySnapshots:
         return MemorySnapshots(self.objects, 0, log, self._make)
 
-    def ground(self, snapshot_commits: int = 300) -> Ground:
+    def storage(self, snapshot_commits: int = 300) -> ShardStorage:
         limit = SnapshotLimit(snapshot_commits)
         log = MemoryLog(self.changelog)
-        return Ground(log, MemorySegments(self.objects, 0), self.snapshots(log), limit)
+        return ShardStorage(log, MemorySegments(self.objects, 0), self.snapshots(log), limit)
 
     def content(self) -> tuple[str, dict[str, bytes]]:
         return repr(self.changelog), dict(self.objects)
@@ -194,7 +200,7 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 @pytest.fixture
 def views(folder: Path, tmp_path: Path) -> Iterator[dict[str, CrawlView]]:
     cluster = copied(folder, tmp_path, 3)
-    shard, _ = open_shard(0, [0], copied(folder, tmp_path, 2).ground())
+    shard, _ = open_shard(0, [0], copied(folder, tmp_path, 2).storage())
     shard = viewable(shard)
     before = cluster.content(), file_bytes(folder)
     found: dict[str, CrawlView] = {
@@ -339,7 +345,7 @@ def test_sql_answers_the_same(views: dict[str, CrawlView], query: str) -> None:
 
 def test_a_breach_is_found_through_every_view(folder: Path, tmp_path: Path) -> None:
     cluster = copied(folder, tmp_path, 1)
-    shard, _ = open_shard(0, [0], cluster.ground())
+    shard, _ = open_shard(0, [0], cluster.storage())
     key, value = next(shard.data[0].table.scan(b"H", b"I"))
     shard.data[0].table.write({key: None})
     view = LiveView(origin(folder), shard, MemorySegments(cluster.objects, 0))
@@ -368,9 +374,9 @@ def test_a_snapshot_view_restores_again_when_the_log_moved_on(folder: Path, tmp_
             nonlocal restored
             data = snapshots.restore_partition(partition)
             if not restored:
-                owner, _ = open_shard(0, [0], cluster.ground())
+                owner, _ = open_shard(0, [0], cluster.storage())
                 for back in (1, 0):
-                    owner.ground.log.trim(owner.next_sequence - 1 - back)
+                    owner.storage.log.trim(owner.next_sequence - 1 - back)
                 cluster.changelog.trim(owner.next_sequence)
             restored += 1
             return data
@@ -408,7 +414,7 @@ def test_a_snapshot_view_that_cannot_be_caught_up_says_so(folder: Path, tmp_path
     cluster = copied(folder, tmp_path, 1)
     log = MemoryLog(cluster.changelog)
     empty = Cluster(cluster.changelog.crawl, tmp_path)
-    owner, _ = open_shard(0, [0], cluster.ground())
+    owner, _ = open_shard(0, [0], cluster.storage())
     first = owner.next_sequence - 1
     cluster.changelog._entries = [
         each
@@ -501,7 +507,7 @@ def test_a_worker_is_looked_at_while_it_goes_on(tmp_path: Path) -> None:
             )
             (folder / "state").mkdir()
             cluster = Cluster(session.job(0, (0,)).manifest.crawl, tmp_path)
-            shard = viewable(open_shard(0, [0], cluster.ground(snapshot_commits=6))[0])
+            shard = viewable(open_shard(0, [0], cluster.storage(snapshot_commits=6))[0])
             assembled = assemble(session.job(0, (0,)), ports, shard=shard)
             looker = Looker(cluster, shard, origin(folder))
             looking = asyncio.get_running_loop().create_task(looker.look(clock))

@@ -259,7 +259,7 @@ def test_after_the_log_was_dropped_the_tables_hold_what_it_held(tmp_path: Path) 
     death = Dying(copied(crawl, tmp_path / "image"), random.Random(1), 310, "commit:logged")
 
     def in_small_files(assembled: Assembled) -> None:
-        assembled.worker._files.shard.ground.log._log._file_bytes = 10_000
+        assembled.worker._files.shard.storage.log._log._file_bytes = 10_000
 
     with pytest.raises(Crash):
         crawl.run([web.seed_url(0)], death, in_small_files)

@@ -31,7 +31,7 @@ from lycosa.base.model.fetched import FetchKind
 from lycosa.base.reasons import Reason
 from lycosa.inspect.audit.folder_audit import audit
 from lycosa.inspect.explain.facts import why_host
-from lycosa.stages.frontier.errand_queue import MOST_WAITING
+from lycosa.stages.frontier.errand_queue import MAX_WAITING
 from lycosa.stages.frontier.visit_state import HostState
 from lycosa.state.exchange import ExchangeError, Parcel
 from lycosa.state.kv.memory_table import MemoryTables
@@ -192,13 +192,13 @@ def test_what_waits_at_one_host_is_bounded_and_those_refused_ask_again(
 
         look()
 
-    number = MOST_WAITING + 40
+    number = MAX_WAITING + 40
     web = hub_web(number, latency_s=0.05)
     crawl, _ = scripted_crawl(
         tmp_path / "c", web, settings(1.0, robots=RobotsSection(retry_s=30.0))
     )
     run_workers(crawl, workers, askers(number), meanwhile=watch)
-    assert 0.9 * MOST_WAITING < most <= MOST_WAITING
+    assert 0.9 * MAX_WAITING < most <= MAX_WAITING
     judge(crawl, web, number)
 
 

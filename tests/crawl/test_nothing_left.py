@@ -117,7 +117,7 @@ def nothing_is_held(assembled: Assembled, addresses: _Waiting) -> None:
         for host in partition.visits._cache.values():
             assert host.queue.open_leases == 0 and not host.in_process
             waits = host.record.waiting > 0 and host.may_be_visited
-            has_place = host.benched or host.record.front or host.record.asleep_until
+            has_place = host.on_workbench or host.record.front or host.record.asleep_until
             assert not waits or has_place, "its URLs would never be fetched"
     assert addresses.table.snapshot()["slots_used"] == 0
     assert " open=0 " in repr(assembled.permits)

@@ -33,7 +33,7 @@ class Changes(Plugin):
             change = ChangeSettings({"politeness.delay_s": delay})
             # a coordinator that is over, or has a successor, changes nothing: the operator repeats it
             while self.world.newest.coordinator.settings.version < version:
-                self.world.newest.hear(CALLER, change)
+                self.world.newest.receive(CALLER, change)
                 self._changed_at = asyncio.get_running_loop().time()
                 await asyncio.sleep(_AGAIN_S)
 

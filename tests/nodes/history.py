@@ -49,7 +49,7 @@ from lycosa.inspect.audit.crawl_audit import AuditedCrawl, audit_crawl
 from lycosa.state.kv.kv_port import KeyValue
 from lycosa.state.kv.memory_table import MemoryKeyValue
 from lycosa.state.seen.urls_sorted import SortedSeenUrls
-from lycosa.state.shard.opened_shard import Ground, PartitionData, open_shard
+from lycosa.state.shard.opened_shard import PartitionData, ShardStorage, open_shard
 from lycosa.state.shard.snapshot_view import SnapshotView
 from lycosa.state.shard.view import CrawlOrigin, CrawlView
 from lycosa.synthetic import Crash, SyntheticWeb, WebPlan, run_virtual
@@ -370,16 +370,16 @@ class NodesHistory:
         if machine is not None:
             shard = self.chance.randrange(self.shards)
             self.tell(f"move of shard {shard} to {machine.name}")
-            self.world.newest.hear(CALLER, Move(shard, machine.name))
+            self.world.newest.receive(CALLER, Move(shard, machine.name))
 
     def _drain(self) -> None:
         machine = self.any_machine()
         if machine is not None and len(self.world.living()) > 1:
             self.tell(f"drain {machine.name}")
             newest = self.world.newest
-            newest.hear(CALLER, Drain(machine.name))
+            newest.receive(CALLER, Drain(machine.name))
             asyncio.get_running_loop().call_later(
-                30.0, lambda: self.world.newest.hear(CALLER, Drain(machine.name, is_over=True))
+                30.0, lambda: self.world.newest.receive(CALLER, Drain(machine.name, is_over=True))
             )
 
     def _step(self) -> None:
@@ -394,8 +394,8 @@ class NodesHistory:
         self.tell("resume")
         if self.world.newest.is_over:
             self.world.start_coordinator()
-        self.world.newest.hear(CALLER, MoreAsks())
-        self.world.newest.hear(CALLER, NoMoreAsks())
+        self.world.newest.receive(CALLER, MoreAsks())
+        self.world.newest.receive(CALLER, NoMoreAsks())
 
     # -- judging
 
@@ -443,7 +443,7 @@ class NodesHistory:
             opened, _ = open_shard(
                 shard,
                 [shard],
-                Ground(log, segments, MemorySnapshots(self.world.objects, shard, log, make)),
+                ShardStorage(log, segments, MemorySnapshots(self.world.objects, shard, log, make)),
             )
             assert not segments.find_segments(opened.term).open, (
                 f"shard {shard} left a segment open"

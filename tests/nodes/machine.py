@@ -42,7 +42,13 @@ from lycosa.state.commit.shard_lease import LEASE_S, ShardLease
 from lycosa.state.exchange import ExchangeEnds, Lateness, TopicPost
 from lycosa.state.kv.memory_table import MemoryKeyValue
 from lycosa.state.seen.urls_sorted import SortedSeenUrls
-from lycosa.state.shard.opened_shard import Ground, PartitionData, Shard, SnapshotLimit, open_shard
+from lycosa.state.shard.opened_shard import (
+    PartitionData,
+    Shard,
+    ShardStorage,
+    SnapshotLimit,
+    open_shard,
+)
 from lycosa.synthetic.fetcher import SyntheticFetcher
 from lycosa.synthetic.virtual_clock import VIRTUAL_EPOCH
 from lycosa.worker.assemble import Assembled, assemble
@@ -386,7 +392,7 @@ class Process:
         moments: list[float] = []
         while True:
             log = NodeLog(self, self._assignment, self._chance)
-            ground = Ground(
+            storage = ShardStorage(
                 log,
                 NodeSegments(self, world.objects, self.shard, self._chance),
                 NodeSnapshots(
@@ -394,12 +400,12 @@ class Process:
                 ),
                 SnapshotLimit(_SNAPSHOT_COMMITS),
                 lambda claim: moments.append(clock.monotonic()),
-                saves_aside=True,
+                saves_in_background=True,
             )
             began = clock.monotonic()
             with suppress(RolledBack):
                 shard, recovered = await offload.run(
-                    lambda ground=ground: open_shard(self.shard, [self.shard], ground)
+                    lambda storage=storage: open_shard(self.shard, [self.shard], storage)
                 )
                 return shard, (began, moments[-1]), recovered.latest, recovered.last_commit
             await clock.sleep(1.0)

@@ -139,14 +139,14 @@ def _mixed_files() -> Sequence[Change]:
 def _old_coordinator() -> Sequence[Change]:
     right = NodePlan.handle_message
 
-    def hear(self: NodePlan, message: Any, now: float) -> Any:
+    def receive(self: NodePlan, message: Any, now: float) -> Any:
         if message.coordinator < self.coordinator:
             self.coordinator = message.coordinator
             self._obeyed = self._upon = 0
             self._greatest.clear()
         return right(self, message, now)
 
-    return [Change(NodePlan, "handle_message", hear)]
+    return [Change(NodePlan, "handle_message", receive)]
 
 
 def _shared_key() -> Sequence[Change]:

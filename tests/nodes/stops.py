@@ -22,7 +22,7 @@ class Stops(Plugin):
         while loop.time() < TROUBLE_S:
             await asyncio.sleep(history.chance.uniform(15.0, 60.0))
             history.tell("stop")
-            world.newest.hear(CALLER, StopCrawl("stopped", history.chance.random() < 0.3))
+            world.newest.receive(CALLER, StopCrawl("stopped", history.chance.random() < 0.3))
             await asyncio.sleep(history.chance.uniform(0.5, 40.0))
             history.resume()
         # a coordinator that was replaced after the last word may not have heard it

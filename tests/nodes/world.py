@@ -67,7 +67,7 @@ class Runner:
         self.is_over = True
         self._task.cancel()
 
-    def hear(self, sender: str, message: Any) -> None:
+    def receive(self, sender: str, message: Any) -> None:
         if not self.is_over:
             self._send(self.coordinator.handle_message(sender, message, self._world.now()))
 
@@ -236,7 +236,7 @@ class World:
         def arrive() -> None:
             if not machine.is_cut_off:
                 for runner in self.runners:
-                    runner.hear(machine.name, message)
+                    runner.receive(machine.name, message)
 
         if not machine.is_cut_off:
             self._deliver(arrive)
@@ -273,12 +273,12 @@ class World:
         request = Seeds(call, list(seeds))
         while request.call not in self._answers:
             for runner in list(self.runners):
-                runner.hear(CALLER, Ask(request))
+                runner.receive(CALLER, Ask(request))
             await asyncio.sleep(_SEEDS_AGAIN_S)
 
     def no_more_seeds(self) -> None:
         for runner in list(self.runners):
-            runner.hear(CALLER, NoMoreAsks())
+            runner.receive(CALLER, NoMoreAsks())
 
     # -- what processes reach
 

@@ -87,7 +87,7 @@ def judge_politeness(seen: Iterable[Seen], slots: int = ADDRESS_SLOTS) -> tuple[
                     f"{host}: {later.target} began at {later.start:.3f}, {gap:.4f} s after the end"
                     f" of {earlier.target}, which had begun at {earlier.start:.3f}"
                 )
-    most = max((_most_at_once(each) for each in addresses.values()), default=0)
+    most = max((_max_at_once(each) for each in addresses.values()), default=0)
     if most > slots:
         wrong.append(f"{most} requests were open at an address, which has {slots} slots")
     return (
@@ -98,7 +98,7 @@ def judge_politeness(seen: Iterable[Seen], slots: int = ADDRESS_SLOTS) -> tuple[
     )
 
 
-def _most_at_once(requests: Iterable[Seen]) -> int:
+def _max_at_once(requests: Iterable[Seen]) -> int:
     events = sorted(
         event
         for each in requests

@@ -41,7 +41,7 @@ _ROOM = (
 _MOST_STARTS = 40
 
 
-class Ground:
+class ShardStorage:
     """What every fault needs: the server, the undisturbed crawl, the number of requests that
     this made.
     """
@@ -80,11 +80,11 @@ class Ground:
         return f"same end; {audit(folder)}"
 
 
-def stopped(ground: Ground, seconds: float) -> str:
+def stopped(storage: ShardStorage, seconds: float) -> str:
     """A worker does not answer."""
-    folder, before = ground.work / "stopped", len(ground.site.hits())
-    running = ground.start("stopped", folder)
-    ground.wait(running, 0.2)
+    folder, before = storage.work / "stopped", len(storage.site.hits())
+    running = storage.start("stopped", folder)
+    storage.wait(running, 0.2)
     worker = running.workers()[0]
     os.kill(worker, signal.SIGSTOP)
     if seconds > _ALLOWED_S:
@@ -94,36 +94,36 @@ def stopped(ground: Ground, seconds: float) -> str:
     else:
         running.runs_for(seconds)
         os.kill(worker, signal.SIGCONT)
-    assert running.finish() == 0, ground.said("stopped")
-    deaths = ground.said("stopped").count(" died (")
-    assert deaths == (1 if seconds > _ALLOWED_S else 0), ground.said("stopped")
-    return f"for {seconds:g} s, {deaths} replaced; {ground.judge('stopped', folder, before)}"
+    assert running.finish() == 0, storage.said("stopped")
+    deaths = storage.said("stopped").count(" died (")
+    assert deaths == (1 if seconds > _ALLOWED_S else 0), storage.said("stopped")
+    return f"for {seconds:g} s, {deaths} replaced; {storage.judge('stopped', folder, before)}"
 
 
-def asleep(ground: Ground, seconds: float) -> str:
+def asleep(storage: ShardStorage, seconds: float) -> str:
     """The supervisor does not listen."""
-    folder, before = ground.work / "asleep", len(ground.site.hits())
-    running = ground.start("asleep", folder)
-    ground.wait(running, 0.2)
+    folder, before = storage.work / "asleep", len(storage.site.hits())
+    running = storage.start("asleep", folder)
+    storage.wait(running, 0.2)
     os.kill(running.process.pid, signal.SIGSTOP)
     running.runs_for(seconds)
     os.kill(running.process.pid, signal.SIGCONT)
-    assert running.finish() == 0, ground.said("asleep")
-    assert " died (" not in ground.said("asleep"), ground.said("asleep")
-    return f"for {seconds:g} s; {ground.judge('asleep', folder, before)}"
+    assert running.finish() == 0, storage.said("asleep")
+    assert " died (" not in storage.said("asleep"), storage.said("asleep")
+    return f"for {seconds:g} s; {storage.judge('asleep', folder, before)}"
 
 
-def sockets(ground: Ground, times: int) -> str:
+def sockets(storage: ShardStorage, times: int) -> str:
     """The exchange loses its connections."""
-    folder, before, closed = ground.work / "sockets", len(ground.site.hits()), 0
-    running = ground.start("sockets", folder)
-    ground.wait(running, 0.02)
+    folder, before, closed = storage.work / "sockets", len(storage.site.hits()), 0
+    running = storage.start("sockets", folder)
+    storage.wait(running, 0.02)
     for _ in range(times):
-        ground.wait(running, 0.6 / times)
+        storage.wait(running, 0.6 / times)
         closed += sum(_shut_connections(worker) for worker in running.workers())
     assert closed, "there was no connection to shut"
-    assert running.finish() == 0, ground.said("sockets")
-    return f"{closed} connections shut; {ground.judge('sockets', folder, before)}"
+    assert running.finish() == 0, storage.said("sockets")
+    return f"{closed} connections shut; {storage.judge('sockets', folder, before)}"
 
 
 def _shut_connections(worker: int) -> int:
@@ -157,51 +157,51 @@ def _shut(number: int) -> int:
     return 1
 
 
-def full(ground: Ground) -> str:
+def full(storage: ShardStorage) -> str:
     """The disk fills, again and again."""
-    before, size, times = len(ground.site.hits()), _size(ground.calm) // 4, 0
-    with _mounted(ground.work / "tmpfs", ["-t", "tmpfs", "-o", f"size={size}", "tmpfs"]) as place:
+    before, size, times = len(storage.site.hits()), _size(storage.calm) // 4, 0
+    with _mounted(storage.work / "tmpfs", ["-t", "tmpfs", "-o", f"size={size}", "tmpfs"]) as place:
         folder = place / "crawl"
-        while (code := ground.start("full", folder).finish()) != ExitCode.FINISHED:
+        while (code := storage.start("full", folder).finish()) != ExitCode.FINISHED:
             times += 1
             assert code == ExitCode.INTERRUPTED and times < _MOST_STARTS, (
                 code,
                 times,
-                ground.said("full"),
+                storage.said("full"),
             )
-            assert "no room left on the disk" in ground.said("full"), ground.said("full")
+            assert "no room left on the disk" in storage.said("full"), storage.said("full")
             size += size // 5
             subprocess.run(["mount", "-o", f"remount,size={size}", str(place)], check=True)
         assert times, "the disk was never full"
-        return f"{times} times; {ground.judge('full', folder, before)}"
+        return f"{times} times; {storage.judge('full', folder, before)}"
 
 
-def readonly(ground: Ground, times: int) -> str:
+def readonly(storage: ShardStorage, times: int) -> str:
     """The file system gives up."""
-    before, image = len(ground.site.hits()), ground.work / "image"
+    before, image = len(storage.site.hits()), storage.work / "image"
     with image.open("wb") as file:
-        file.truncate(max(4 * _size(ground.calm), 200_000_000))
+        file.truncate(max(4 * _size(storage.calm), 200_000_000))
     subprocess.run(["mkfs.ext4", "-q", str(image)], check=True)
-    place = ground.work / "ext4"
+    place = storage.work / "ext4"
     for number in range(times):
         with _mounted(place, ["-o", "loop", str(image)]):
-            running = ground.start("readonly", place / "crawl")
-            ground.wait(running, 0.5 / times)
+            running = storage.start("readonly", place / "crawl")
+            storage.wait(running, 0.5 / times)
             subprocess.run(["mount", "-o", "remount,abort", str(place)], check=True)
             code = running.finish()
             assert code not in (ExitCode.FINISHED, ExitCode.LIMIT), (
                 number,
                 code,
-                ground.said("readonly"),
+                storage.said("readonly"),
             )
-            assert "ead-only file system" in ground.said("readonly"), ground.said("readonly")
+            assert "ead-only file system" in storage.said("readonly"), storage.said("readonly")
         checked = subprocess.run(
             ["e2fsck", "-p", str(image)], check=False, capture_output=True, text=True
         )
         assert checked.returncode in (0, 1), checked
     with _mounted(place, ["-o", "loop", str(image)]):
-        assert ground.start("readonly", place / "crawl").finish() == 0, ground.said("readonly")
-        return f"{times} times; {ground.judge('readonly', place / 'crawl', before)}"
+        assert storage.start("readonly", place / "crawl").finish() == 0, storage.said("readonly")
+        return f"{times} times; {storage.judge('readonly', place / 'crawl', before)}"
 
 
 @contextmanager
@@ -221,23 +221,23 @@ def _size(folder: Path) -> int:
 def prove(work: Path, short: bool, workers: int = 2) -> list[str]:
     """All kinds, one after the other; gives the lines of the report. Raises ``AssertionError``."""
     seconds, times = (3.0, 2) if short else (_ALLOWED_S + 5.0, 10)
-    kinds: dict[str, Callable[[Ground], str]] = {
-        "stopped": lambda ground: stopped(ground, seconds),
-        "asleep": lambda ground: asleep(ground, seconds),
-        "sockets": lambda ground: sockets(ground, times),
+    kinds: dict[str, Callable[[ShardStorage], str]] = {
+        "stopped": lambda storage: stopped(storage, seconds),
+        "asleep": lambda storage: asleep(storage, seconds),
+        "sockets": lambda storage: sockets(storage, times),
         "full": full,
-        "readonly": lambda ground: readonly(ground, 1 if short else 3),
+        "readonly": lambda storage: readonly(storage, 1 if short else 3),
     }
     root = work / "site"
     make_site(root, 60 if short else 400)
     report = []
     with site_of(work / "nginx", root) as site:
-        ground = Ground(site, work, workers)
+        storage = ShardStorage(site, work, workers)
         for name, fault in kinds.items():
             if name in ("full", "readonly") and not _may_mount():
                 report.append(f"{name}: left out, since only root may mount a file system")
             else:
-                report.append(f"{name}: {fault(ground)}")
+                report.append(f"{name}: {fault(storage)}")
                 print(f"  {report[-1]}", flush=True)
     return report
 

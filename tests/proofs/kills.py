@@ -190,7 +190,7 @@ def judge_politeness(hits: Iterable[Hit], folder: Path) -> tuple[list[str], list
     server, uses = judge_hits(seen), address_use(attempts)
     least_gap, least_start = (
         min(gap.gap_s for gap in gaps(attempts)),
-        min(use.least_gap_s for use in uses),
+        min(use.min_gap_s for use in uses),
     )
     most = max(use.most_at_once for use in uses)
     near = near_starts(seen, attempts, ADDRESS_DELAY_S)
@@ -205,7 +205,7 @@ def judge_politeness(hits: Iterable[Hit], folder: Path) -> tuple[list[str], list
             f" {sum(not a.is_finished for a in attempts)} cut off"
         ),
         (
-            f"access log: least pause of a host {server.least_gap_s:.4f} s, at most"
+            f"access log: least pause of a host {server.min_gap_s:.4f} s, at most"
             f" {server.most_at_once} open at an address; {len(near)} starts read nearer than the"
             f" address delay, {len(unexcused)} of them not explained by the server's waiting"
         ),
@@ -217,7 +217,7 @@ def judge_politeness(hits: Iterable[Hit], folder: Path) -> tuple[list[str], list
     wrong = [
         *(
             ["the access log has a pause that is too short"]
-            if server.least_gap_s < DELAY_S - RESOLUTION_S
+            if server.min_gap_s < DELAY_S - RESOLUTION_S
             else []
         ),
         *(["the attempt log has a pause that is too short"] if least_gap < DELAY_S - CUT_S else []),

@@ -43,7 +43,7 @@ class Pressed(NamedTuple):
     address, most requests open at any address.
     """
 
-    least_gap_s: float
+    min_gap_s: float
     least_start_s: float
     most_at_once: int
 
@@ -76,9 +76,7 @@ def judge_hits(hits: list[Hit]) -> Pressed:
         for each in addresses.values()
         for earlier, later in pairwise(sorted(each))
     ]
-    return Pressed(
-        min(pauses), min(starts), max(_most_at_once(each) for each in addresses.values())
-    )
+    return Pressed(min(pauses), min(starts), max(_max_at_once(each) for each in addresses.values()))
 
 
 class Near(NamedTuple):
@@ -126,7 +124,7 @@ def judge_attempts(attempts: list[Attempt]) -> Pressed:
     uses = address_use(attempts)
     return Pressed(
         min(gap.gap_s for gap in gaps(attempts)),
-        min(use.least_gap_s for use in uses),
+        min(use.min_gap_s for use in uses),
         max(use.most_at_once for use in uses),
     )
 
@@ -229,10 +227,10 @@ def _report(
     )
     report.append(f"achieved rate: {100 * share:.1f} % of the computed maximum")
     told = "\n".join(report)
-    assert server.least_gap_s >= DELAY_S - RESOLUTION_S, told
+    assert server.min_gap_s >= DELAY_S - RESOLUTION_S, told
     assert all(each.gap_s + each.waited_s >= ADDRESS_DELAY_S - RESOLUTION_S for each in near), told
     assert len(near) <= len(hits) * most_near, told
-    assert ours.least_gap_s >= DELAY_S - CUT_S, told
+    assert ours.min_gap_s >= DELAY_S - CUT_S, told
     assert ours.least_start_s >= ADDRESS_DELAY_S - CUT_S, told
     assert max(server.most_at_once, ours.most_at_once) <= ADDRESS_SLOTS, told
     assert len(phases) == 2, told
@@ -240,7 +238,7 @@ def _report(
     return report
 
 
-def _most_at_once(hits: list[Hit]) -> int:
+def _max_at_once(hits: list[Hit]) -> int:
     """Requests open at once; one that took less than the log can tell counts for its
     millisecond.
     """

@@ -183,7 +183,7 @@ def test_a_host_in_a_line_moves_up_for_a_better_url_and_stays_in_the_line() -> N
     host = acquired(frontier, 0.0)
     assert host is not None
     partition.discover_urls([found(f"http://{shop(39)}/important", importance=1.0)], START)
-    record = partition.visits.meet_host(hash8(shop(39)), shop(39)).record
+    record = partition.visits.find_or_add_host(hash8(shop(39)), shop(39)).record
     assert record.line == SHARED and record.front is not None and record.front[0] == 0
     frontier.release(host, 1000.0, START + 1000)
     asked = [fetch(frontier, now, 1000.0) for now in range(10)]
@@ -215,6 +215,6 @@ def test_an_address_gets_as_many_hosts_as_it_may_be_asked_in_the_longest_delay()
     assert hosts_of_address(PolitenessSection(address_delay_s=0.0)) == float("inf")
     for capacity, most in ((20_000, MOST), (16, MOST), (1, MOST)):
         assert (
-            frontier_of([open_partition(MemoryKeyValue())], capacity).workbench.most_of_address
+            frontier_of([open_partition(MemoryKeyValue())], capacity).workbench.max_hosts_of_address
             == most
         )

@@ -396,7 +396,7 @@ def test_address_use_counts_starts_and_concurrency_over_all_hosts(tmp_path: Path
     other.end(second, 5)
     writer.end(third, 6)
     uses = {
-        use.address: (use.requests, round(use.least_gap_s, 6), use.most_at_once)
+        use.address: (use.requests, round(use.min_gap_s, 6), use.most_at_once)
         for use in address_use(read_attempts(tmp_path))
     }
     assert uses == {"192.0.2.1": (3, 0.5, 2), "192.0.2.9": (1, float("inf"), 1)}
@@ -430,7 +430,7 @@ def test_requests_of_two_machines_are_compared_by_the_clock_of_the_pool() -> Non
     found = {
         (use.server, use.place, use.is_shared): (
             use.requests,
-            round(use.least_gap_s, 6),
+            round(use.min_gap_s, 6),
             use.most_at_once,
         )
         for use in uses

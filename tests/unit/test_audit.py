@@ -651,7 +651,7 @@ def test_a_request_that_came_too_early_is_found(take: Callable[[str], Path]) -> 
     folder = take("finished")
     last: dict[str, int] = {}
 
-    def hurry(number: int, fields: list[str]) -> list[str]:
+    def send_without_delay(number: int, fields: list[str]) -> list[str]:
         if fields[0] == "B" and fields[6] in last and number > 20 and "done" not in last:
             last["done"] = 1
             return [*fields[:2], str(int(fields[2]) - 500_000), *fields[3:]]
@@ -659,7 +659,7 @@ def test_a_request_that_came_too_early_is_found(take: Callable[[str], Path]) -> 
             last[fields[6]] = number
         return fields
 
-    edit_attempts(folder, hurry)
+    edit_attempts(folder, send_without_delay)
     found = breached(folder)
     assert "host pauses" in found and set(found) <= {
         "host pauses",

@@ -31,7 +31,7 @@ from lycosa.base.calls import (
     encode_call,
 )
 from lycosa.base.model.completed import UrlState
-from lycosa.base.model.dead_letter import DeadLetter, LetterAction
+from lycosa.base.model.dead_letter import DeadLetter, DeadLetterAction
 from lycosa.base.model.end import End
 from lycosa.base.reasons import Reason
 from lycosa.base.system.clock import SystemClock
@@ -123,8 +123,8 @@ def test_dead_letters_are_retried_and_dropped_while_the_crawl_runs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     gone = hash8(f"{A}/gone").hex()
-    retry = DeadLetterDecision("r1", "ada", LetterAction.RETRY, why="it is back")
-    drop = DeadLetterDecision("d1", "bob", LetterAction.DROP, hashes=[gone], host="a.test")
+    retry = DeadLetterDecision("r1", "ada", DeadLetterAction.RETRY, why="it is back")
+    drop = DeadLetterDecision("d1", "bob", DeadLetterAction.DROP, hashes=[gone], host="a.test")
     pages = web(**{f"{A}/gone": [html("", 410), html("", 410), page()]})
     replies = []
 
@@ -146,7 +146,7 @@ def test_dead_letters_are_retried_and_dropped_while_the_crawl_runs(
         await until(UrlState.FAILED)
         other = msgspec.structs.replace(drop, call="d2")
         replies.extend([await call(assembled, "a.test", each) for each in (drop, drop, other)])
-        wrong = DeadLetterDecision("x", "eve", LetterAction.DROP, reason="no_such_reason")
+        wrong = DeadLetterDecision("x", "eve", DeadLetterAction.DROP, reason="no_such_reason")
         assert isinstance(await call(assembled, "a.test", wrong), CallRefusal)
 
     folder = tmp_path / "c"
@@ -295,17 +295,17 @@ def fail_next(partition: Partition, host: VisitState) -> None:
 
 
 def dead_letter_handler() -> DeadLetterHandler:
-    return DeadLetterHandler(cast(Intake, None), CrawlClock(SystemClock()), most_decided=300)
+    return DeadLetterHandler(cast(Intake, None), CrawlClock(SystemClock()), max_decided=300)
 
 
 async def decided(partition: Partition, decision: DeadLetterDecision) -> DecisionAnswer:
-    answer = await dead_letter_handler().decide_letters(partition, decision)
+    answer = await dead_letter_handler().decide_dead_letters(partition, decision)
     assert isinstance(answer, DecisionAnswer), answer
     return answer
 
 
 async def test_many_dead_letters_are_retried_in_pieces_and_a_crash_repeats_none() -> None:
-    store, retry = MemoryKeyValue(), DeadLetterDecision("r", "ada", LetterAction.RETRY)
+    store, retry = MemoryKeyValue(), DeadLetterDecision("r", "ada", DeadLetterAction.RETRY)
     partition = failed_partition(store, 1500)
     first = await decided(partition, retry)
     assert 300 <= first.changed <= 500 and not first.is_complete
@@ -328,9 +328,11 @@ async def test_many_dead_letters_are_retried_in_pieces_and_a_crash_repeats_none(
 
 
 async def test_a_call_that_comes_twice_at_a_time_is_counted_once() -> None:
-    partition, desk = failed_partition(MemoryKeyValue(), 500), dead_letter_handler()
-    retry = DeadLetterDecision("r", "ada", LetterAction.RETRY)
-    answers = await asyncio.gather(*(desk.decide_letters(partition, retry) for _ in range(3)))
+    partition, caller_handler = failed_partition(MemoryKeyValue(), 500), dead_letter_handler()
+    retry = DeadLetterDecision("r", "ada", DeadLetterAction.RETRY)
+    answers = await asyncio.gather(
+        *(caller_handler.decide_dead_letters(partition, retry) for _ in range(3))
+    )
     assert answers[-1] == DecisionAnswer(500)
     assert partition.counters.count_in(UrlState.QUEUED) == 500
 
@@ -342,14 +344,16 @@ async def test_dead_letters_are_dropped_by_number_or_by_hash_and_the_newest_of_a
     host = partition.visits.find_host(hash8("h0.example"))
     assert host is not None
     url = "http://h0.example/0"
-    retry = DeadLetterDecision("r", "ada", LetterAction.RETRY, [hash8(url).hex()])
+    retry = DeadLetterDecision("r", "ada", DeadLetterAction.RETRY, [hash8(url).hex()])
     assert await decided(partition, retry) == DecisionAnswer(1)
     fail_next(partition, host)  # its second dead letter
-    drop = msgspec.structs.replace(retry, call="d", action=LetterAction.DROP)
+    drop = msgspec.structs.replace(retry, call="d", action=DeadLetterAction.DROP)
     old = msgspec.structs.replace(drop, call="old", numbers=[1])
     assert await decided(partition, old) == DecisionAnswer(0), "it was decided before"
     assert await decided(partition, drop) == DecisionAnswer(1)
     again = msgspec.structs.replace(drop, call="again", numbers=[10])
     assert await decided(partition, again) == DecisionAnswer(0), "it is dropped already"
     wrong = msgspec.structs.replace(drop, call="w", numbers=[10, 11])
-    assert isinstance(await dead_letter_handler().decide_letters(partition, wrong), CallRefusal)
+    assert isinstance(
+        await dead_letter_handler().decide_dead_letters(partition, wrong), CallRefusal
+    )

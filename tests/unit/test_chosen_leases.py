@@ -90,9 +90,9 @@ def test_hosts_that_are_set_aside_keep_their_other_urls(state: HostState) -> Non
     store = MemoryKeyValue()
     partition, host = opened(store)
     if state is HostState.PARKED:
-        partition.aside.park(host, int(NOW) + 1000, Reason.HOST_PAGE_BUDGET, "")
+        partition.set_aside_hosts.park(host, int(NOW) + 1000, Reason.HOST_PAGE_BUDGET, "")
     else:
-        partition.aside.retire(host, Reason.DNS_NO_SUCH_NAME, "gone")
+        partition.set_aside_hosts.retire(host, Reason.DNS_NO_SUCH_NAME, "gone")
     commit(store, partition)
     partition, host = opened(store)
     end_all(partition, host, URLS[3:9], UrlState.FETCHED)

@@ -159,7 +159,7 @@ def test_a_coordinator_that_was_suspended_accuses_no_clock() -> None:
     placement, now, wall = Placement(1, 3, rules, 0.0, is_first=True), 100.0, 1000.0
     names = ("a", "b", "c")
 
-    def hear(name: str, serial: int, at: float, echo: float, echo_age_s: float) -> None:
+    def receive(name: str, serial: int, at: float, echo: float, echo_age_s: float) -> None:
         runs = [ShardReport(names.index(name), (1 << 32) + 1, 1, ShardState.RUNNING)]
         report = reported(serial, at, echo, echo_age_s)
         placement.record_report(name, msgspec.structs.replace(report, shards=runs), now)
@@ -172,7 +172,7 @@ def test_a_coordinator_that_was_suspended_accuses_no_clock() -> None:
 
     for serial in range(1, 10):
         for name in names:
-            hear(name, serial, wall, echo=now - 1.0, echo_age_s=1.0)
+            receive(name, serial, wall, echo=now - 1.0, echo_age_s=1.0)
         look()
         now, wall = now + 1.0, wall + 1.0
     asleep = wall
@@ -181,13 +181,13 @@ def test_a_coordinator_that_was_suspended_accuses_no_clock() -> None:
     look()
     for serial in range(10, 610):
         for name in names:
-            hear(name, serial, asleep + serial - 9.0, echo=now - 1.1, echo_age_s=serial - 8.0)
+            receive(name, serial, asleep + serial - 9.0, echo=now - 1.1, echo_age_s=serial - 8.0)
             if serial % 100 == 0:
                 look()
     for serial in range(610, 615):
         now, wall = now + 1.0, wall + 1.0
         for name in names:
-            hear(name, serial, wall, echo=now - 0.9, echo_age_s=0.8)
+            receive(name, serial, wall, echo=now - 0.9, echo_age_s=0.8)
             look()
     assert {node.clock for node in placement.nodes.values()} == {ClockState.RIGHT}
 

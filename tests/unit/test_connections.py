@@ -10,7 +10,7 @@ import pytest
 from lycosa.base.reasons import Reason
 from lycosa.stages.fetch.origin_connections import (
     FRESH_S,
-    MOST_IDLE_S,
+    MAX_IDLE_S,
     ORDINARY,
     Connections,
     Manner,
@@ -30,10 +30,10 @@ A, B = "https://a.example", "http://b.example:81"
         ('Timeout = "20"', 19),
         ("timeout=1", 0),
         ("timeout=0", 0),
-        ("timeout=600", MOST_IDLE_S),
-        ("max=5", MOST_IDLE_S),
-        ("timeout=x", MOST_IDLE_S),
-        ("", MOST_IDLE_S),
+        ("timeout=600", MAX_IDLE_S),
+        ("max=5", MAX_IDLE_S),
+        ("timeout=x", MAX_IDLE_S),
+        ("", MAX_IDLE_S),
     ],
 )
 def test_the_announced_time_bounds_how_long_a_connection_may_be_idle(

@@ -99,7 +99,7 @@ class Scene:
             self.duties = CoordinatorLink(assembled, 7, self.told.append)
             assembled.worker.stop()
 
-        async def hear() -> None:
+        async def receive() -> None:
             for message in messages:
                 await self.duties.handle_message(message)  # type: ignore[arg-type]
 
@@ -110,7 +110,7 @@ class Scene:
 
             def both(assembled: Assembled) -> None:
                 meanwhile(assembled)
-                self.hearing = loop.create_task(hear())
+                self.hearing = loop.create_task(receive())
 
             await run([], None, both)
             await self.hearing

@@ -17,7 +17,7 @@ from lycosa.cluster.kafka.changelog import frames
 from lycosa.cluster.kafka.topics import CONTROL
 from lycosa.state.commit import Commit, PartitionBatch
 from lycosa.state.objects.folder import FolderStore
-from lycosa.state.store.foreign_records import MOST_KEPT, ForeignRecords
+from lycosa.state.store.foreign_records import MAX_KEPT, ForeignRecords
 from memory_kafka import MemoryKafka, MemoryKafkaClient
 
 CRAWL, SHARD = "2f0cf3d2", 0
@@ -148,8 +148,8 @@ def test_a_flood_of_foreign_records_is_counted_and_neither_kept_nor_told(tmp_pat
     for offset in range(1000):
         records.note(foreign(offset))
     assert records.counts == {"inbox": 1000}
-    assert len(list(tmp_path.rglob("0*0*"))) <= MOST_KEPT + 1
-    assert len(lines) == MOST_KEPT and lines[-1].endswith("further ones are only counted")
+    assert len(list(tmp_path.rglob("0*0*"))) <= MAX_KEPT + 1
+    assert len(lines) == MAX_KEPT and lines[-1].endswith("further ones are only counted")
 
 
 def test_a_store_that_is_away_does_not_stop_the_reader(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from lycosa.base.model.completed import UrlState
 from lycosa.base.model.errand import Asker, Errand
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8
-from lycosa.stages.frontier.errand_queue import MOST_WAITING, asker_count, with_asker
+from lycosa.stages.frontier.errand_queue import MAX_WAITING, asker_count, with_asker
 from lycosa.stages.frontier.frontier import Frontier
 from lycosa.stages.frontier.taking_hosts import withdraw_host
 from lycosa.stages.frontier.visit_state import (
@@ -228,9 +228,9 @@ def test_a_host_is_counted_once_in_the_state_that_lists_show() -> None:
     pause = HostPause("ada", 1_000_000)
     assert fetch(frontier, 0.0, delay=1000.0) == f"http://{A}/0"
     sleeping, parked, leaving = (
-        partition.meet_host(hash8(name), f"http://{name}/") for name in (A, B, "c.example")
+        partition.find_or_add_host(hash8(name), f"http://{name}/") for name in (A, B, "c.example")
     )
-    partition.aside.park(parked, int(START) + 5000, Reason.HOST_PAGE_BUDGET, "")
+    partition.set_aside_hosts.park(parked, int(START) + 5000, Reason.HOST_PAGE_BUDGET, "")
 
     def counted() -> tuple[int, ...]:
         counters, found = partition.counters, frontier.snapshot(10.0)
@@ -241,13 +241,13 @@ def test_a_host_is_counted_once_in_the_state_that_lists_show() -> None:
 
     assert counted() == (1, 0, 0, 1, 1, 0, 0)
     for host in (sleeping, parked, leaving):
-        partition.aside.pause(host, pause)
+        partition.set_aside_hosts.pause(host, pause)
         withdraw_host(frontier, host)
     assert counted() == (0, 0, 3, 0, 0, 0, 0)
-    partition.aside.retire(leaving, Reason.RETIRED_BY_OPERATOR, "by ada")
+    partition.set_aside_hosts.retire(leaving, Reason.RETIRED_BY_OPERATOR, "by ada")
     assert counted() == (0, 1, 2, 0, 0, 0, 0)
     for host in (sleeping, parked, leaving):
-        partition.aside.resume(host)
+        partition.set_aside_hosts.resume(host)
     assert counted() == (1, 1, 0, 0, 0, 1, 0)
     assert fetch(frontier, 20.0) is None, "the pause does not shorten its delay"
     partition.wake_due(START + 1000)
@@ -261,7 +261,7 @@ WHO = Asker(0, hash8("asker.test"), False, 1)
 
 def send_errand(frontier: Frontier, host: str) -> VisitState:
     partition = frontier.partitions[0]
-    visit = partition.meet_host(hash8(host), f"http://{host}/robots.txt")
+    visit = partition.find_or_add_host(hash8(host), f"http://{host}/robots.txt")
     visit.record.errands = (Errand(f"http://{host}/robots.txt", (WHO,)),)
     partition.visits.mark_changed(visit)
     frontier.recall_host(visit)
@@ -287,7 +287,7 @@ def test_an_errand_waits_for_the_rest_of_a_host_and_not_for_what_its_own_urls_wa
     host = frontier.acquire(0.0, START)
     assert host is not None
     host.rest(5.0, START + 5, 1.0)
-    frontier.partitions[0].aside.snooze(host, START + 100, Reason.ROBOTS_UNREACHABLE)
+    frontier.partitions[0].set_aside_hosts.snooze(host, START + 100, Reason.ROBOTS_UNREACHABLE)
     host.next_time = 100.0
     frontier.give_back(host)
     send_errand(frontier, A)
@@ -307,7 +307,7 @@ def test_an_errand_wakes_a_host_that_sleeps_for_its_own_reasons() -> None:
     host = frontier.acquire(0.0, START)
     assert host is not None
     host.rest(5.0, START + 5, 1.0)
-    frontier.partitions[0].aside.snooze(host, START + 5000, Reason.ROBOTS_UNREACHABLE)
+    frontier.partitions[0].set_aside_hosts.snooze(host, START + 5000, Reason.ROBOTS_UNREACHABLE)
     host.next_time = 5000.0
     frontier.give_back(host)
     assert host.record.asleep_until
@@ -333,9 +333,11 @@ def test_a_host_that_was_given_up_or_is_parked_has_turns_for_errands_alone() -> 
         visit = frontier.partitions[0].visits.find_host(hash8(host))
         assert visit is not None
         if park:
-            frontier.partitions[0].aside.park(visit, START + 9999, Reason.HOST_PAGE_BUDGET, "")
+            frontier.partitions[0].set_aside_hosts.park(
+                visit, START + 9999, Reason.HOST_PAGE_BUDGET, ""
+            )
         else:
-            frontier.partitions[0].aside.retire(visit, Reason.CONNECT_REFUSED, "")
+            frontier.partitions[0].set_aside_hosts.retire(visit, Reason.CONNECT_REFUSED, "")
     assert frontier.acquire(0.0, START) is None
     for host in (A, B):
         send_errand(frontier, host)
@@ -343,7 +345,7 @@ def test_a_host_that_was_given_up_or_is_parked_has_turns_for_errands_alone() -> 
         assert visit is not None and visit.name == host and not visit.has_own_turn(1.0)
         visit.record.errands = ()
         frontier.release(visit, 2.0, START + 2)
-        assert visit.record.front is None and not visit.benched
+        assert visit.record.front is None and not visit.on_workbench
     assert frontier.acquire(50.0, START + 50) is None
 
 
@@ -351,11 +353,11 @@ def test_a_host_that_an_operator_retired_has_turns_for_its_errands_after_it_is_r
     frontier = frontier_with({})
     partition = frontier.partitions[0]
     host = send_errand(frontier, "new.test")
-    partition.aside.retire(host, Reason.RETIRED_BY_OPERATOR, "by ada")
+    partition.set_aside_hosts.retire(host, Reason.RETIRED_BY_OPERATOR, "by ada")
     withdraw_host(frontier, host)
     assert frontier.acquire(1.0, START + 1) is None
-    partition.aside.resume(host)
-    partition.aside.reopen(host, START + 2)
+    partition.set_aside_hosts.resume(host)
+    partition.set_aside_hosts.reopen(host, START + 2)
     assert frontier.acquire(2.0, START + 2) is host
 
 
@@ -369,16 +371,16 @@ def test_the_rest_of_a_host_from_before_errands_is_its_next_time() -> None:
 
 def test_errands_of_one_url_are_one_and_the_queue_is_bounded() -> None:
     waiting: tuple[Errand, ...] = ()
-    for number in range(MOST_WAITING):
+    for number in range(MAX_WAITING):
         fuller = with_asker(
             waiting, f"http://a.test/{number % 7}", Asker(0, hash8(str(number)), False, number)
         )
         assert fuller is not None
         waiting = fuller
-    assert len(waiting) == 7 and asker_count(waiting) == MOST_WAITING
+    assert len(waiting) == 7 and asker_count(waiting) == MAX_WAITING
     assert with_asker(waiting, "http://a.test/0", Asker(0, b"others", False, 0)) is None
     again = with_asker(waiting, "http://a.test/0", Asker(0, hash8("3"), False, 1000))
-    assert again is not None and asker_count(again) == MOST_WAITING, (
+    assert again is not None and asker_count(again) == MAX_WAITING, (
         "an origin that asks anew takes its own place"
     )
     assert [errand.url for errand in again] == [errand.url for errand in waiting]
@@ -391,7 +393,7 @@ def test_a_retired_host_is_not_given_while_its_last_page_is_parsed() -> None:
     assert host is not None
     lease = partition.lease_next(host)
     assert lease is not None
-    partition.aside.retire(host, Reason.CONNECT_REFUSED, "")
+    partition.set_aside_hosts.retire(host, Reason.CONNECT_REFUSED, "")
     frontier.release(host, 1.0, START + 1)
     assert frontier.acquire(10.0, START + 10) is None
     partition.complete_lease(lease, done(lease, UrlState.FAILED))

@@ -100,7 +100,7 @@ def test_an_errand_waits_for_the_hold_too() -> None:
     frontier = frontier_with({A: 1})
     frontier.hold_all(UNTIL, delay_of)
     partition = frontier.partitions[0]
-    visit = partition.meet_host(found(f"http://{B}/").host8, f"http://{B}/")
+    visit = partition.find_or_add_host(found(f"http://{B}/").host8, f"http://{B}/")
     visit.record.errands = (Errand(f"http://{B}/robots.txt", (Asker(0, b"8bytes..", False, 1),)),)
     frontier.recall_host(visit)
     times = []

@@ -37,7 +37,7 @@ def test_a_new_host_is_in_the_index_from_its_first_commit_on() -> None:
     visits = VisitStates(table, 0, 8, 100)
     visits.write_back()
     assert commit(table, store) == 0  # nothing is written for an empty table
-    visits.meet_host(hash8("a.example"), "a.example")
+    visits.find_or_add_host(hash8("a.example"), "a.example")
     visits.write_back()
     commit(table, store)
     assert index(store) == {"example.a": hash8("a.example")}

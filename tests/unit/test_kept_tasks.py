@@ -15,7 +15,7 @@ from lycosa.base.messages.coordinator_messages import (
 from lycosa.base.system.frame_stream import FrameStream
 from lycosa.base.system.kept_tasks import KeptTasks
 from lycosa.cluster.coordinator.node_plan import NodePlan
-from lycosa.cluster.serve.caller_service import CallerDesk
+from lycosa.cluster.serve.caller_service import CallerHandler
 from lycosa.cluster.serve.coordinator_links import PeerLink
 from lycosa.processes.api_keeper import ApiKeeper, ApiListener
 from lycosa.processes.worker_group import WorkerGroup
@@ -64,7 +64,7 @@ class FailingRunner:
     def objection(self, message: CallerMessage) -> Refused | None:
         raise AssertionError
 
-    async def hear(self, sender: str, message: ToCoordinator) -> None:
+    async def receive(self, sender: str, message: ToCoordinator) -> None:
         raise ValueError(f"cannot handle {type(message).__name__}")
 
 
@@ -74,16 +74,16 @@ async def test_an_error_after_a_caller_has_left_is_told() -> None:
     async def on_more() -> None:
         raise AssertionError
 
-    desk = CallerDesk(FailingRunner(), on_more, told.set_result, left_s=0.0)
+    caller_handler = CallerHandler(FailingRunner(), on_more, told.set_result, left_s=0.0)
     ours, theirs = socket.socketpair()
     theirs.close()
     link = PeerLink(FrameStream(ours), "caller", "here")
     link.is_seeding = True
-    await desk.serve_caller(link)
+    await caller_handler.serve_caller(link)
     async with asyncio.timeout(20):
         assert repr(await told) == "ValueError('cannot handle NoMoreAsks')"
     link.close()
-    await desk.close()
+    await caller_handler.close()
 
 
 class BrokenKeeper(ApiKeeper):

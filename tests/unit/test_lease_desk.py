@@ -16,7 +16,7 @@ from lycosa.base.calls import (
     ResultVerdict,
 )
 from lycosa.service.api.api_job import ApiLimits
-from lycosa.service.api.lease_calls import LeaseDesk
+from lycosa.service.api.lease_calls import LeaseCalls
 from lycosa.service.api.owner_calls import OwnerCalls
 
 
@@ -45,9 +45,9 @@ class Owners:
 
 async def test_many_results_of_one_partition_are_given_in_pieces() -> None:
     owners = Owners()
-    desk = LeaseDesk(OwnerCalls(owners, ApiLimits()), 4)  # type: ignore[arg-type]
+    caller_handler = LeaseCalls(OwnerCalls(owners, ApiLimits()), 4)  # type: ignore[arg-type]
     leases = [f"1-{number}" for number in range(950)] + [f"2-{n}" for n in range(49)] + ["no id"]
-    verdicts = await desk.give_results("f", [OutsideResult(each) for each in leases])
+    verdicts = await caller_handler.give_results("f", [OutsideResult(each) for each in leases])
     assert [each.lease for each in verdicts] == leases
     assert {each.verdict for each in verdicts[:-1]} == {ResultVerdict.TAKEN}
     assert sorted(owners.calls) == [(1, 50), *[(1, 100)] * 9, (2, 49)]

@@ -91,7 +91,7 @@ def test_what_decides_by_a_live_setting_follows_it(tmp_path: Path, key: str) -> 
     def read_by(assembled: Assembled) -> list[object]:
         worker, rules = assembled.worker, assembled.worker.frontier.partitions[0].rules
         if key == "fetch.slots":
-            return [worker._most_running]
+            return [worker._max_running]
         if key == "fetch.own_pages":
             return [worker._pipeline.fetches_pages]
         readers = {
@@ -144,12 +144,12 @@ def test_slots_follow_the_settings_below_those_of_the_start_and_the_memory(tmp_p
         worker = assembled.worker
         for version, slots in enumerate(("3", "100", "5"), 1):
             assembled.live.follow(version, {"fetch.slots": slots})
-            seen.append(worker._most_running)
+            seen.append(worker._max_running)
         worker.fetch_at_most(2)
-        seen.append(worker._most_running)
+        seen.append(worker._max_running)
         assembled.live.follow(9, {})
         worker.fetch_at_most(256)
-        seen.append(worker._most_running)
+        seen.append(worker._max_running)
 
     crawl = crawl_of(tmp_path)
     crawl.run([crawl.web.seed_url(0)], meanwhile=change)

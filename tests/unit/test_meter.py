@@ -124,18 +124,18 @@ def test_an_ended_process_leaves_its_own_counts_and_no_stored_ones() -> None:
 def test_the_numbers_of_a_worker_do_not_fall_when_its_process_is_replaced() -> None:
     heard = ContinuedProgress()
     heard.begin_process()
-    heard.hear(Progress(meter=_discovered(_snapshot(5))))
+    heard.receive(Progress(meter=_discovered(_snapshot(5))))
     heard.begin_process()
     assert heard.latest.meter.whole("lycosa_dns_failures_total") == 5  # until the next reports
-    heard.hear(Progress(waits_for="Kafka").with_numbers({"lycosa_memory_held_bytes": 9}))
+    heard.receive(Progress(waits_for="Kafka").with_numbers({"lycosa_memory_held_bytes": 9}))
     assert heard.latest.waits_for == "Kafka" and heard.latest.memory_bytes == 9
     assert heard.latest.captures == 5  # it opens its shard
-    heard.hear(Progress(meter=_discovered(_snapshot(1))))
+    heard.receive(Progress(meter=_discovered(_snapshot(1))))
     latest = heard.latest.meter
     assert latest.whole("lycosa_dns_failures_total") == 6
     assert latest.distributions["lycosa_parse_seconds"][""].count == 2
     heard.begin_process()
-    heard.hear(Progress(meter=_discovered(_snapshot(1))))
+    heard.receive(Progress(meter=_discovered(_snapshot(1))))
     assert heard.latest.meter.whole("lycosa_dns_failures_total") == 7
 
 

@@ -33,7 +33,7 @@ from lycosa.cluster.coordinator.node_acts import (
     TellCoordinator,
     TellWorker,
 )
-from lycosa.cluster.coordinator.node_plan import MOST_DEATHS, NodePlan
+from lycosa.cluster.coordinator.node_plan import MAX_DEATHS, NodePlan
 from lycosa.state.commit import Fenced, OutcomeUnknown
 from progress_making import progress_with
 
@@ -152,7 +152,7 @@ def test_the_end_is_told_to_all_and_to_those_that_start_later() -> None:
 
 def test_a_dead_worker_is_started_again_at_once_and_then_after_growing_pauses() -> None:
     plan, now, pauses = plan_with(0), 0.0, []
-    for _ in range(MOST_DEATHS):
+    for _ in range(MAX_DEATHS):
         acts = plan.handle_worker_end(0, KILLED, now)
         began = now
         while not starts(acts):
@@ -218,7 +218,7 @@ AWAY = Failed("builtins.OSError", "[Errno 99] Cannot assign address", "", 99, is
 
 def test_a_shard_that_cannot_run_here_is_tried_again_without_end_after_growing_pauses() -> None:
     plan, now, pauses = plan_with(0), 0.0, []
-    for _ in range(3 * MOST_DEATHS):
+    for _ in range(3 * MAX_DEATHS):
         acts = plan.handle_worker_end(0, AWAY, now)
         [said] = reported(acts)
         assert (said.state, said.is_local, said.why) == (ShardState.WAITING, True, AWAY.text)
@@ -251,7 +251,7 @@ def test_a_shard_that_cannot_run_here_is_released_when_it_is_taken_away() -> Non
 
 def test_a_worker_that_died_too_often_may_run_on_another_machine() -> None:
     plan, acts = plan_with(0), list[NodeAct]()
-    for now in range(0, 100 * (MOST_DEATHS + 1), 100):
+    for now in range(0, 100 * (MAX_DEATHS + 1), 100):
         acts = plan.handle_worker_end(0, KILLED, float(now))
         plan.tick(now + 50.0, MACHINE)
     [said] = reported(acts)

@@ -16,7 +16,7 @@ from lycosa.stages.politeness.robots_cache import RobotsRecord
 from lycosa.state.commit import Commit, CommitLog, MemoryChangelog, MemoryLog
 from lycosa.state.folder.names import log_folder
 from lycosa.state.kv.table_records import encode_record
-from lycosa.state.shard.opened_shard import Ground, Shard
+from lycosa.state.shard.opened_shard import Shard, ShardStorage
 from lycosa.worker.job import WorkerJob
 from lycosa.worker.visit.robots_reader import earlier
 from memory_segments import MemorySegments
@@ -28,12 +28,12 @@ URL = "http://a.test/"
 
 def shard(term: int, last: Commit | None) -> Shard:
     log = MemoryLog(MemoryChangelog("", 0))
-    ground = Ground(
+    storage = ShardStorage(
         log,
         MemorySegments({}, 0),
         MemorySnapshots({}, 0, log, lambda: pytest.fail("nothing is opened")),
     )
-    return Shard(0, term, ground, {}, last)
+    return Shard(0, term, storage, {}, last)
 
 
 def commit(term: int, is_final: bool) -> Commit:

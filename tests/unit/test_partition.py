@@ -86,12 +86,12 @@ class Model:
 
     urls: dict[str, tuple[UrlState, int]] = field(default_factory=dict)
     # parked or retired, as their queued URLs count
-    aside: dict[str, UrlState] = field(default_factory=dict)
+    set_aside_hosts: dict[str, UrlState] = field(default_factory=dict)
     parked_until: dict[str, int] = field(default_factory=dict)
 
     def state(self, url: str) -> UrlState:
         state, _ = self.urls[url]
-        return self.aside.get(host_of(url), state) if state is UrlState.QUEUED else state
+        return self.set_aside_hosts.get(host_of(url), state) if state is UrlState.QUEUED else state
 
 
 class PartitionMachine(RuleBasedStateMachine):
@@ -110,7 +110,7 @@ class PartitionMachine(RuleBasedStateMachine):
     def _open(self) -> None:
         self.partition = open_partition(self.store)
         self.frontier = Frontier([self.partition], Workbench(2), SECTION.workbench)
-        self.frontier.workbench.most_of_address = (
+        self.frontier.workbench.max_hosts_of_address = (
             1  # so that hosts wait in the line of their address
         )
         self.visits: list[VisitState] = []
@@ -147,9 +147,9 @@ class PartitionMachine(RuleBasedStateMachine):
         if any(lease.url == url for lease in self.leases):
             return
         is_new = self.partition.discover_urls([found(url, 0, LinkKind.SEED)], self.wall)[0]
-        self.model.aside = {
+        self.model.set_aside_hosts = {
             name: state
-            for name, state in self.model.aside.items()
+            for name, state in self.model.set_aside_hosts.items()
             if name != host_of(url) or state is not UrlState.RETIRED
         }
         if is_new:
@@ -165,7 +165,7 @@ class PartitionMachine(RuleBasedStateMachine):
         if host is not None:
             assert host not in self.visits
             assert host.next_time <= self.now
-            assert host.name not in self.model.aside
+            assert host.name not in self.model.set_aside_hosts
             # The first request tells the address, which three of the four hosts share.
             host.record.address = "198.18.0.9" if host.name == "h3.example" else "198.18.0.1"
             self.frontier.workbench.rejoin_address(host, host.record.address)
@@ -208,15 +208,19 @@ class PartitionMachine(RuleBasedStateMachine):
         if lease is not None:
             self.partition.restore_lease(lease)
         if end == "snooze":
-            self.partition.aside.snooze(host, self.wall + delay, Reason.ROBOTS_UNREACHABLE)
+            self.partition.set_aside_hosts.snooze(
+                host, self.wall + delay, Reason.ROBOTS_UNREACHABLE
+            )
             host.next_time = self.now + delay
         elif end == "park":
-            self.partition.aside.park(host, int(self.wall) + delay, Reason.HOST_PAGE_BUDGET, "")
-            self.model.aside[host.name] = UrlState.PARKED
+            self.partition.set_aside_hosts.park(
+                host, int(self.wall) + delay, Reason.HOST_PAGE_BUDGET, ""
+            )
+            self.model.set_aside_hosts[host.name] = UrlState.PARKED
             self.model.parked_until[host.name] = int(self.wall) + delay
         elif end == "retire":
-            self.partition.aside.retire(host, Reason.CONNECT_REFUSED, "")
-            self.model.aside[host.name] = UrlState.RETIRED
+            self.partition.set_aside_hosts.retire(host, Reason.CONNECT_REFUSED, "")
+            self.model.set_aside_hosts[host.name] = UrlState.RETIRED
         self.frontier.give_back(host)
 
     @precondition(lambda self: self.visits)
@@ -227,11 +231,15 @@ class PartitionMachine(RuleBasedStateMachine):
         if lease is None:
             return self.frontier.give_back(host)
         if end == "park":
-            self.partition.aside.park(host, int(self.wall) + 3, Reason.HOST_PAGE_BUDGET, "")
+            self.partition.set_aside_hosts.park(
+                host, int(self.wall) + 3, Reason.HOST_PAGE_BUDGET, ""
+            )
             self.model.parked_until[host.name] = int(self.wall) + 3
         else:
-            self.partition.aside.retire(host, Reason.CONNECT_REFUSED, "")
-        self.model.aside[host.name] = UrlState.PARKED if end == "park" else UrlState.RETIRED
+            self.partition.set_aside_hosts.retire(host, Reason.CONNECT_REFUSED, "")
+        self.model.set_aside_hosts[host.name] = (
+            UrlState.PARKED if end == "park" else UrlState.RETIRED
+        )
         self.frontier.release(host, self.now + 1, self.wall + 1)
         self.leases.append(lease)
         return None
@@ -287,8 +295,8 @@ class PartitionMachine(RuleBasedStateMachine):
         self.now += seconds
         self.partition.wake_due(self.wall)
         for host, until in self.model.parked_until.items():
-            if until <= self.wall and self.model.aside.get(host) is UrlState.PARKED:
-                del self.model.aside[host]
+            if until <= self.wall and self.model.set_aside_hosts.get(host) is UrlState.PARKED:
+                del self.model.set_aside_hosts[host]
         for url, (_, due) in self.model.urls.items():
             if due and due <= self.wall:
                 self.model.urls[url] = (UrlState.QUEUED, 0)
@@ -403,9 +411,9 @@ def test_new_urls_of_a_host_set_aside_count_with_it(state: HostState) -> None:
     host = frontier.acquire(0.0, START)
     assert host is not None
     if state is HostState.PARKED:
-        partition.aside.park(host, int(START) + 10, Reason.HOST_PAGE_BUDGET, "")
+        partition.set_aside_hosts.park(host, int(START) + 10, Reason.HOST_PAGE_BUDGET, "")
     else:
-        partition.aside.retire(host, Reason.DNS_NO_SUCH_NAME, "")
+        partition.set_aside_hosts.retire(host, Reason.DNS_NO_SUCH_NAME, "")
     frontier.give_back(host)
     partition.discover_urls([found("http://a.example/2")], START)
     commit(store, partition)

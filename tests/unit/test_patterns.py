@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.base.config.patterns import MOST_CHARACTERS, Patterns, compile_pattern
+from lycosa.base.config.patterns import MAX_CHARACTERS, Patterns, compile_pattern
 
 SETTING = "scope.exclude"
 _PLAIN = st.sampled_from([*string.ascii_letters[:4], "A", "/", "-", "_", "=", "&", "%", "7", "~"])
@@ -116,10 +116,10 @@ def test_what_is_not_supported_is_refused_with_its_place_and_a_way_out(
 
 def test_the_length_and_the_memory_of_a_pattern_are_bounded() -> None:
     with pytest.raises(ValueError, match="write several shorter ones"):
-        compile_pattern("a" * (MOST_CHARACTERS + 1))
+        compile_pattern("a" * (MAX_CHARACTERS + 1))
     with pytest.raises(ValueError, match=r"pattern too large.*; write several shorter patterns"):
         compile_pattern(r"(?:\pL{1,1000}a){1,1}" * 400)
-    compile_pattern("a" * MOST_CHARACTERS)
+    compile_pattern("a" * MAX_CHARACTERS)
 
 
 def test_patterns_that_are_too_large_together_are_searched_one_by_one() -> None:

@@ -34,15 +34,15 @@ from lycosa.inspect.committed_state import CrawlReader, read_folder
 from lycosa.inspect.crawl_status import crawl_status
 from lycosa.inspect.explain.explanation import explain
 from lycosa.inspect.queries.answering import StateAnswers, answer_question
-from lycosa.inspect.queries.dead_letter_queries import LetterLister
+from lycosa.inspect.queries.dead_letter_queries import DeadLetterLister
 from lycosa.inspect.queries.time_budget import TimeBudget
 from lycosa.inspect.saved_settings import load_saved_settings
 from lycosa.service.api.api_job import ApiLimits
 from lycosa.service.api.places import PartitionFinder
 from lycosa.service.api.service import CrawlService
-from lycosa.stages.frontier.dead_letters import LetterRow
+from lycosa.stages.frontier.dead_letters import DeadLetterRecord
 from lycosa.stages.frontier.visit_state import HostPause, HostState
-from lycosa.state.kv.table_records import encode_record, host_name_key, letter_key, meta_key
+from lycosa.state.kv.table_records import dead_letter_key, encode_record, host_name_key, meta_key
 from lycosa.state.shard.folder_view import FolderView
 from lycosa.state.store.derived_files import CDXJ
 from written_crawl import WALL, WrittenCrawl, host_write, url_write
@@ -184,7 +184,7 @@ def test_a_search_that_runs_out_of_time_continues_where_it_ended(crawl: WrittenC
 def test_orders_that_are_tended_are_told_as_partial_until_all_hosts_were_read(
     crawl: WrittenCrawl,
 ) -> None:
-    answers = StateAnswers(is_tended=True, now=lambda: 50.0)
+    answers = StateAnswers(is_kept_ready=True, now=lambda: 50.0)
     for number in range(100):
         crawl.commit(host_write(f"h{number}.example.net"))
     view = FolderView(crawl.folder)
@@ -249,11 +249,11 @@ def test_dead_letters_are_listed_newest_first_without_those_that_were_queued_aga
         url = f"https://example.com/{number}"
         state = UrlState.QUEUED if number == 2 else UrlState.FAILED
         reason = Reason.DNS_FAILED if number == 4 else Reason.CONNECT_REFUSED
-        row = LetterRow(hash8("example.com") + hash8(url), number * 1_000_000, reason, "", 3)
+        row = DeadLetterRecord(hash8("example.com") + hash8(url), number * 1_000_000, reason, "", 3)
         crawl.commit(
             url_write(url, state, reason),
             {
-                letter_key(number): encode_record(row),
+                dead_letter_key(number): encode_record(row),
                 meta_key("dead_letters"): encode_record(number),
             },
         )
@@ -271,15 +271,15 @@ def test_a_search_for_dead_letters_goes_on_behind_those_that_are_not_meant(
 ) -> None:
     for number in range(1, 4):
         url = hash8("example.com") + hash8(f"https://example.com/{number}")
-        row = LetterRow(url, number * 1_000_000, Reason.CONNECT_REFUSED, "", 3)
+        row = DeadLetterRecord(url, number * 1_000_000, Reason.CONNECT_REFUSED, "", 3)
         crawl.commit(
             {
-                letter_key(number): encode_record(row),
+                dead_letter_key(number): encode_record(row),
                 meta_key("dead_letters"): encode_record(number),
             }
         )
     with CrawlReader(FolderView(crawl.folder)).partition_view(0) as view:
-        lister = LetterLister(view, DeadLettersQuery(reason=Reason.DNS_FAILED.label))
+        lister = DeadLetterLister(view, DeadLettersQuery(reason=Reason.DNS_FAILED.label))
         assert list(lister.letters()) == []
     assert int(lister.position[-12:], 16) == 1
 
@@ -291,10 +291,10 @@ def test_a_piece_of_dead_letters_does_not_read_those_of_the_pieces_before(
     writes = {meta_key("dead_letters"): encode_record(number)}
     for each in range(1, number + 1):
         url = f"https://example.com/{each}"
-        row = LetterRow(
+        row = DeadLetterRecord(
             hash8("example.com") + hash8(url), each * 1_000_000, Reason.CONNECT_REFUSED, "", 3
         )
-        writes[letter_key(each)] = encode_record(row)
+        writes[dead_letter_key(each)] = encode_record(row)
         writes.update(url_write(url, UrlState.FAILED, Reason.CONNECT_REFUSED))
     crawl.commit(writes)
     whole = rows(ask(crawl, DeadLettersQuery(most=number)))
@@ -303,12 +303,12 @@ def test_a_piece_of_dead_letters_does_not_read_those_of_the_pieces_before(
         for begin, partition in ((10, 0), (900, 0), (500, 7)):
             cursor = whole[begin - 1]["cursor"]
             cursor = f"{cursor[:16]}{partition:06x}{cursor[22:]}"
-            lister = LetterLister(view, DeadLettersQuery(after=cursor))
+            lister = DeadLetterLister(view, DeadLettersQuery(after=cursor))
             assert [each["number"] for each in lister.letters()] == [
                 row["number"] for row in whole[begin:]
             ]
-            lister = LetterLister(view, DeadLettersQuery(after=cursor))
-            assert next(lister.read_letters())[0] <= whole[begin]["number"] + 64
+            lister = DeadLetterLister(view, DeadLettersQuery(after=cursor))
+            assert next(lister.read_dead_letters())[0] <= whole[begin]["number"] + 64
 
 
 def test_counts_have_the_names_of_the_status(crawl: WrittenCrawl) -> None:

@@ -18,7 +18,7 @@ from lycosa.base.config.sections import (
     ScopeSection,
 )
 from lycosa.base.model.capture import Original
-from lycosa.base.model.dead_letter import LetterAction, LetterDecision
+from lycosa.base.model.dead_letter import DeadLetterAction, DecidedDeadLetter
 from lycosa.base.model.errand import Asker, Errand
 from lycosa.base.model.near_duplicate import Fingerprint
 from lycosa.base.reasons import Reason
@@ -39,11 +39,11 @@ from lycosa.state.kv.kv_port import KeyValue
 from lycosa.state.kv.memory_table import MemoryKeyValue
 from lycosa.state.kv.rocks import rocks_opener
 from lycosa.state.kv.table_records import (
+    dead_letter_key,
     decision_key,
     encode_record,
     front_key,
     host_key,
-    letter_key,
     meta_key,
     prefix_end,
     sitemap_key,
@@ -188,13 +188,13 @@ def test_dead_letters_are_numbered_anew_and_decisions_follow_them() -> None:
     rows = dict([host_row("a.test"), host_row("b.test")])
     urls = [hash8("a.test") + b"url-0001", hash8("b.test") + b"url-0002"]
     for number, url in enumerate([*urls, urls[1]], 1):
-        rows[letter_key(number)] = encode_record([url, number, Reason.DNS_FAILED, "", 3])
-    decision = LetterDecision(LetterAction.DROP, "me", 5, 3)
+        rows[dead_letter_key(number)] = encode_record([url, number, Reason.DNS_FAILED, "", 3])
+    decision = DecidedDeadLetter(DeadLetterAction.DROP, "me", 5, 3)
     rows[decision_key(urls[1][:8], urls[1][8:])] = encode_record([decision])
     shards = 16
     table = divided(small({0: rows}), shards)[partition_of("b.test", shards)]
     letters = [(key, msgspec.msgpack.decode(row)[1]) for key, row in table.scan(b"Z", b"[")]
-    assert letters == [(letter_key(1), 2), (letter_key(2), 3)]
+    assert letters == [(dead_letter_key(1), 2), (dead_letter_key(2), 3)]
     assert msgspec.msgpack.decode(table.get(meta_key("dead_letters")) or b"") == 2
     assert decisions_of(table.get, urls[1]) == [msgspec.structs.replace(decision, number=2)]
 

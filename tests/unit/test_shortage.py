@@ -79,12 +79,14 @@ def test_an_offload_without_threads_says_so_at_once() -> None:
 
 def test_the_operator_hears_when_a_parser_goes_away_and_when_it_is_back() -> None:
     notes, there = ParserNotes(), ParserHealth()
-    assert notes.hear(1, there) == ""
+    assert notes.receive(1, there) == ""
     # over in a moment, perhaps
-    assert notes.hear(1, ParserHealth(away_s=0.5, away_why="no memory", away_total_s=0.5)) == ""
-    said = notes.hear(1, ParserHealth(away_s=1.5, away_why="no memory", away_total_s=1.5))
+    assert notes.receive(1, ParserHealth(away_s=0.5, away_why="no memory", away_total_s=0.5)) == ""
+    said = notes.receive(1, ParserHealth(away_s=1.5, away_why="no memory", away_total_s=1.5))
     assert said.startswith("worker 1 cannot start its parse child (no memory)")
-    assert notes.hear(1, ParserHealth(away_s=9.0, away_why="no memory", away_total_s=9.0)) == ""
-    assert notes.hear(0, there) == ""
-    assert "has a parse child again, after 10 s" in notes.hear(1, ParserHealth(away_total_s=10.2))
-    assert notes.hear(1, ParserHealth(away_total_s=10.2)) == ""
+    assert notes.receive(1, ParserHealth(away_s=9.0, away_why="no memory", away_total_s=9.0)) == ""
+    assert notes.receive(0, there) == ""
+    assert "has a parse child again, after 10 s" in notes.receive(
+        1, ParserHealth(away_total_s=10.2)
+    )
+    assert notes.receive(1, ParserHealth(away_total_s=10.2)) == ""

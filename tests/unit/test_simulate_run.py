@@ -16,7 +16,7 @@ from lycosa.base.config.sections import (
 )
 from lycosa.simulate.resources import CPU, HOSTS, NETWORK, POLITENESS, SLOTS, WORKBENCH, Resources
 from lycosa.simulate.sample import Host, HostRow, draw
-from lycosa.simulate.simulation_report import SimulationReport, most_cores, report
+from lycosa.simulate.simulation_report import SimulationReport, max_cores, report
 from lycosa.simulate.simulation_run import Model, run_part, simulate
 from lycosa.simulate.web_model import Sizes, Web
 
@@ -98,7 +98,7 @@ def test_what_is_short_decides_the_rate(
     )
     found = answers(model)
     assert found.binds == limit
-    assert found.busy_cores_most <= 1.03 * most_cores(model)
+    assert found.busy_cores_most <= 1.03 * max_cores(model)
     # robots.txt of each host costs a little too
     assert 3600 / (found.most_day * DAY_S) == pytest.approx(rate, rel=0.08)
 

@@ -15,9 +15,9 @@ from lycosa.state.kv.memory_table import MemoryKeyValue
 from lycosa.state.seen.urls_sorted import SortedSeenUrls
 from lycosa.state.shard.opened_shard import (
     CLUSTER_LIMIT,
-    Ground,
     PartitionData,
     Shard,
+    ShardStorage,
     SnapshotLimit,
 )
 from lycosa.state.store import NotStored
@@ -80,10 +80,12 @@ class Bench:
     ) -> None:
         self.now = 1000.0
         self.log, self.slow, self.topic = Trimming(), Slow(), Topic()
-        ground = Ground(self.log, MemorySegments({}, 0), self.slow, limit, saves_aside=is_aside)
+        storage = ShardStorage(
+            self.log, MemorySegments({}, 0), self.slow, limit, saves_in_background=is_aside
+        )
         data = PartitionData(MemoryKeyValue(), SortedSeenUrls(seen))
         self.saver = SnapshotSaver(
-            Shard(0, 1, ground, {0: data}),
+            Shard(0, 1, storage, {0: data}),
             ThreadOffload(),
             lambda point: None,
             0,
@@ -94,7 +96,7 @@ class Bench:
     async def commit(self, number: int, value: bytes = b"") -> None:
         batch = PartitionBatch(0, {b"key": value, b"deleted": None})
         self.saver.note_commit(Commit(term=1, sequence=number, wall=0.0, batches=[batch]))
-        await self.saver.tend(number, 10 * number, {0: Mark(1, number)})
+        await self.saver.save_when_due(number, 10 * number, {0: Mark(1, number)})
 
     async def until(self, holds: Callable[[], object]) -> None:
         async with asyncio.timeout(20):
@@ -151,7 +153,7 @@ async def test_in_a_cluster_a_snapshot_is_due_after_ten_minutes(tmp_path: Path) 
     await bench.commit(400)
     assert bench.slow.saved == [Mark(1, 400)]
     bench.now += 1e6  # without a commit there is nothing to save
-    await bench.saver.tend(400, 4000, {0: Mark(1, 400)})
+    await bench.saver.save_when_due(400, 4000, {0: Mark(1, 400)})
     assert len(bench.slow.saved) == 1
     await bench.commit(401)
     assert bench.slow.saved[1:] == [Mark(1, 401)]

@@ -23,13 +23,13 @@ from lycosa.base.calls import (
     read_remark,
 )
 from lycosa.base.model.completed import UrlState
-from lycosa.base.model.dead_letter import LetterAction
+from lycosa.base.model.dead_letter import DeadLetterAction
 from lycosa.base.model.parsed import Document, Parsed
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.near_hosts import HostUnknown
 from lycosa.inspect.audit.folder_audit import audit
 from lycosa.inspect.committed_state import CrawlReader, read_folder
-from lycosa.inspect.dead_letter_list import LetterFilter, dead_letters
+from lycosa.inspect.dead_letter_list import DeadLetterFilter, dead_letters
 from lycosa.processes.callable_folder import CallableFolder, ReparseReport, open_stopped_folder
 from lycosa.service.api.api_job import ApiLimits
 from lycosa.service.api.decision_calls import OperatorDecisions
@@ -99,7 +99,7 @@ def actions(folder: Path) -> list[ActionRow]:
 
 
 def failed(reader: CrawlReader) -> list[str]:
-    return sorted(each.url for each in dead_letters(reader, LetterFilter()))
+    return sorted(each.url for each in dead_letters(reader, DeadLetterFilter()))
 
 
 def pause(host: str) -> HostDecision:
@@ -167,13 +167,13 @@ async def test_the_folder_is_locked_while_it_is_open(folder: Path) -> None:
 async def test_dead_letters_are_decided_in_pieces_that_are_committed(folder: Path) -> None:
     reader = read_folder(folder)
     assert failed(reader) == [f"{A}/gone", f"{B}/gone"]
-    listed = list(dead_letters(reader, LetterFilter()))
+    listed = list(dead_letters(reader, DeadLetterFilter()))
     async with open_stopped_folder(folder) as crawl:
         decisions = decisions_of(crawl)
-        assert await decisions.decide_listed(listed[:1], LetterAction.DROP, "ann") == 1
+        assert await decisions.decide_listed(listed[:1], DeadLetterAction.DROP, "ann") == 1
         left = killed(folder)
         # the one that was decided is none any more
-        assert await decisions.decide_listed(listed, LetterAction.DROP, "ann") == 1
+        assert await decisions.decide_listed(listed, DeadLetterAction.DROP, "ann") == 1
     assert len(failed(read_folder(left))) == 1
     assert failed(read_folder(folder)) == []
     assert audit(left).is_clean and audit(folder).is_clean
@@ -184,10 +184,10 @@ async def test_dead_letters_of_a_host_or_reason_are_decided_as_in_a_crawl_that_r
 ) -> None:
     async with open_stopped_folder(folder) as crawl:
         decisions = decisions_of(crawl)
-        wrong = DeadLetterDecision("1", "ann", LetterAction.RETRY, host="c.test")
+        wrong = DeadLetterDecision("1", "ann", DeadLetterAction.RETRY, host="c.test")
         with pytest.raises(HostUnknown):
             await decisions.decide_dead_letters(wrong)
-        call = DeadLetterDecision("2", "ann", LetterAction.RETRY, host=f"{B}/x")
+        call = DeadLetterDecision("2", "ann", DeadLetterAction.RETRY, host=f"{B}/x")
         assert await decisions.decide_dead_letters(call) == DecisionAnswer(1)
     assert failed(read_folder(folder)) == [f"{A}/gone"]
 
@@ -221,7 +221,7 @@ def test_a_pause_is_read_or_refused_with_the_form_that_it_has(text: str) -> None
 def test_other_values_of_an_operator_are_bounded() -> None:
     assert read_action(HostAction, "retire") is HostAction.RETIRE
     with pytest.raises(ValueError, match="it must be retry or drop"):
-        read_action(LetterAction, "pause")
+        read_action(DeadLetterAction, "pause")
     assert read_remark("x" * 500)
     with pytest.raises(ValueError, match="at most 500 characters; there are 501"):
         read_remark("x" * 501)

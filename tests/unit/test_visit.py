@@ -61,7 +61,7 @@ from lycosa.stages.schedule.steps import (
     VisitRules,
     VisitStep,
 )
-from lycosa.stages.schedule.visit_decisions import MOST_JUDGED, decide
+from lycosa.stages.schedule.visit_decisions import MAX_JUDGED, decide
 
 NOW = 1_750_000_000.0
 PAGE, ROBOTS, ERRAND = Purpose.PAGE, Purpose.ROBOTS, Purpose.ERRAND
@@ -151,8 +151,8 @@ TABLE: list[tuple[Event, VisitStep]] = [
         RobotsJudged(judged=50),
         EndUrl(UrlState.REFUSED, Reason.ROBOTS_DISALLOWED, gives_way=True),
     ),
-    (UrlPassed(MOST_JUDGED - 1), TakeUrl()),
-    (UrlPassed(MOST_JUDGED), GiveBack()),
+    (UrlPassed(MAX_JUDGED - 1), TakeUrl()),
+    (UrlPassed(MAX_JUDGED), GiveBack()),
     (name_failed(1), Snooze(NOW + 60, Reason.DNS_TIMEOUT, "a.test: why")),
     (name_failed(2), Snooze(NOW + 120, Reason.DNS_TIMEOUT, "a.test: why")),
     (name_failed(3), Retire(Reason.DNS_TIMEOUT, "a.test: why")),
@@ -319,9 +319,9 @@ VALUES[RobotsJudged] = st.builds(
     st.booleans(),
     st.sampled_from([0.0, NOW + 9]),
     st.booleans(),
-    judged=st.integers(1, MOST_JUDGED),
+    judged=st.integers(1, MAX_JUDGED),
 )
-VALUES[UrlPassed] = st.builds(UrlPassed, st.integers(1, MOST_JUDGED))
+VALUES[UrlPassed] = st.builds(UrlPassed, st.integers(1, MAX_JUDGED))
 VALUES[BudgetsJudged] = st.builds(BudgetsJudged, reasons, st.just("why"), st.integers(0, 99))
 VALUES[BodyExamined] = st.builds(
     examined,

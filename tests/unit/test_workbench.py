@@ -132,7 +132,7 @@ class WorkbenchMachine(RuleBasedStateMachine):
             self.bench.put_host(host)
             self.waiting.append(host)
         else:
-            host.benched = False
+            host.on_workbench = False
 
     @precondition(lambda self: self.held)
     @rule(which=st.integers(0, 9), address=st.integers(1, 3))
@@ -156,7 +156,7 @@ class WorkbenchMachine(RuleBasedStateMachine):
     def holds_exactly_who_waits(self) -> None:
         assert len(self.bench) == len(self.waiting)
         assert {id(each) for each in self.bench.hosts()} == {id(each) for each in self.waiting}
-        assert all(not each.in_process and each.benched for each in self.waiting)
+        assert all(not each.in_process and each.on_workbench for each in self.waiting)
         assert all(each.in_process for each in self.held)
 
     @invariant()

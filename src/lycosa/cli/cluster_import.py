@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lycosa.base.config.cluster_file import MOST_SHARDS
+from lycosa.base.config.cluster_file import MAX_SHARDS
 from lycosa.cli.cluster_parts import CLUSTER_FILE, given_cluster, kafka_client, object_store
 from lycosa.cli.crawl_reading import ProgressLine
 from lycosa.cli.output import ExitCode, counted, emit, emit_json, human_count, human_duration
@@ -46,7 +46,7 @@ Exit codes: 0 imported, now or before, 1 a service failed or data is damaged, 2 
 @click.argument("folder", metavar="[DIR]", required=False, type=click.Path(path_type=Path))
 @click.option(
     "--shards",
-    type=click.IntRange(min=1, max=MOST_SHARDS),
+    type=click.IntRange(min=1, max=MAX_SHARDS),
     metavar="N",
     help="Divide the stopped crawl of FILE into N shards, more than it has.",
 )

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from lycosa.processes.supervisor import CrawlOutcome, Supervisor
     from lycosa.service.api.api_job import ApiSettings
 
-_MOST_TOLD = 10
+_MAX_SHOWN = 10
 _NOTED_S = 60.0  # a clock set back by less is not reported
 _SMALL = 1000  # failed seeds are searched among this number of URLs
 _EPILOG = """
@@ -210,7 +210,7 @@ def run(
         following.start(session.folder)
         display = folder_display(session.folder, session.config, is_new=session.is_new)
         seeds.tell = following.tell = display.show_line
-        for file, reason in list(session.recovered.unbuildable.items())[:_MOST_TOLD]:
+        for file, reason in list(session.recovered.unbuildable.items())[:_MAX_SHOWN]:
             display.show_line(f"{file} is missing and cannot be built: {reason}")
         if unshared := session.share_addresses():
             display.show_line(unshared)

@@ -29,7 +29,7 @@ from lycosa.state.folder.seed_sources import (
 )
 
 _SAVE_S = 1.0  # between two records of the positions
-_MOST_TOLD = 10
+_MAX_SHOWN = 10
 
 Judge = Callable[[str], str]
 """The reason why a seed cannot be crawled; empty when it can."""
@@ -164,13 +164,13 @@ class CrawlSeeds:
                 else:
                     reading.seeds += 1
                     yield seed
-        if self._told > _MOST_TOLD:
-            self.tell(f"and {counted(self._told - _MOST_TOLD, 'more seed')} refused")
+        if self._told > _MAX_SHOWN:
+            self.tell(f"and {counted(self._told - _MAX_SHOWN, 'more seed')} refused")
 
     def _refuse(self, seed: str, reason: str, place: str) -> None:
         self.refused.append((seed, reason))
         self._told += 1
-        if self._told <= _MOST_TOLD:
+        if self._told <= _MAX_SHOWN:
             self.tell(refusal_line(seed, reason, place))
 
 
@@ -198,10 +198,10 @@ def refusal_line(seed: str, reason: str, place: str = "") -> str:
 
 def refusal_lines(refused: Sequence[tuple[str, str]]) -> Iterator[str]:
     """Lines that name the first refused seeds, and the number of the others."""
-    for seed, reason in refused[:_MOST_TOLD]:
+    for seed, reason in refused[:_MAX_SHOWN]:
         yield refusal_line(seed, reason)
-    if len(refused) > _MOST_TOLD:
-        yield f"and {counted(len(refused) - _MOST_TOLD, 'more seed')} refused"
+    if len(refused) > _MAX_SHOWN:
+        yield f"and {counted(len(refused) - _MAX_SHOWN, 'more seed')} refused"
 
 
 def default_folder(given: tuple[str, ...]) -> Path:

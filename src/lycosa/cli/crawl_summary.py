@@ -28,7 +28,7 @@ from lycosa.state.store.closing import LackingFile, lacking_files
 from lycosa.state.store.derived_files import DERIVED_KINDS
 
 _ENDS = {"finished": "finished", "limit": "stopped by a limit", "stopped": "interrupted"}
-_MOST = 8
+_MAX = 8
 
 
 class FilesThere(NamedTuple):
@@ -391,12 +391,12 @@ def reason_lines(reasons: Mapping[str, int]) -> list[str]:
                 title,
                 *(
                     f"  {number:>7}  {reason.label}: {reason.meaning}"
-                    for reason, number in found[:_MOST]
+                    for reason, number in found[:_MAX]
                 ),
             ]
-        if len(found) > _MOST:
+        if len(found) > _MAX:
             lines.append(
-                f"           and {counted(len(found) - _MOST, 'more reason')}; see lycosa status"
+                f"           and {counted(len(found) - _MAX, 'more reason')}; see lycosa status"
             )
     return lines
 

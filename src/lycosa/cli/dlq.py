@@ -20,9 +20,9 @@ from lycosa.cli.output import ExitCode, clean, counted, emit, emit_json, emit_ta
 from lycosa.cli.remarks import remark_options
 
 if TYPE_CHECKING:
-    from lycosa.base.model.dead_letter import ListedLetter
+    from lycosa.base.model.dead_letter import ListedDeadLetter
     from lycosa.inspect.committed_state import CrawlReader
-    from lycosa.inspect.dead_letter_list import LetterFilter
+    from lycosa.inspect.dead_letter_list import DeadLetterFilter
 
 _SHOWN = 20
 
@@ -193,12 +193,12 @@ class _Selected:
     ``first`` has the first ones that were read, ``most`` at most, and ``count`` is their number.
     """
 
-    def __init__(self, letters: Iterator[ListedLetter], most: int) -> None:
+    def __init__(self, letters: Iterator[ListedDeadLetter], most: int) -> None:
         self._letters, self._most = letters, most
-        self.first: list[ListedLetter] = []
+        self.first: list[ListedDeadLetter] = []
         self.count = 0
 
-    def __iter__(self) -> Iterator[ListedLetter]:
+    def __iter__(self) -> Iterator[ListedDeadLetter]:
         for each in self._letters:
             self.count += 1
             if len(self.first) < self._most:
@@ -206,7 +206,7 @@ class _Selected:
             yield each
 
 
-def _select(reader: CrawlReader, wanted: _Wanted) -> Iterator[ListedLetter]:
+def _select(reader: CrawlReader, wanted: _Wanted) -> Iterator[ListedDeadLetter]:
     from lycosa.inspect.dead_letter_list import dead_letters
 
     kept = _filter(reader, wanted)
@@ -230,13 +230,13 @@ def _carry_out(place: CrawlPlace, selected: _Selected, action: str, by: str, why
 
 
 async def _decide_listed(
-    place: CrawlPlace, letters: Iterator[ListedLetter], action: str, by: str, why: str
+    place: CrawlPlace, letters: Iterator[ListedDeadLetter], action: str, by: str, why: str
 ) -> int:
-    from lycosa.base.model.dead_letter import LetterAction
+    from lycosa.base.model.dead_letter import DeadLetterAction
 
     async with callable_crawl(place) as crawl:
         decisions = operator_decisions(crawl)
-        return await decisions.decide_listed(letters, LetterAction(action), by, why)
+        return await decisions.decide_listed(letters, DeadLetterAction(action), by, why)
 
 
 def _lines(
@@ -259,7 +259,7 @@ def _lines(
         yield f"{counted(count, 'URL')} dropped from the dead letters"
 
 
-def _facts(letter: ListedLetter) -> dict[str, Any]:
+def _facts(letter: ListedDeadLetter) -> dict[str, Any]:
     return {
         "url": letter.url,
         "host": letter.host,
@@ -271,10 +271,10 @@ def _facts(letter: ListedLetter) -> dict[str, Any]:
     }
 
 
-def _filter(reader: CrawlReader, wanted: _Wanted) -> LetterFilter:
-    from lycosa.inspect.dead_letter_list import LetterFilter
+def _filter(reader: CrawlReader, wanted: _Wanted) -> DeadLetterFilter:
+    from lycosa.inspect.dead_letter_list import DeadLetterFilter
 
-    return LetterFilter(
+    return DeadLetterFilter(
         urls=frozenset(_canonical(reader, wanted.urls)),
         hosts=frozenset(_known_hosts(reader, wanted.hosts)),
         reasons=frozenset(map(_reason, wanted.reasons)),

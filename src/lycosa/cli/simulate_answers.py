@@ -18,12 +18,12 @@ from lycosa.simulate.simulation_report import (
     DAY_S,
     ReportRow,
     SimulationReport,
-    most_cores,
+    max_cores,
     some_rows,
 )
 from lycosa.simulate.simulation_run import Model, SimulationOutcome
 
-_LEAST_SHOWN = 0.0005
+_MIN_SHOWN = 0.0005
 
 
 def title_of(model: Model) -> str:
@@ -62,7 +62,7 @@ def _limits(found: SimulationReport) -> list[tuple[str, str, str, str]]:
     return [
         (name, f"{100 * share:.1f} %", f"{100 * found.limits[name]:.1f} %", LIMITS[name])
         for name, share in found.limits_of_pages.items()
-        if share >= _LEAST_SHOWN or found.limits[name] >= _LEAST_SHOWN
+        if share >= _MIN_SHOWN or found.limits[name] >= _MIN_SHOWN
     ]
 
 
@@ -100,7 +100,7 @@ def _spent(model: Model, found: SimulationReport) -> list[tuple[str, str]]:
     )
     processors = (
         f"{found.busy_cores:.2f} cores on average, at most {found.busy_cores_most:.2f} of"
-        f" {most_cores(model):.2f}"
+        f" {max_cores(model):.2f}"
     )
     cost = found.cost
     money = (

@@ -20,7 +20,7 @@ from lycosa.simulate.simulation_run import Model
 
 _DAY_S = 86_400
 _QUANTILES = (0.5, 0.9, 0.99)
-_LEAST_SHOWN = 0.0005
+_MIN_SHOWN = 0.0005
 
 
 def shards_document(model: Model, outcome: ShardsOutcome) -> dict[str, Any]:
@@ -76,7 +76,7 @@ def print_shards(model: Model, outcome: ShardsOutcome) -> None:
         [
             (name, f"{100 * share:.1f} %", LIMITS[name])
             for name, share in shares
-            if share >= _LEAST_SHOWN
+            if share >= _MIN_SHOWN
         ],
     )
     emit("")
@@ -85,7 +85,7 @@ def print_shards(model: Model, outcome: ShardsOutcome) -> None:
         [
             (name, f"{100 * share:.1f} %", REASONS[name])
             for name, share in found["posts_by_reason"].items()
-            if share >= _LEAST_SHOWN
+            if share >= _MIN_SHOWN
         ],
     )
 

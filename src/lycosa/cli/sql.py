@@ -37,7 +37,7 @@ DESCRIBE, SHOW, SUMMARIZE, and EXPLAIN of these). No other files are read or wri
 may be running. A query has no time limit; Ctrl-C ends it. Times are UTC. A reader may stop early
 (| head) without an error.
 """
-_MOST_SHOWN = 1000
+_MAX_SHOWN = 1000
 
 
 @click.command(
@@ -132,9 +132,9 @@ def _emit_csv(names: Sequence[str], rows: Iterable[tuple[Any, ...]], is_raw: boo
 def _emit_table(names: Sequence[str], rows: Iterator[Sequence[Any]]) -> None:
     from lycosa.inspect.table_export import csv_cell
 
-    emit_table(names, [[csv_cell(value) for value in row] for row in islice(rows, _MOST_SHOWN)])
+    emit_table(names, [[csv_cell(value) for value in row] for row in islice(rows, _MAX_SHOWN)])
     if next(rows, None) is not None:
         click.echo(
-            f"lycosa: only the first {_MOST_SHOWN} rows are shown; --format csv or json gives all",
+            f"lycosa: only the first {_MAX_SHOWN} rows are shown; --format csv or json gives all",
             err=True,
         )

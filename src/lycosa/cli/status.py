@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from lycosa.inspect.crawl_status import CrawlStatus
     from lycosa.state.store.closing import LackingFile
 
-_MOST_SOURCES = 10  # seeds that are listed
+_MAX_SOURCES = 10  # seeds that are listed
 _EPILOG = """
 \b
 Examples:
@@ -46,7 +46,7 @@ Examples:
 """
 
 
-_MOST_LACKING = 10
+_MAX_LACKING_SHOWN = 10
 
 
 @click.command(
@@ -232,10 +232,10 @@ def lacking_lines(lacking: Sequence[LackingFile]) -> list[str]:
     ]
     lines += [
         f"  {each.file}: {each.reason or 'not built yet; the next start of the crawl builds it'}"
-        for each in lacking[:_MOST_LACKING]
+        for each in lacking[:_MAX_LACKING_SHOWN]
     ]
-    if len(lacking) > _MOST_LACKING:
-        lines.append(f"  and {len(lacking) - _MOST_LACKING:,} more; --json lists all")
+    if len(lacking) > _MAX_LACKING_SHOWN:
+        lines.append(f"  and {len(lacking) - _MAX_LACKING_SHOWN:,} more; --json lists all")
     return lines
 
 
@@ -247,7 +247,7 @@ def _seeds(status: CrawlStatus) -> list[str]:
     return [
         how_far(source)
         for source in [*left, *(source for source in status.seeds[-1:] if source not in left)]
-    ][:_MOST_SOURCES]
+    ][:_MAX_SOURCES]
 
 
 def _clock(status: CrawlStatus) -> str | None:

@@ -6,7 +6,7 @@
 
 from typing import TYPE_CHECKING
 
-from lycosa.base.system.lazy_imports import late_names
+from lycosa.base.system.lazy_imports import lazy_names
 
 if TYPE_CHECKING:
     from lycosa.feeds.cluster_source import ClusterSource
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lycosa.feeds.registry.registry_port import DatabaseAway, PositionsMoved, RegistryError
     from lycosa.feeds.source import CaptureLines, ProjectorSource
 else:
-    __getattr__ = late_names(
+    __getattr__ = lazy_names(
         __name__,
         {
             "registry.cassandra_place": "CassandraPlace",

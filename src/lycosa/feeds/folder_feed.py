@@ -22,7 +22,7 @@ from lycosa.feeds.folder_source import FolderSource, JournalEnd
 from lycosa.stages.frontier.dead_letters import LETTERS, decode_letter, number_of
 from lycosa.stages.frontier.visit_state import decode_visit
 from lycosa.state.kv.kv_port import SavedTable
-from lycosa.state.kv.table_records import decode_url, host_key, letter_key, prefix_end, url_key
+from lycosa.state.kv.table_records import dead_letter_key, decode_url, host_key, prefix_end, url_key
 from lycosa.state.store.feed_rows import DEAD_LETTERS, PAGES, dead_letter_row, page_row
 from lycosa.state.store.journal import JournalError
 
@@ -175,7 +175,7 @@ class DeadLetterFeed:
             )
 
     def _letters(self, number: int, table: SavedTable) -> Iterator[bytes]:
-        for key, value in table.scan(letter_key(self._last[number] + 1), prefix_end(LETTERS)):
+        for key, value in table.scan(dead_letter_key(self._last[number] + 1), prefix_end(LETTERS)):
             row = decode_letter(value)
             host8, url8 = row.url[:8], row.url[8:]
             host, url = table.get(host_key(host8)), table.get(url_key(host8, url8))

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import msgspec
 
 from lycosa.base.model.completed import UrlState
-from lycosa.base.model.dead_letter import LetterAction, ListedLetter
+from lycosa.base.model.dead_letter import DeadLetterAction, ListedDeadLetter
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8, host_of
 from lycosa.inspect.committed_state import CrawlReader, TableView, UrlEntry
 from lycosa.stages.frontier.dead_letters import (
     LETTERS,
-    LetterRow,
+    DeadLetterRecord,
     decisions_of,
     decode_letter,
     number_of,
@@ -21,7 +21,7 @@ from lycosa.stages.frontier.dead_letters import (
 from lycosa.state.kv.table_records import prefix_end
 
 
-class LetterFilter(msgspec.Struct, frozen=True):
+class DeadLetterFilter(msgspec.Struct, frozen=True):
     """Which dead letters are meant; an empty field means all.
 
     ``urls`` are canonical. ``hosts`` have their port if it is not the scheme's. ``since`` and
@@ -37,9 +37,9 @@ class LetterFilter(msgspec.Struct, frozen=True):
     @property
     def is_empty(self) -> bool:
         """Whether all dead letters are meant."""
-        return self == LetterFilter()
+        return self == DeadLetterFilter()
 
-    def has_letter(self, letter: ListedLetter) -> bool:
+    def has_dead_letter(self, letter: ListedDeadLetter) -> bool:
         """Whether this dead letter is meant."""
         return (
             (not self.urls or letter.url in self.urls)
@@ -50,10 +50,10 @@ class LetterFilter(msgspec.Struct, frozen=True):
         )
 
 
-def dead_letters(reader: CrawlReader, wanted: LetterFilter) -> Iterator[ListedLetter]:
+def dead_letters(reader: CrawlReader, wanted: DeadLetterFilter) -> Iterator[ListedDeadLetter]:
     """The dead letters that are meant, by partition and host."""
     for view in reader.partition_views():
-        newest: dict[bytes, tuple[int, LetterRow]] = {}
+        newest: dict[bytes, tuple[int, DeadLetterRecord]] = {}
         for key, value in view.scan(LETTERS, prefix_end(LETTERS)):
             row = decode_letter(value)
             newest[row.url] = number_of(key), row
@@ -61,11 +61,11 @@ def dead_letters(reader: CrawlReader, wanted: LetterFilter) -> Iterator[ListedLe
             if entry.record.state is not UrlState.FAILED:
                 continue
             letter = _listed(entry, newest.get(entry.host8 + entry.url8))
-            if wanted.has_letter(letter) and not _is_dropped(view, entry, letter.number):
+            if wanted.has_dead_letter(letter) and not _is_dropped(view, entry, letter.number):
                 yield letter
 
 
-def _entries(view: TableView, wanted: LetterFilter) -> Iterator[UrlEntry]:
+def _entries(view: TableView, wanted: DeadLetterFilter) -> Iterator[UrlEntry]:
     hosts = wanted.hosts or {host_of(url) for url in wanted.urls}
     if not hosts:
         yield from view.urls()
@@ -73,9 +73,9 @@ def _entries(view: TableView, wanted: LetterFilter) -> Iterator[UrlEntry]:
         yield from view.urls(hash8(host))
 
 
-def _listed(entry: UrlEntry, found: tuple[int, LetterRow] | None) -> ListedLetter:
+def _listed(entry: UrlEntry, found: tuple[int, DeadLetterRecord] | None) -> ListedDeadLetter:
     record, (number, row) = entry.record, found or (0, None)
-    return ListedLetter(
+    return ListedDeadLetter(
         entry.partition,
         number,
         entry.url,
@@ -89,6 +89,6 @@ def _listed(entry: UrlEntry, found: tuple[int, LetterRow] | None) -> ListedLette
 
 def _is_dropped(view: TableView, entry: UrlEntry, number: int) -> bool:
     return any(
-        each.action is LetterAction.DROP and each.number == number
+        each.action is DeadLetterAction.DROP and each.number == number
         for each in decisions_of(view.get, entry.host8 + entry.url8)
     )

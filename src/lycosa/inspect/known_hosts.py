@@ -8,7 +8,7 @@ from lycosa.base.urls.identity import hash8
 from lycosa.base.urls.near_hosts import HostUnknown, near_names
 from lycosa.inspect.committed_state import CrawlReader
 
-_MOST_COMPARED = 200_000  # names, some seconds
+_MAX_COMPARED = 200_000  # names, some seconds
 
 
 def check_known(reader: CrawlReader, host: str) -> None:
@@ -19,5 +19,5 @@ def check_known(reader: CrawlReader, host: str) -> None:
     with reader.partition_view(number) as view:
         if view.host_record(hash8(host)) is not None:
             return
-    names = (entry.record.host for entry in islice(reader.hosts(), _MOST_COMPARED))
+    names = (entry.record.host for entry in islice(reader.hosts(), _MAX_COMPARED))
     raise HostUnknown(host, near_names(host, names))

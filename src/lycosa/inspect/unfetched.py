@@ -25,7 +25,7 @@ from lycosa.stages.frontier.visit_state import HostState, VisitRecord
 from lycosa.state.folder.saved_config import saved_settings
 
 _LONGEST_S = 5.0  # for looking through all hosts
-_MOST_GROUPS, _MOST_HOSTS, _MOST_SEEDS = 6, 3, 10
+_MAX_GROUPS, _MOST_HOSTS, _MAX_SEEDS = 6, 3, 10
 _LOOK = 1000
 _FINE = frozenset({UrlState.FETCHED, UrlState.REDIRECTED})
 _AWAY = frozenset(
@@ -145,8 +145,8 @@ class Unfetched(msgspec.Struct, frozen=True):
 
     def lines(self, crawl: str, now: float) -> list[str]:
         """One line for each group; ``crawl`` is its folder, ``now`` the wall time."""
-        lines = [group.line(crawl, now) for group in self.groups[:_MOST_GROUPS]]
-        if len(self.groups) > _MOST_GROUPS or self.is_partial:
+        lines = [group.line(crawl, now) for group in self.groups[:_MAX_GROUPS]]
+        if len(self.groups) > _MAX_GROUPS or self.is_partial:
             lines.append(
                 f"and more hosts: lycosa status {shlex.quote(crawl)} --hosts 50 --by errors"
             )
@@ -208,7 +208,7 @@ def failed_seeds(folder: Path) -> list[str]:
     there is ``lycosa status``. Raises what ``FolderView`` raises.
     """
     reader = read_folder(folder)
-    return list(islice(_failures(reader, islice(reader.urls(), _LOOK)), _MOST_SEEDS))
+    return list(islice(_failures(reader, islice(reader.urls(), _LOOK)), _MAX_SEEDS))
 
 
 def _failures(reader: CrawlReader, entries: Iterable[UrlEntry]) -> Iterator[str]:

@@ -24,7 +24,7 @@ from lycosa.state.folder.url_seen import known_hashes
 from lycosa.state.kv.kv_port import Opener
 from lycosa.state.kv.rocks import opener_within
 from lycosa.state.shard.folder_snapshots import FolderSnapshots
-from lycosa.state.shard.opened_shard import Ground, Shard
+from lycosa.state.shard.opened_shard import Shard, ShardStorage
 from lycosa.state.store import SegmentFiles
 from lycosa.worker.job import WorkerJob
 from lycosa.worker.owned_shard import operator_delay_s, recent_hosts
@@ -73,7 +73,7 @@ def _shard(state: GatheredState, job: WorkerJob, open_table: Opener) -> Shard:
     for each in data.values():
         each.seen.rebuild(known_hashes(each.table), stamp_of(state.newest))
     log = FileLog(CommitLog(log_folder(state.folder), 0), term)
-    return Shard(0, term, Ground(log, SegmentFiles(state.folder, 0), snapshots), data)
+    return Shard(0, term, ShardStorage(log, SegmentFiles(state.folder, 0), snapshots), data)
 
 
 def _time_base(state: GatheredState) -> float:

@@ -41,7 +41,7 @@ from lycosa.state.folder.url_seen import known_hashes
 from lycosa.state.kv.kv_port import KeyValue
 from lycosa.state.kv.table_records import decode_url, joined_key, url_key
 from lycosa.state.seen.content_seen import content_key, decode_original
-from lycosa.state.shard.opened_shard import Ground, PartitionData, Shard
+from lycosa.state.shard.opened_shard import PartitionData, Shard, ShardStorage
 from lycosa.state.store import FoundSegments, layout
 from lycosa.state.store.journal_rows import JournalRow
 from lycosa.state.store.object_segments import ObjectSegments
@@ -278,7 +278,12 @@ class ShardRescue:
         last = Commit(term=term, sequence=0, wall=0.0, shard=self._shard)
         found = FoundSegments(term=term)
         return Shard(
-            self._shard, term, Ground(log, self._segments, local), {self._shard: data}, last, found
+            self._shard,
+            term,
+            ShardStorage(log, self._segments, local),
+            {self._shard: data},
+            last,
+            found,
         )
 
 

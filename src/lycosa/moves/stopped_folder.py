@@ -54,7 +54,7 @@ from lycosa.state.store.journal import JournalError
 
 _NO_LINKS = frozenset({errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP})
 _PIECE = 8 << 20
-_MOST_FILES = 1 << 30
+_MAX_FILES = 1 << 30
 
 
 def import_folder(folder: Path, places: ClusterPlaces) -> MoveReport:
@@ -260,7 +260,7 @@ def _send_attempts(store: ObjectStore, folder: Path, place: str) -> int:
     logs, placed = attempts_folder(folder), PlacedObjects(store, place)
     workers = list(attempt_files_of(logs))
     for worker in workers:
-        tidy(logs, worker, _MOST_FILES, None)
+        tidy(logs, worker, _MAX_FILES, None)
         shipper = AttemptShipper(placed, logs, worker)
         shipper.ship_closed()
         if shipper.failure:

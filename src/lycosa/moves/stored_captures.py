@@ -287,7 +287,7 @@ class StoredCaptures:
 
     async def _enter_robots(self, row: JournalRow) -> None:
         """Keep what a file of the shard's own host says, unless a later one is known."""
-        host = self._partition.meet_host(hash8(host_of(row.url)), row.url)
+        host = self._partition.find_or_add_host(hash8(host_of(row.url)), row.url)
         secure = row.url.startswith("https:")
         self._let_rest(host, row)
         if row.status in REDIRECTS or row.url != robots_url(host.name, secure):

@@ -36,8 +36,8 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 30.0
 _STEADY_S = 60.0  # a process that lived so long is started again at once
 _BACKLOG = 512
 _END_S = 3.0
-_MOST_LINE = 1000
-_MOST_ENDED = 1000
+_MAX_LINE = 1000
+_MAX_ENDED = 1000
 
 
 class ApiListener:
@@ -169,7 +169,7 @@ class ApiKeeper:
                     silence.note_heard()
                     *lines, heard = (heard + piece).split(b"\n")
                     self._note_ended([line.decode() for line in lines if line])
-                    heard = heard[:_MOST_LINE]
+                    heard = heard[:_MAX_LINE]
                     continue
             if silence.is_too_long():
                 os.kill(self.pid, 9)
@@ -180,5 +180,5 @@ class ApiKeeper:
         if sessions:
             now = time.time()
             ended = [each for each in self._job.ended if session_expiry(each) > now]
-            ended = [*ended, *sessions][-_MOST_ENDED:]
+            ended = [*ended, *sessions][-_MAX_ENDED:]
             self._job = msgspec.structs.replace(self._job, ended=ended)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from lycosa.base.system.kept_tasks import error_line
-from lycosa.cluster.serve.caller_service import CalledCoordinator, CallerDesk, CallerSocket
+from lycosa.cluster.serve.caller_service import CalledCoordinator, CallerHandler, CallerSocket
 from lycosa.processes.api_keeper import ApiKeeper, ApiListener
 from lycosa.service.api.api_job import COORDINATOR_SOCKET, ApiJob, ApiSettings
 
@@ -33,7 +33,7 @@ class CalledCrawl:
         folder: Path,
         tell: Callable[[str], None],
     ) -> None:
-        self._socket = CallerSocket(crawl, CallerDesk(runner, _nothing, self._tell_error))
+        self._socket = CallerSocket(crawl, CallerHandler(runner, _nothing, self._tell_error))
         self._sockets, self._folder, self._tell = sockets, folder, tell
         self._keeper: ApiKeeper | None = None
 

@@ -208,10 +208,10 @@ class FolderService:
             return Refused("the crawl does not run; resume it first")
         return None
 
-    async def hear(self, sender: str, message: ToCoordinator) -> None:
+    async def receive(self, sender: str, message: ToCoordinator) -> None:
         """See ``CalledCoordinator``: ``MoreAsks`` begins a run and returns when it has begun."""
         if self._supervisor is not None:
-            await self._supervisor.hear(sender, message)
+            await self._supervisor.receive(sender, message)
         elif isinstance(message, MoreAsks):
             self._begin.set()
             await self._running.wait()

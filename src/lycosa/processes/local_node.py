@@ -79,7 +79,7 @@ class Node:
         for number in range(count):
             owned = tuple(range(number, partitions, count))
             self.workers.handles[number] = WorkerHandle(
-                number, owned, session.lock_filenos, self._hear_worker
+                number, owned, session.lock_filenos, self._receive_from_worker
             )
         self._own_sockets = SocketFolder() if count > 1 and sockets is None else None
         self._sockets = sockets or (self._own_sockets.path if self._own_sockets else None)
@@ -164,7 +164,7 @@ class Node:
 
     # -- messages of workers
 
-    def _hear_worker(self, handle: WorkerHandle, message: FromWorker) -> None:
+    def _receive_from_worker(self, handle: WorkerHandle, message: FromWorker) -> None:
         if isinstance(message, Progress | Ended):
             self.workers.note_parser(handle)
             self._listener.show_progress()

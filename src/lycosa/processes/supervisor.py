@@ -376,7 +376,7 @@ class Supervisor:
             return Refused("the run of the crawl ends now; call again", is_final=False)
         return None
 
-    async def hear(self, sender: str, message: ToCoordinator) -> None:
+    async def receive(self, sender: str, message: ToCoordinator) -> None:
         """See ``CalledCoordinator``."""
         if isinstance(message, NoMoreAsks):
             self._say_no_more()

@@ -164,22 +164,22 @@ class WorkerGroup:
 
     def note_parser(self, handle: WorkerHandle) -> None:
         """Show a change in the health of the worker's parser, after a report of the worker."""
-        if note := self._parser_notes.hear(handle.number, handle.progress.parser):
+        if note := self._parser_notes.receive(handle.number, handle.progress.parser):
             self._show_note(note)
 
 
 class ParserNotes:
     """Notes for the operator about parse children that cannot be started.
 
-    There is one when it begins, and one when it is over. ``hear`` takes the reports of all workers
-    in turn.
+    There is one when it begins, and one when it is over. ``receive`` takes the reports of all
+    workers in turn.
     """
 
     def __init__(self) -> None:
         # By worker: the total time without a parser before the current absence.
         self._away: dict[int, float] = {}
 
-    def hear(self, worker: int, health: ParserHealth) -> str:
+    def receive(self, worker: int, health: ParserHealth) -> str:
         """A line for the operator, or the empty string."""
         if worker not in self._away and health.away_s >= _PARSER_AWAY_S:
             self._away[worker] = health.away_total_s - health.away_s

@@ -75,7 +75,7 @@ class WorkerSilence:
     """
 
     def __init__(self, looks: int = _SILENT_LOOKS) -> None:
-        self._looks, self._most_looks = 0, looks
+        self._looks, self._max_looks = 0, looks
 
     def note_heard(self) -> None:
         self._looks = 0
@@ -83,7 +83,7 @@ class WorkerSilence:
     def is_too_long(self) -> bool:
         """Count a check; return whether the silence is too long."""
         self._looks += 1
-        return self._looks >= self._most_looks
+        return self._looks >= self._max_looks
 
 
 def _uses_services(job: WorkerJob) -> bool:
@@ -202,9 +202,9 @@ class WorkerHandle:
             self._silence.note_heard()
             message = decode_from_worker(frame)
             if isinstance(message, Progress):
-                self._heard.hear(message)
+                self._heard.receive(message)
             elif isinstance(message, Ended):
-                self._heard.hear(message.progress)
+                self._heard.receive(message.progress)
             self._on_message(self, message)
             if isinstance(message, Ended | Failed):
                 return message

@@ -63,7 +63,7 @@ from lycosa.worker.worker_progress import ProgressReport
 _PROGRESS_S = 0.5
 # Reports to a supervisor that is suspended: the rest of what the kernel keeps (some 200 kB) is for
 # the last words of this process, which does not wait for a reader.
-_MOST_UNREAD_BYTES = 100_000
+_MAX_UNREAD_BYTES = 100_000
 _TRIM_REPORTS = 20  # reports after which free memory is returned to the system
 _HOOKS_VARIABLE = "LYCOSA_TEST_HOOKS"
 _HOARD_BYTES, _HOARD_S = 25_000_000, 10.0
@@ -224,7 +224,7 @@ class WorkerProcess:
             waited_for = self._log_waits(waited_for, progress.waits_for)
             deaths = self._log_parser(deaths, progress.parser)
             self._log_damage(report.damaged)
-            if self._stream.unread_bytes <= _MOST_UNREAD_BYTES:  # the next report says the same
+            if self._stream.unread_bytes <= _MAX_UNREAD_BYTES:  # the next report says the same
                 for each in (*status, progress):
                     await self._stream.send(encode_worker_message(each))
             if number % _TRIM_REPORTS == 0:

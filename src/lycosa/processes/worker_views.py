@@ -29,7 +29,7 @@ def views_of_worker(job: WorkerJob, shard: Shard, assembled: Assembled) -> OpenV
     is_cluster = job.cluster is not None
     # On one machine an earlier capture may be in a segment of another worker.
     segments = (
-        cast(SegmentReader, shard.ground.segments) if is_cluster else SegmentFiles(job.folder)
+        cast(SegmentReader, shard.storage.segments) if is_cluster else SegmentFiles(job.folder)
     )
     origin = CrawlOrigin(
         f"shard {job.number}" if is_cluster else str(job.folder),

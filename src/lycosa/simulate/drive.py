@@ -116,16 +116,16 @@ class Drive:
         passed = to - now
         if passed <= 0:
             return
-        benched, outside = len(frontier.workbench), len(visits.partition.front)
+        on_workbench, outside = len(frontier.workbench), len(visits.partition.front)
         if visits.meters.free_at > now:
             ready = frontier.next_time()
             if outside or (ready is not None and ready <= now):
                 self._limits[visits.meters.binding] += passed
-        elif outside and benched >= frontier.capacity and self._is_somebody_late():
+        elif outside and on_workbench >= frontier.capacity and self._is_a_host_late():
             self._limits[WORKBENCH] += passed
         in_lines = len(visits.partition.lines)
         self._waiting += passed * (
-            benched
+            on_workbench
             + outside
             + in_lines
             + len(frontier.in_process)
@@ -133,7 +133,7 @@ class Drive:
         )
         visits.clock.now = to
 
-    def _is_somebody_late(self) -> bool:
+    def _is_a_host_late(self) -> bool:
         """Whether the pause of a host outside the workbench is over."""
         partition = self._visits.partition
         waiting = map(partition.visits.find_host, partition.front.firsts())

@@ -18,9 +18,9 @@ from lycosa.simulate.resources import Resources
 from lycosa.state.folder.run_cost import RunCost, read_costs
 
 _REQUEST = Resources().request_ms / Resources().page_ms
-_LEAST_PAGES = 500  # with fewer pages, most of a run's time is its start and end
-_LEAST_BODIES = 1_000_000
-_LEAST_CAPTURES = 1000
+_MIN_PAGES = 500  # with fewer pages, most of a run's time is its start and end
+_MIN_BODIES = 1_000_000
+_MIN_CAPTURES = 1000
 _COUNTS = ("captures", "pages", "requests", "hosts", "body_bytes")
 _BY_BODY, _BY_CAPTURE = ("warc", "text"), ("journal", "cdxj", "pages", "links")
 
@@ -32,11 +32,11 @@ def past_means(folder: Path) -> dict[str, object]:
     """
     runs = _whole_runs(read_costs(folder))
     pages = sum(run.pages for run in runs)
-    if pages < _LEAST_PAGES:
+    if pages < _MIN_PAGES:
         raise SettingsError(
             [
                 f"{folder} does not show the cost of a page: it has {pages} pages in completed runs"
-                f" of `lycosa crawl`, and at least {_LEAST_PAGES} are required; give --let"
+                f" of `lycosa crawl`, and at least {_MIN_PAGES} are required; give --let"
                 " means.page_ms=..."
             ]
         )
@@ -73,11 +73,11 @@ def _whole_runs(costs: Iterable[RunCost]) -> list[RunCost]:
 
 def _disk(folder: Path, last: RunCost) -> dict[str, object]:
     found: dict[str, object] = {}
-    if last.body_bytes >= _LEAST_BODIES:
+    if last.body_bytes >= _MIN_BODIES:
         found["means.disk_factor"] = (
             sum(_size(folder / name) for name in _BY_BODY) / last.body_bytes
         )
-    if last.captures >= _LEAST_CAPTURES:
+    if last.captures >= _MIN_CAPTURES:
         found["means.record_bytes"] = round(
             sum(_size(folder / name) for name in _BY_CAPTURE) / last.captures
         )

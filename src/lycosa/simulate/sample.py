@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from lycosa.simulate.web_model import Web, host_sizes
 
-_LEAST_LATENCY = 0.1  # of the mean
+_MIN_LATENCY = 0.1  # of the mean
 _DRAWINGS = 32
-MOST_PAGES = 5_000_000
+MAX_PAGES = 5_000_000
 """Maximum of one sample: each takes about a kilobyte."""
 
 
@@ -83,9 +83,9 @@ def draw(web: Web, count: int, seed: int, hosts: Sequence[HostRow] = ()) -> Samp
     chance = np.random.default_rng([seed, count])
     rows = _listed(count, hosts, chance) if hosts else _described(web, count, chance)
     pages = np.array([max(row.pages, 1) for row in rows])
-    if pages.sum() > MOST_PAGES:
+    if pages.sum() > MAX_PAGES:
         raise ValueError(
-            f"{len(rows):,} hosts have {pages.sum():,} pages, and a sample may have {MOST_PAGES:,}:"
+            f"{len(rows):,} hosts have {pages.sum():,} pages, and a sample may have {MAX_PAGES:,}:"
             " use a smaller --sample"
         )
     dead, validators = _marked(pages, web.dead, chance), _marked(pages, web.validators, chance)
@@ -173,7 +173,7 @@ def _latencies(web: Web, pages: NDArray[np.int64], chance: np.random.Generator) 
     times = -np.log1p(-ranks)
     drawn = (chance.permutation(times) for _ in range(_DRAWINGS))
     best = min(drawn, key=lambda each: abs(float((each * pages).sum() / pages.sum()) - 1.0))
-    return list(map(float, web.latency_s * (_LEAST_LATENCY + (1.0 - _LEAST_LATENCY) * best)))
+    return list(map(float, web.latency_s * (_MIN_LATENCY + (1.0 - _MIN_LATENCY) * best)))
 
 
 def _address(number: int) -> str:

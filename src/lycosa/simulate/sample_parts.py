@@ -63,7 +63,7 @@ class _Parts(Generic[_Work, _Done]):
                     self._start(waiting.pop())
                 for connection in wait(list(self._running)):
                     assert isinstance(connection, Connection)
-                    self._hear(connection)
+                    self._receive(connection)
         finally:
             for process in (process for _, process in self._running.values()):
                 process.terminate()
@@ -79,7 +79,7 @@ class _Parts(Generic[_Work, _Done]):
         theirs.close()
         self._running[ours] = (number, process)
 
-    def _hear(self, connection: Connection) -> None:
+    def _receive(self, connection: Connection) -> None:
         number, process = self._running[connection]
         try:
             said = connection.recv()

@@ -68,7 +68,7 @@ class SimulatedStages:
         workbench = Workbench(config.politeness.address_slots)
         hosts = hosts_of_address(config.politeness)
         self.frontier = Frontier([partition], workbench, max(1, places), hosts)
-        aside = (steps.Park, steps.Snooze, steps.Retire, steps.Postpone)
+        set_aside_hosts = (steps.Park, steps.Snooze, steps.Retire, steps.Postpone)
         self.acts: dict[type[steps.VisitStep], Callable[[Underway, Any], steps.Event | None]] = {
             steps.TakeUrl: self._take_url,
             steps.JudgeBudgets: self._judge_budgets,
@@ -79,7 +79,7 @@ class SimulatedStages:
             steps.TakeIn: self._take_in,
             steps.StoreCapture: self._store,
             steps.RejectAnswer: self._reject,
-            **dict.fromkeys(aside, self._set_aside),
+            **dict.fromkeys(set_aside_hosts, self._set_aside),
         }
         """The function of each step; it returns ``None`` when a request is in flight.
 

@@ -22,7 +22,7 @@ from lycosa.simulate.simulation_run import Model, SimulationOutcome
 DAY_S = 86_400.0
 _MONTH_S = 30 * DAY_S
 _GB = 1e9
-_MOST = 0.9
+_MAX = 0.9
 _MANY = 500
 _LATE = 0.25  # of the run: the period of "at the end"
 
@@ -118,7 +118,7 @@ def report(model: Model, outcome: SimulationOutcome) -> SimulationReport:
         pages_per_day_late=_mean(row.pages_per_day for row in late),
         first_round_day=outcome.last_new_s / DAY_S if _is_round(points) else -1.0,
         most_day=(
-            min(_day_of(points, _MOST * end.stored), outcome.last_new_s / DAY_S)
+            min(_day_of(points, _MAX * end.stored), outcome.last_new_s / DAY_S)
             if _is_round(points)
             else -1.0
         ),
@@ -170,7 +170,7 @@ def some_rows(model: Model, outcome: SimulationOutcome, most: int = 14) -> list[
     return found
 
 
-def most_cores(model: Model) -> float:
+def max_cores(model: Model) -> float:
     """Cores that this crawl can keep busy: a worker has one loop, whatever the number of cores."""
     return busy_cores(model.means, model.workers)
 

@@ -34,7 +34,7 @@ from lycosa.simulate.visits import Visits
 from lycosa.simulate.web_model import Web
 
 _PART_HOSTS = 1000
-_MOST_PARTS = 8
+_MAX_PARTS = 8
 _SAMPLE_PAGES = 50_000
 _SAMPLE_HOSTS = 2000
 _POINTS = 200
@@ -130,7 +130,7 @@ def simulate(
     """
     began = time.monotonic()
     sample = draw(model.web, model.sample_hosts, model.config.seed, model.rows)
-    parts = parts_of(sample, min(max(len(sample) // _PART_HOSTS, 1), _MOST_PARTS))
+    parts = parts_of(sample, min(max(len(sample) // _PART_HOSTS, 1), _MAX_PARTS))
     done = run_all(_work, [_Piece(model, part) for part in parts], jobs, tell)
     points = [
         _sum([each.points[number] for each in done], parts) for number in range(len(done[0].points))

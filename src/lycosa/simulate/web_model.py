@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 _PARETO = 1.5  # exponent of the sizes of sites, as in the synthetic web
 _SIGMA = 1.0  # of the lognormal spread
 _STEPS = 4000  # of the integral, from the largest host of 10^12 to all of them
-_LEAST = 1e-12
+_MIN = 1e-12
 _LARGEST = 1000.0  # times the mean, by default
 
 
@@ -123,8 +123,8 @@ def host_sizes(web: Web, count: int) -> NDArray[np.int64]:
     Their mean is the web's, up to the rounding of one host.
     """
     mean = web.pages / web.hosts
-    edges = np.concatenate([[0.0], np.geomspace(_LEAST, 1.0, _STEPS)])
-    middles = np.sqrt(np.maximum(edges[1:], _LEAST / 10) * np.maximum(edges[:-1], _LEAST / 10))
+    edges = np.concatenate([[0.0], np.geomspace(_MIN, 1.0, _STEPS)])
+    middles = np.sqrt(np.maximum(edges[1:], _MIN / 10) * np.maximum(edges[:-1], _MIN / 10))
     upto = np.concatenate([[0.0], np.cumsum(_sizes_at(web, middles) * np.diff(edges))])
     shares = np.diff(np.interp(np.linspace(0.0, 1.0, count + 1), edges, upto))
     shares = np.clip(shares * mean / shares.mean(), 1.0, max(web.largest or mean * _LARGEST, 1.0))
@@ -145,10 +145,7 @@ def _sizes_at(web: Web, ranks: NDArray[np.float64]) -> NDArray[np.float64]:
         sizes = np.exp(
             _SIGMA
             * np.array(
-                [
-                    normal.inv_cdf(1.0 - min(max(rank, _LEAST), 1 - _LEAST))
-                    for rank in ranks.tolist()
-                ]
+                [normal.inv_cdf(1.0 - min(max(rank, _MIN), 1 - _MIN)) for rank in ranks.tolist()]
             )
             - _SIGMA**2 / 2
         )

@@ -15,7 +15,7 @@ from lycosa.base.reasons import Reason
 from lycosa.synthetic.synthetic_hosts import Hosts, number
 
 _FIRST = int(ipaddress.IPv4Address("198.18.0.1"))
-_MOST = 131_000
+_MAX = 131_000
 _DEAD = (Reason.DNS_NO_SUCH_NAME, Reason.DNS_FAILED, Reason.DNS_TIMEOUT)
 
 
@@ -37,7 +37,7 @@ class SyntheticResolver:
         failing: Mapping[str, Reason] | None = None,
     ) -> None:
         self._hosts, self._clock = hosts, clock
-        self._addresses = max(1, min(_MOST, round(len(hosts) / hosts_per_address)))
+        self._addresses = max(1, min(_MAX, round(len(hosts) / hosts_per_address)))
         self._latency_s = latency_s
         self._failing = failing or {}
         self.asked: dict[str, int] = {}

@@ -84,9 +84,9 @@ class MemoryReliever:
             self._undo()
 
     def _drop_caches(self) -> None:
-        self._assembled.intake.shed()
-        self._assembled.robots.shed()
-        self._worker.frontier.shed()
+        self._assembled.intake.drop_caches()
+        self._assembled.robots.drop_caches()
+        self._worker.frontier.drop_caches()
         self._cache.resize(self._plan.cache // 2)
 
     def _undo(self) -> None:

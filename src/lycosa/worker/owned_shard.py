@@ -42,7 +42,8 @@ _COMMIT_MARGIN_S = 60.0
 class OwnedShard(msgspec.Struct, frozen=True):
     """What one worker owns for one run, over its open shard.
 
-    ``benched`` has the names of the hosts that entered the workbench since they were last read.
+    ``on_workbench`` has the names of the hosts that entered the workbench since they were last
+    read.
     """
 
     job: WorkerJob
@@ -52,7 +53,7 @@ class OwnedShard(msgspec.Struct, frozen=True):
     sites: Sites
     partitions: Mapping[int, Partition]
     frontier: Frontier
-    benched: list[str]
+    on_workbench: list[str]
     crashes: CrashCounts
     attempts: AttemptLog
 
@@ -73,8 +74,8 @@ def open_owned_shard(job: WorkerJob, clock: CrawlClock, shard: Shard) -> OwnedSh
     blamed = suspects(attempts, lambda host: owner_of(host) in partitions)
     crashes.after_restart(blamed, job.previous_end)
     reopen_allowed(partitions.values(), config.fetch.allow_addresses, clock.time())
-    benched: list[str] = []
-    frontier = _frontier(job, partitions, benched)
+    on_workbench: list[str] = []
+    frontier = _frontier(job, partitions, on_workbench)
     log = AttemptLog(
         attempts,
         job.number,
@@ -89,7 +90,9 @@ def open_owned_shard(job: WorkerJob, clock: CrawlClock, shard: Shard) -> OwnedSh
     )
     lent = _lent_hosts(partitions, clock)
     frontier.hold_back(recent | {host: max(at, recent.get(host, at)) for host, at in lent.items()})
-    return OwnedShard(job, shard, clock, chance, sites, partitions, frontier, benched, crashes, log)
+    return OwnedShard(
+        job, shard, clock, chance, sites, partitions, frontier, on_workbench, crashes, log
+    )
 
 
 def _partition(job: WorkerJob, number: int, data: PartitionData, clock: CrawlClock) -> Partition:
@@ -109,7 +112,9 @@ def _partition(job: WorkerJob, number: int, data: PartitionData, clock: CrawlClo
     )
 
 
-def _frontier(job: WorkerJob, partitions: Mapping[int, Partition], benched: list[str]) -> Frontier:
+def _frontier(
+    job: WorkerJob, partitions: Mapping[int, Partition], on_workbench: list[str]
+) -> Frontier:
     config = job.config
     workbench = Workbench(config.politeness.address_slots)
     return Frontier(
@@ -119,7 +124,7 @@ def _frontier(job: WorkerJob, partitions: Mapping[int, Partition], benched: list
         hosts_of_address(config.politeness),
         longest_wait_s=max(longest_wait(config.politeness), config.retry.max_s),
         longest_due_s=max(LONGEST_DUE_S, longest_interval(config.refetch), config.retry.max_s),
-        benched=benched,
+        on_workbench=on_workbench,
     )
 
 

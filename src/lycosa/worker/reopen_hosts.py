@@ -36,7 +36,7 @@ def reopen_allowed(partitions: Iterable[Partition], allowed: Sequence[str], now:
         for host8 in list(_forbidden(partition, guard)):
             host = partition.visits.find_host(host8)
             if host is not None:
-                partition.aside.reopen(host, now)
+                partition.set_aside_hosts.reopen(host, now)
                 reopened += 1
         partition.table.put(_ALLOWED_KEY, encode_record(wanted))
     return reopened

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from lycosa.base.calls import MOST_WORDS
+from lycosa.base.calls import MAX_WORDS
 from lycosa.base.config.live_settings import with_live
 from lycosa.base.config.sections import Config, RefetchSection
 from lycosa.base.logs.log_records import without_secrets
@@ -95,18 +95,18 @@ class AppliedSettings:
         """
         if seeds.by:
             more = len(seeds.raw) - 1
-            text = without_secrets("".join(seeds.raw[:1]))[:MOST_WORDS]
+            text = without_secrets("".join(seeds.raw[:1]))[:MAX_WORDS]
             text += f" and {more:,} more" if more > 0 else ""
             first = self._frontier.partitions.get(_FIRST)
             if first is not None and first.decisions.find(seeds.call) is None:
-                by = seeds.by[:MOST_WORDS]
+                by = seeds.by[:MAX_WORDS]
                 row = ActionRow(seeds.call, by, date_us, "seed", text, changed=len(seeds.raw))
                 first.decisions.add(row)
 
     def _keep_actions(self, actions: Sequence[CrawlAction]) -> None:
         first = self._frontier.partitions.get(_FIRST)
         if first is not None:
-            first.decisions.add_told(
+            first.decisions.add_crawl_actions(
                 [
                     ActionRow(each.call, each.by, each.date_us, each.action, each.subject, each.why)
                     for each in actions

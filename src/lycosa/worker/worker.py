@@ -47,7 +47,7 @@ class Worker:
         has_coordinator: bool,
     ) -> None:
         self._config = owned.job.config
-        self.frontier, self._benched = owned.frontier, owned.benched
+        self.frontier, self._benched = owned.frontier, owned.on_workbench
         self._pipeline, self._lending = visit.pipeline, visit.lending
         self._sender = visit.stages.sender
         self.committer, self.reparsing = commit.committer, commit.reparser
@@ -74,7 +74,7 @@ class Worker:
         self.lacks_room = False
         self.free_bytes = 0  # of the disk, at the last look
         self.has_lease = True  # on its shard; without it no visit is started
-        self.recalled = 0  # waits that ended because their stored time was impossible
+        self.repaired_waits = 0  # waits that ended because their stored time was impossible
         # by the settings, and by the available memory
         self._slots = self._slots_by_memory = self._config.fetch.slots
         self.open_calls = 0
@@ -129,7 +129,7 @@ class Worker:
         self._news.set()
 
     @property
-    def _most_running(self) -> int:
+    def _max_running(self) -> int:
         return min(self._slots, self._slots_by_memory)
 
     def break_off(self) -> None:
@@ -216,7 +216,7 @@ class Worker:
             self._looked_at_disk = now
             self.free_bytes = self._files.free_bytes()
             self.lacks_room = self.free_bytes < self._config.store.min_free_bytes
-        self.recalled += self.frontier.recall_strays(time)
+        self.repaired_waits += self.frontier.repair_impossible_waits(time)
         if self.frontier.next_due() <= time:
             self.frontier.wake_due(time)
         if self._signals.end is not None:
@@ -234,7 +234,7 @@ class Worker:
         is_free = (
             self._runs_nothing
             and self.has_lease
-            and self._most_running > 0
+            and self._max_running > 0
             and not (
                 self._is_paused
                 or self.expects_more
@@ -247,7 +247,7 @@ class Worker:
         self._outgoing.send_at_once(is_quiet)
         self.is_idle = is_free and is_quiet
         self.reaches_nobody = (
-            is_free and not self._reaches_anybody() and self._is_finished(now, time, 0.0)
+            is_free and not self._reaches_a_host() and self._is_finished(now, time, 0.0)
         )
         return End.FINISHED if self._is_alone and (self.is_idle or self.reaches_nobody) else None
 
@@ -287,7 +287,7 @@ class Worker:
 
     @property
     def _may_start(self) -> bool:
-        has_slot = self._visits - self._pipeline.parsing.number < self._most_running
+        has_slot = self._visits - self._pipeline.parsing.number < self._max_running
         if self.committer.is_behind:
             return False  # commits are slower than fetching; this bounds what waits for them
         return (
@@ -315,7 +315,7 @@ class Worker:
             return False
         return self.frontier.next_due() > time + self._config.frontier.finish_wait_s
 
-    def _reaches_anybody(self) -> bool:
+    def _reaches_a_host(self) -> bool:
         """Whether the run has reached any server, or may still do so.
 
         False when the crawl has no capture, no server answered in this run and every waiting host

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 
 from lycosa.base.config.sections import Config
 from lycosa.base.messages.progress import (
-    MOST_SLOWEST,
-    MOST_UNREAD,
+    MAX_SLOWEST_HOSTS,
+    MAX_UNREAD,
     HostNote,
     ProcessMemory,
     Progress,
@@ -47,7 +47,7 @@ class ProgressReport:
         self._slots = assembled.sender.slots
         self._clock = assembled.clock
         self._pacing, self._host_pages = assembled.pacing, config.budgets.host_pages
-        self._most_captures = config.limits.max_pages
+        self._max_captures = config.limits.max_pages
         self._needed_bytes = config.store.min_free_bytes
         self._no_jitter = random.Random(0)
         self._children = children
@@ -76,7 +76,7 @@ class ProgressReport:
         meter = self._meter
         meter.set("lycosa_wait_seconds_total", self._waited_s)
         meter.set("lycosa_memory_held_bytes", sum(each.own_bytes for each in memory))
-        meter.set("lycosa_captures_limit", self._most_captures)
+        meter.set("lycosa_captures_limit", self._max_captures)
         meter.set("lycosa_disk_needed_bytes", self._needed_bytes)
         if self._loop is not None:
             meter.set("lycosa_loop_turn_seconds_max", self._loop.longest_turn_s)
@@ -94,7 +94,7 @@ class ProgressReport:
             waits_for=waits_for,
             unread_seeds=[
                 UnreadSeed(url, reason.label)
-                for url, reason in self._worker.reparsing.unread_seeds(MOST_UNREAD)
+                for url, reason in self._worker.reparsing.unread_seeds(MAX_UNREAD)
             ],
         )
 
@@ -116,7 +116,7 @@ class ProgressReport:
         frontier = self._worker.frontier
         hosts = [*frontier.workbench.hosts(), *frontier.in_process.values()]
         notes = [self._note(host, now) for host in hosts]
-        self._slowest = heapq.nlargest(MOST_SLOWEST, notes, key=lambda note: note.need_s)
+        self._slowest = heapq.nlargest(MAX_SLOWEST_HOSTS, notes, key=lambda note: note.need_s)
         self._needs = dict(Counter(need_bucket(note.need_s) for note in notes))
 
     def _note(self, host: VisitState, now: float) -> HostNote:

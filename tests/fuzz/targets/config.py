@@ -18,7 +18,7 @@ from lycosa.base.config.units import read_bytes, read_seconds, show_bytes, show_
 
 _FILE = scratch() / "crawl.toml"
 _DEFAULT = Config()
-_MOST = 400  # characters of a line that the parser of settings may make of a short text
+_MAX = 400  # characters of a line that the parser of settings may make of a short text
 
 WORDS = (
     *(f"{key}=" for key in list(fields())[::4]),
@@ -83,7 +83,7 @@ def _judged(loads, length: int) -> Settings | None:
         settings = loads()
     except SettingsError as error:
         assert error.problems and all(
-            line and "\n" not in line and len(line) < _MOST + 8 * length for line in error.problems
+            line and "\n" not in line and len(line) < _MAX + 8 * length for line in error.problems
         )
         return None
     check_tree(settings.config)

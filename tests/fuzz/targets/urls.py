@@ -40,7 +40,7 @@ _EVERY_RULE = Canonicalizer(
 _SITES = Sites()
 _SHAPE = re.compile(r"https?://(?:\[[0-9a-f:]+\]|[^\[\]/?#@\s:]+)(?::[0-9]+)?/[\x21-\x7e]*")
 _CHARSETS = ("utf-8", "windows-1252", "shift_jis", "gbk", "iso-2022-jp", "no-such-charset")
-_MOST = 2000  # characters that are respelled
+_MAX = 2000  # characters that are respelled
 
 WORDS = (
     *(
@@ -90,7 +90,7 @@ def check(data: bytes) -> None:
         assert canonicalizer.canonical(url, "http://other.example/a/b") == url
         assert len(url) == MAX_LENGTH or canonicalizer.canonical(url + "#") == url
     url = _canonical(_DEFAULT, raw, base or None, charset)
-    if url is not None and len(url) < _MOST:
+    if url is not None and len(url) < _MAX:
         other = respelled(url, Random(data))
         assert _DEFAULT.canonical(other) == url, (
             f"{other!r} has the canonical form {_DEFAULT.canonical(other)!r}, not {url!r}"

@@ -11,7 +11,7 @@ from lycosa.base.calls.call_codec import (
 )
 from lycosa.base.calls.operator_decisions import (
     LONGEST_DELAY_S,
-    MOST_WORDS,
+    MAX_WORDS,
     DeadLetterDecision,
     DecisionAnswer,
     HostAction,
@@ -54,8 +54,8 @@ from lycosa.base.calls.submission import GivenUrl, GivenVerdict, GivenVerdicts, 
 __all__ = [
     "LONGEST_DELAY_S",
     "LONGEST_LEASE_S",
+    "MAX_WORDS",
     "MOST_LENT",
-    "MOST_WORDS",
     "ActionsQuery",
     "Call",
     "CallRefusal",

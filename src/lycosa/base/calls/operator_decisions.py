@@ -14,14 +14,14 @@ from typing import TypeVar
 import msgspec
 
 from lycosa.base.config.units import read_seconds
-from lycosa.base.model.dead_letter import LetterAction
+from lycosa.base.model.dead_letter import DeadLetterAction
 
 _Action = TypeVar("_Action", bound=Enum)
 
 LONGEST_DELAY_S = 86_400.0
 """Seconds between two requests to a host that an operator may decide."""
 
-MOST_WORDS = 500
+MAX_WORDS = 500
 """Characters of an operator's name and of a remark that are kept."""
 
 
@@ -64,7 +64,7 @@ class DeadLetterDecision(msgspec.Struct, frozen=True, tag=True):
 
     call: str
     by: str
-    action: LetterAction
+    action: DeadLetterAction
     hashes: list[str] = []
     reason: str = ""
     host: str = ""
@@ -132,6 +132,6 @@ def read_delay(text: str) -> float:
 
 def read_remark(text: str) -> str:
     """A remark or name for the record. Raises ``ValueError`` when it is too long."""
-    if len(text) > MOST_WORDS:
-        raise ValueError(f"at most {MOST_WORDS} characters; there are {len(text):,}")
+    if len(text) > MAX_WORDS:
+        raise ValueError(f"at most {MAX_WORDS} characters; there are {len(text):,}")
     return text

@@ -22,8 +22,8 @@ from lycosa.base.config.near_names import near_name
 from lycosa.base.config.setting import setting
 from lycosa.base.config.sources import SettingsError
 
-MOST_SHARDS = 1024
-MOST_NODES = 1024
+MAX_SHARDS = 1024
+MAX_NODES = 1024
 REDIS_PASSWORD_VARIABLE = "LYCOSA_REDIS_PASSWORD"
 _MAY_BE_EMPTY = ("objects", "tls")  # sections
 
@@ -87,8 +87,8 @@ class ClusterFile(msgspec.Struct, frozen=True):
     path: Annotated[Path, setting("Not a key of the file.")]
     name: Annotated[str, setting("Name of the crawl; topics begin with it.")]
     kafka: KafkaSection
-    shards: Annotated[int, setting("Parts of the crawl.", ge=1, le=MOST_SHARDS)] = 16
-    nodes: Annotated[int, setting("Maximum number of nodes.", ge=1, le=MOST_NODES)] = 4
+    shards: Annotated[int, setting("Parts of the crawl.", ge=1, le=MAX_SHARDS)] = 16
+    nodes: Annotated[int, setting("Maximum number of nodes.", ge=1, le=MAX_NODES)] = 4
     objects: Annotated[str, setting("URL of the object storage.")] = msgspec.field(
         default="", name="objects.url"
     )

@@ -42,7 +42,7 @@ class Kind(Enum):
 
 
 _Tree = TypeVar("_Tree", bound=msgspec.Struct)
-_MOST = 2**63 - 1  # what the files of a crawl can hold
+_MAX = 2**63 - 1  # what the files of a crawl can hold
 
 
 class Field(msgspec.Struct, frozen=True):
@@ -131,8 +131,8 @@ class Field(msgspec.Struct, frozen=True):
         )
 
     def _check_bounds(self, value: float) -> None:
-        if isinstance(value, int) and abs(value) > _MOST:
-            raise ValueError(f"{value} is too large, write at most {_MOST}: {self.meaning}")
+        if isinstance(value, int) and abs(value) > _MAX:
+            raise ValueError(f"{value} is too large, write at most {_MAX}: {self.meaning}")
         for bound in (self.low, self.high):
             if bound is not None and not _SIGNS[bound[0]](value, bound[1]):
                 raise ValueError(

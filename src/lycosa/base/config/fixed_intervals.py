@@ -19,9 +19,9 @@ import msgspec
 
 from lycosa.base.config.units import read_seconds, show_seconds
 
-MOST_INTERVALS = 1000
-_MOST_CHARACTERS = 2000  # of one text
-_MOST_STARS = 20
+MAX_INTERVALS = 1000
+_MAX_CHARACTERS = 2000  # of one text
+_MAX_STARS = 20
 
 
 class FixedInterval(msgspec.Struct, frozen=True):
@@ -48,15 +48,15 @@ class FixedInterval(msgspec.Struct, frozen=True):
 def read_interval(text: str) -> FixedInterval:
     """One interval. Raises ``ValueError``."""
     words = text.split()
-    if len(words) not in (2, 3) or len(text) > _MOST_CHARACTERS:
+    if len(words) not in (2, 3) or len(text) > _MAX_CHARACTERS:
         raise ValueError(f"{text[:100]!r} is no interval; write DOMAIN TIME or DOMAIN PATTERN TIME")
     domain, pattern, seconds = words[0].lower(), "".join(words[1:-1]), read_seconds(words[-1])
     if domain != "*" and ("/" in domain or "*" in domain):
         raise ValueError(f"{domain!r} is no domain; write news.example, or * for all")
     if pattern and not pattern.startswith(("/", "*")):
         raise ValueError(f"{pattern!r} matches no path; a pattern begins with / or *")
-    if pattern.count("*") > _MOST_STARS:
-        raise ValueError(f"{pattern!r} has more than {_MOST_STARS} asterisks")
+    if pattern.count("*") > _MAX_STARS:
+        raise ValueError(f"{pattern!r} has more than {_MAX_STARS} asterisks")
     if seconds < 1:
         raise ValueError(f"{words[-1]!r} is too short; write at least 1s")
     return FixedInterval(domain, pattern, seconds)
@@ -64,8 +64,8 @@ def read_interval(text: str) -> FixedInterval:
 
 def check_intervals(texts: Sequence[str]) -> None:
     """Raises ``ValueError`` for a text that ``read_interval`` does not read."""
-    if len(texts) > MOST_INTERVALS:
-        raise ValueError(f"{len(texts)} intervals; there may be {MOST_INTERVALS}")
+    if len(texts) > MAX_INTERVALS:
+        raise ValueError(f"{len(texts)} intervals; there may be {MAX_INTERVALS}")
     for text in texts:
         read_interval(text)
 

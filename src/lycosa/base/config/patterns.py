@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import re2
 
-MOST_CHARACTERS = 10_000
+MAX_CHARACTERS = 10_000
 """The length of one pattern."""
 MEMORY_BYTES = 8 << 20
 """The memory of one compiled pattern, and of what it remembers between searches."""
@@ -101,9 +101,9 @@ def compile_pattern(pattern: str) -> Any:
 
     Raises ``ValueError`` with the pattern, the position and what to write instead.
     """
-    if len(pattern) > MOST_CHARACTERS:
+    if len(pattern) > MAX_CHARACTERS:
         raise ValueError(
-            f"a pattern has {len(pattern)} characters, at most {MOST_CHARACTERS} are supported;"
+            f"a pattern has {len(pattern)} characters, at most {MAX_CHARACTERS} are supported;"
             f" write several shorter ones: {_shown(pattern, 0)}"
         )
     other = _other_meaning(pattern)

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import NamedTuple
 
-MOST_EQUAL = 20
+MAX_EQUAL = 20
 """Equal records that are written in one window."""
 WINDOW_S = 60.0
-_MOST_KEYS = 10_000
+_MAX_KEYS = 10_000
 BurstKey = tuple[str, str, str]
 """Event, host and reason or message."""
 
@@ -35,7 +35,7 @@ class _Window:
 class BurstLimiter:
     """Decides record by record; ``now`` is in seconds and does not fall."""
 
-    def __init__(self, most: int = MOST_EQUAL, window_s: float = WINDOW_S) -> None:
+    def __init__(self, most: int = MAX_EQUAL, window_s: float = WINDOW_S) -> None:
         self._most, self._window_s = most, window_s
         self._windows: OrderedDict[BurstKey, _Window] = OrderedDict()
         self.suppressed = 0
@@ -70,7 +70,7 @@ class BurstLimiter:
         while self._windows:
             key, window = next(iter(self._windows.items()))
             is_over = now - window.began >= self._window_s
-            if not (is_over or everything or len(self._windows) > _MOST_KEYS):
+            if not (is_over or everything or len(self._windows) > _MAX_KEYS):
                 break
             del self._windows[key]
             if window.suppressed:

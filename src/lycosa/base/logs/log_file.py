@@ -23,7 +23,7 @@ class LogFile:
     """The end of the log of one process. ``path`` may be ``STDERR``; that one is never rotated."""
 
     def __init__(self, path: str, most_bytes: int, most_files: int) -> None:
-        self._path, self._most_bytes, self._most_files = path, most_bytes, most_files
+        self._path, self._max_bytes, self._max_files = path, most_bytes, most_files
         self._fd = 2 if path == STDERR else -1
         self._is_torn = False  # the last line is incomplete
         self.lost = 0
@@ -79,7 +79,7 @@ class LogFile:
                 self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o640
             )
         size = os.fstat(self._fd).st_size
-        if size and size + more > self._most_bytes:
+        if size and size + more > self._max_bytes:
             self._rotate()
 
     def _is_at_path(self) -> bool:
@@ -95,12 +95,12 @@ class LogFile:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if self._is_at_path():  # no other process has rotated it meanwhile
-                for number in range(self._most_files - 1, 0, -1):
+                for number in range(self._max_files - 1, 0, -1):
                     newer = Path(f"{self._path}.{number - 1}" if number > 1 else self._path)
                     # Fewer files than that number exist so far.
                     with suppress(FileNotFoundError):
                         newer.replace(f"{self._path}.{number}")
-                if self._most_files == 1:
+                if self._max_files == 1:
                     Path(self._path).unlink(missing_ok=True)
         finally:
             os.close(lock)

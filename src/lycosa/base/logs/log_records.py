@@ -20,7 +20,7 @@ from typing import Annotated, Any
 import msgspec
 
 # Characters of one field. A longer one loses its middle: a traceback says at its end what happened.
-_MOST_TEXT = 4000
+_MAX_TEXT = 4000
 _USER = re.compile(r"(?<=://)[^/\s'\"]+@")
 _NAME = (
     r"pass(?:word|wd|phrase)|pwd|secret|(?:secret|access|api|account|private|sas)[-_]?key|token"
@@ -157,8 +157,8 @@ def without_secrets(text: str) -> str:
         for pattern in (_FIELD, _SCHEME, _SECRET):
             text = pattern.sub(_hidden, text)
         text = _BEARER.sub(r"\1***", text)
-    if len(text) > _MOST_TEXT:
-        text = f"{text[: _MOST_TEXT // 2]} … {text[-_MOST_TEXT // 2 :]}"
+    if len(text) > _MAX_TEXT:
+        text = f"{text[: _MAX_TEXT // 2]} … {text[-_MAX_TEXT // 2 :]}"
     return text
 
 

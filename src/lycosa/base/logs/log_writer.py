@@ -37,7 +37,7 @@ VARIABLE = "LYCOSA_LOG"
 TRACES_VARIABLE = "LYCOSA_TRACES"
 """The environment variable with the share of the hosts whose fetches are traced."""
 _GATHER_S = 0.2
-_MOST_QUEUED = 50_000
+_MAX_QUEUED = 50_000
 _SUMMARY_S = 5.0  # the longest wait until a burst that is over is reported
 
 
@@ -154,7 +154,7 @@ class EventLog:
     # -- on the thread
 
     def _put(self, record: LogRecord, key: BurstKey | None) -> None:
-        if self._queue.qsize() >= _MOST_QUEUED:
+        if self._queue.qsize() >= _MAX_QUEUED:
             self.dropped += 1
         else:
             self._queue.put((record, key))

@@ -18,9 +18,9 @@ from lycosa.base.model.upload_progress import UploadState
 from lycosa.base.system.meter import MeterSnapshot, Number, carried, merged_snapshot
 
 _FIRST = "lycosa_urls_discovered_total"  # a report of an open worker has it
-MOST_SLOWEST = 5
+MAX_SLOWEST_HOSTS = 5
 """Number of hosts that a report names."""
-MOST_UNREAD = 10
+MAX_UNREAD = 10
 """Number of unread seeds that a report names."""
 
 
@@ -221,7 +221,7 @@ class ContinuedProgress:
         """From now on another process reports."""
         self._ended = carried(self.latest.meter)
 
-    def hear(self, progress: Progress) -> None:
+    def receive(self, progress: Progress) -> None:
         """Take a report."""
         meter = progress.meter
         if not progress.has_counts:
@@ -244,7 +244,7 @@ def total(reports: list[Progress]) -> Progress:
     return Progress(
         meter=merged_snapshot(report.meter for report in reports),
         next_in_s=min(waits, default=-1.0),
-        slowest=slowest[:MOST_SLOWEST],
+        slowest=slowest[:MAX_SLOWEST_HOSTS],
         needs=_added_needs([report.needs for report in reports]),
         is_idle=all(report.is_idle for report in reports),
         lacks_room=any(report.lacks_room for report in reports),
@@ -253,7 +253,7 @@ def total(reports: list[Progress]) -> Progress:
         waits_for=next((report.waits_for for report in reports if report.waits_for), ""),
         parser=_health([report.parser for report in reports]),
         pool=_pool_use([report.pool for report in reports if report.pool is not None]),
-        unread_seeds=[each for report in reports for each in report.unread_seeds][:MOST_UNREAD],
+        unread_seeds=[each for report in reports for each in report.unread_seeds][:MAX_UNREAD],
     )
 
 

@@ -19,26 +19,26 @@ class DeadLetter(msgspec.Struct, frozen=True):
     wall: float
 
 
-class LetterAction(Enum):
+class DeadLetterAction(Enum):
     """What an operator may decide about a dead letter. The value is written to disk."""
 
     RETRY = "retry"  # the URL is queued again, with a fresh retry count
     DROP = "drop"  # it is not listed any more; the URL remains known and failed
 
 
-class LetterDecision(msgspec.Struct, frozen=True, array_like=True):
+class DecidedDeadLetter(msgspec.Struct, frozen=True, array_like=True):
     """A decision, by whom, and when (microseconds since 1970).
 
     ``number`` is that of the dead letter that was decided, 0 if it has none.
     """
 
-    action: LetterAction
+    action: DeadLetterAction
     by: str
     date_us: int
     number: int = 0
 
 
-class ListedLetter(msgspec.Struct, frozen=True):
+class ListedDeadLetter(msgspec.Struct, frozen=True):
     """A dead letter.
 
     ``number`` counts those of its partition; it is 0, and ``date_us`` too, if the URL failed under

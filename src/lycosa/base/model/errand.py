@@ -12,7 +12,7 @@ import msgspec
 
 from lycosa.base.reasons import Reason
 
-MOST_URL_CHARS = 2048
+MAX_URL_CHARS = 2048
 """Maximum length of an errand's URL. A hundred of them may wait in one record."""
 
 

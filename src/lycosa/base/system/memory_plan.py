@@ -143,7 +143,7 @@ def plan_memory(config: Config, workers: int, machine_bytes: int) -> MemoryPlan:
     parts = _parts(config, owned)
     fixed = _WORKER + _COMPACTION
     supervisor = _supervisor(config)
-    least = _PROGRAM + supervisor + workers * _least_share(parts)
+    least = _PROGRAM + supervisor + workers * _min_share(parts)
     # Half of the machine at most: the page cache of the kernel serves RocksDB and the journals.
     default = max(min(workers * _DEFAULT_WORKER, machine_bytes // 2), least)
     total = config.memory_bytes or default
@@ -156,7 +156,7 @@ def plan_memory(config: Config, workers: int, machine_bytes: int) -> MemoryPlan:
             " fetch.slots, and parse.language = false)"
         )
     # The program code is shared and there is one supervisor; the rest is split evenly.
-    dealt = _deal((total - _PROGRAM - supervisor) // workers - fixed, parts)
+    dealt = _divide_memory((total - _PROGRAM - supervisor) // workers - fixed, parts)
     worker = fixed + sum(size for name, size in dealt.items() if name != "parser")
     return MemoryPlan(
         total=total,
@@ -184,14 +184,14 @@ def most_workers(config: Config, machine_bytes: int) -> int:
     The memory is ``config.memory_bytes``, or half of the machine's.
     """
     room = (config.memory_bytes or machine_bytes // 2) - _PROGRAM - _supervisor(config)
-    return max(room // _least_share(_parts(config, 1)), 0)
+    return max(room // _min_share(_parts(config, 1)), 0)
 
 
 def _supervisor(config: Config) -> int:
     return _SUPERVISOR + (_UPLOAD if config.upload.url else 0)
 
 
-def _least_share(parts: Mapping[str, _Part]) -> int:
+def _min_share(parts: Mapping[str, _Part]) -> int:
     """The minimum for one worker and its parser."""
     return _WORKER + _COMPACTION + sum(part.least for part in parts.values())
 
@@ -270,7 +270,7 @@ def _bloom_bytes(config: Config, owned: int) -> int:
     return int((owned + 1) * bits / 8)
 
 
-def _deal(room: int, parts: Mapping[str, _Part]) -> dict[str, int]:
+def _divide_memory(room: int, parts: Mapping[str, _Part]) -> dict[str, int]:
     """Give each part its minimum, then the rest by weight, up to each part's maximum."""
     given = {name: part.least for name, part in parts.items()}
     left = room - sum(given.values())

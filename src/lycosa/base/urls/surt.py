@@ -18,7 +18,7 @@ _WWW = re.compile(r"www\d*\.")
 _ESCAPED = re.compile(rb"%([0-9A-Fa-f]{2})")
 _PERCENT_CHAIN = re.compile(rb"%(?:25)+")  # any number of layers of an encoded percent sign
 # A URL with more layers is an attack: undoing them all would cost the square of its length.
-_MOST_LAYERS = 50
+_MAX_LAYERS = 50
 _TO_ESCAPE = re.compile(rb"[\x00-\x20\x7f-\xff#%]")
 _SLASHES = re.compile(r"/{2,}")
 _ASP_SESSION = re.compile(
@@ -82,7 +82,7 @@ def _escape_once(text: str) -> str:
     Controls, spaces, ``#``, ``%`` and non-ASCII bytes are encoded.
     """
     data = _PERCENT_CHAIN.sub(b"%", text.encode())
-    for _ in range(_MOST_LAYERS):
+    for _ in range(_MAX_LAYERS):
         plain = _ESCAPED.sub(lambda found: bytes((int(found[1], 16),)), data)
         if plain == data:
             break

@@ -42,12 +42,12 @@ from lycosa.cluster.coordinator.overview import Decisions, cluster_status
 from lycosa.cluster.coordinator.owner_requests import Owner, Requests
 from lycosa.cluster.coordinator.permit_book import PermitBook
 from lycosa.cluster.coordinator.placement import Placement
-from lycosa.cluster.coordinator.shard_owners import RouteTable, Seats, lacking
+from lycosa.cluster.coordinator.shard_owners import RouteTable, ShardOwners, lacking
 from lycosa.cluster.coordinator.steering import (
     SteeringMessage,
     ended,
+    settings_for_owners,
     steered,
-    told_settings,
     unpaused,
 )
 
@@ -76,7 +76,7 @@ class Coordinator:
         self._permits = PermitBook(limits, shards, control.permits)
         self._requests = Requests(rules.repeat_s)
         self._rounds = EndRounds()
-        self._seats = Seats(shards, self._placement)
+        self._shard_owners = ShardOwners(shards, self._placement)
         self._routes = RouteTable(number)
         self._settings = control.settings
         self._end = control.end
@@ -109,12 +109,16 @@ class Coordinator:
 
     def owner_of(self, shard: int) -> str:
         """The node that runs the shard's owner; empty while it has none."""
-        return self._placement.places[shard].node if self._seats.owner(shard) is not None else ""
+        return (
+            self._placement.places[shard].node
+            if self._shard_owners.owner(shard) is not None
+            else ""
+        )
 
     @property
     def rates(self) -> dict[str, dict[str, Number]]:
         """The rates of the crawl by metric and window (``CrawlRates``)."""
-        return self._seats.rates()
+        return self._shard_owners.rates()
 
     @property
     def settings(self) -> SettingsSaved:
@@ -126,7 +130,7 @@ class Coordinator:
         decided = Decisions(
             self.number, self._end, self._settings, self._expects_asks, self._requests.open_calls
         )
-        return cluster_status(crawl, decided, self._placement, self._seats, now)
+        return cluster_status(crawl, decided, self._placement, self._shard_owners, now)
 
     def follow_limits(self, limits: LimitSection) -> None:
         self._permits.follow_limits(limits)
@@ -142,9 +146,9 @@ class Coordinator:
         if self.superseded_by:
             return []
         self._placement.tick(now, wall)
-        self._seats.note_rates(now)
+        self._shard_owners.note_rates(now)
         self._update_routes(now)
-        for shard in range(len(self._seats)):
+        for shard in range(len(self._shard_owners)):
             self._tell_requests(shard, now)
         self._look_for_end()
         self._tell_changed_lists(now)
@@ -160,17 +164,17 @@ class Coordinator:
         if self.superseded_by:
             return []
         if isinstance(message, messages.NodeReport):
-            self._hear_report(sender, message, now)
+            self._receive_report(sender, message, now)
         elif isinstance(message, messages.Said):
-            self._hear_worker(sender, message, now)
+            self._receive_from_worker(sender, message, now)
         elif isinstance(message, messages.Superseded):
             self._supersede(message.coordinator)
         else:
-            self._hear_caller(message, now)
+            self._receive_from_caller(message, now)
         self._tell_changed_lists(now)
         return self._flush()
 
-    def _hear_report(self, sender: str, report: messages.NodeReport, now: float) -> None:
+    def _receive_report(self, sender: str, report: messages.NodeReport, now: float) -> None:
         self._supersede(report.coordinator)
         if not self.superseded_by:
             self._placement.record_report(sender, report, now)
@@ -182,16 +186,16 @@ class Coordinator:
             self.superseded_by = number
             self._out.clear()
 
-    def _hear_caller(self, message: messages.ToCoordinator, now: float) -> None:
+    def _receive_from_caller(self, message: messages.ToCoordinator, now: float) -> None:
         # What is asked may make new work, so what workers said about being idle does not count.
         if isinstance(message, messages.Ask):
             self._rounds.start_over()
             answered = self._requests.open_request(
-                message.request, message.shards or range(len(self._seats))
+                message.request, message.shards or range(len(self._shard_owners))
             )
             if answered is not None:
                 self._send(messages.CALLER, answered)
-            for shard in range(len(self._seats)):
+            for shard in range(len(self._shard_owners)):
                 self._tell_requests(shard, now)
         elif isinstance(message, messages.MoreAsks):
             self._expect_asks()
@@ -225,7 +229,7 @@ class Coordinator:
         if self._end.end:
             if self._settings.is_paused:
                 self._steer(unpaused(self._settings))
-            self._seats.clear()  # what owners said before the end does not count now
+            self._shard_owners.clear()  # what owners said before the end does not count now
             self._set_end(EndSaved("", False))
 
     def _record_action(self, message: SteeringMessage, now: float) -> None:
@@ -240,29 +244,29 @@ class Coordinator:
 
     # -- what owners say
 
-    def _hear_worker(self, sender: str, said: messages.Said, now: float) -> None:
-        if not 0 <= said.shard < len(self._seats):
+    def _receive_from_worker(self, sender: str, said: messages.Said, now: float) -> None:
+        if not 0 <= said.shard < len(self._shard_owners):
             return
         message = said.message
         if isinstance(message, SeedsTaken):  # valid whichever owner committed it
-            self._hear_answer(said.shard, message, now)
+            self._receive_answer(said.shard, message, now)
         place = self._placement.places[said.shard]
         if place.node != sender or place.assignment != said.assignment:
             return
-        seat = self._seats[said.shard]
+        seat = self._shard_owners[said.shard]
         owner = (said.assignment, said.term)
         if isinstance(message, WorkerStatus):
-            self._hear_status(said.shard, owner, message, now)
+            self._receive_status(said.shard, owner, message, now)
         elif seat.owner != owner:
             return
         elif isinstance(message, Progress):
-            seat.heard.hear(message)
+            seat.heard.receive(message)
             self._check_limits()
         elif isinstance(message, ProbeAnswer):
             self._rounds.record_answer(said.shard, owner, message)
 
-    def _hear_status(self, shard: int, owner: Owner, status: WorkerStatus, now: float) -> None:
-        seat = self._seats[shard]
+    def _receive_status(self, shard: int, owner: Owner, status: WorkerStatus, now: float) -> None:
+        seat = self._shard_owners[shard]
         if seat.owner is not None and owner < seat.owner:
             return
         if owner != seat.owner:
@@ -275,41 +279,41 @@ class Coordinator:
             self._tell_what_lacks(each, now)
         self._tell_requests(shard, now)
 
-    def _hear_answer(self, shard: int, message: SeedsTaken, now: float) -> None:
+    def _receive_answer(self, shard: int, message: SeedsTaken, now: float) -> None:
         answered = self._requests.take_answer(shard, message)
         if answered is not None:
             self._send(messages.CALLER, answered)
         self._tell_what_lacks(shard, now)
 
     def _check_limits(self) -> None:
-        if self._permits.has_limits and self._permits.is_reached(*self._seats.committed()):
+        if self._permits.has_limits and self._permits.is_reached(*self._shard_owners.committed()):
             self._decide_end(End.LIMIT.value, at_once=False)
 
     # -- messages to owners
 
     def _tell_what_lacks(self, shard: int, now: float) -> None:
         """Send the owner what it lacks by its last status, unless it was just sent."""
-        seat = self._seats[shard]
+        seat = self._shard_owners[shard]
         status = seat.status
-        if status is None or self._seats.owner(shard) is None:
+        if status is None or self._shard_owners.owner(shard) is None:
             return
         may_end = not self._expects_asks and not self._requests.are_open_for(shard)
         for message in lacking(
             status,
             self._permits.permit_for(shard),
-            told_settings(self._settings),
+            settings_for_owners(self._settings),
             self._routes.routes,
             may_end,
         ):
             self._tell_once(shard, message, now)
 
     def _tell_all(self, now: float) -> None:
-        for shard in range(len(self._seats)):
+        for shard in range(len(self._shard_owners)):
             self._tell_what_lacks(shard, now)
 
     def _tell_once(self, shard: int, message: ToldWorker, now: float) -> None:
         """Send the owner a message, unless the same was sent less than ``repeat_s`` ago."""
-        seat = self._seats[shard]
+        seat = self._shard_owners[shard]
         what, at = seat.told.get(type(message), (None, now))
         if what != message or now - at >= self._rules.repeat_s:
             seat.told[type(message)] = message, now
@@ -317,12 +321,12 @@ class Coordinator:
 
     def _update_routes(self, now: float) -> None:
         before = self._routes.routes.version
-        self._routes.update(self._seats.addresses())
+        self._routes.update(self._shard_owners.addresses())
         if self._routes.routes.version > before:
             self._tell_all(now)
 
     def _tell_requests(self, shard: int, now: float) -> None:
-        owner = self._seats.owner(shard)
+        owner = self._shard_owners.owner(shard)
         if owner is not None and not self._requests.are_answered:
             for request in self._requests.messages_due(shard, owner, now):
                 self._relay(shard, request)
@@ -333,16 +337,16 @@ class Coordinator:
         """End the crawl when no shard has anything to do and nothing is in flight between them."""
         if self._end.end:
             return
-        owners = self._seats.owners()
+        owners = self._shard_owners.owners()
         if (
             owners is None
             or self._settings.is_paused
             or self._expects_asks
             or not self._requests.are_answered
-            or not self._seats.are_idle()
+            or not self._shard_owners.are_idle()
         ):
             self._rounds.start_over()
-        elif self._rounds.completes_proof(owners, self._seats.captures()):
+        elif self._rounds.completes_proof(owners, self._shard_owners.captures()):
             self._decide_end(End.FINISHED.value, at_once=False)
         else:
             for shard, probe in self._rounds.probes_due(owners):
@@ -350,7 +354,7 @@ class Coordinator:
 
     def _end_with_workers(self) -> None:
         """The only worker of a crawl needs no coordinator to find that it is finished."""
-        if not self._end.end and self._seats.have_finished():
+        if not self._end.end and self._shard_owners.have_finished():
             self._set_end(EndSaved(End.FINISHED.value, False))
 
     def _decide_end(self, end: str, at_once: bool) -> None:
@@ -378,7 +382,7 @@ class Coordinator:
         self._send(node.name, self._placement.list_for(node, self._end, now))
 
     def _relay(self, shard: int, message: ToldWorker) -> None:
-        owner = self._seats.owner(shard)
+        owner = self._shard_owners.owner(shard)
         if owner is not None:
             self._send(
                 self._placement.places[shard].node,

@@ -50,7 +50,7 @@ from lycosa.cluster.coordinator.node_acts import (
     TellWorker,
 )
 
-MOST_DEATHS = 10
+MAX_DEATHS = 10
 """Maximum number of deaths in a row without a commit in between."""
 CAREFUL_DEATHS = 3
 """After that many such deaths the next process starts carefully."""
@@ -114,7 +114,7 @@ class NodePlan:
         """The coordinator said that all shards of the crawl have ended."""
         self.protocol = PROTOCOL
         self._began = began
-        self._most_shards = most_shards
+        self._max_shards = most_shards
         self._serial = 0
         self._left = 0  # the serial of the report that nothing runs any more
         self._obeyed = 0
@@ -211,7 +211,7 @@ class NodePlan:
         self._echo = (message.at, now)
         self._obeyed, self._upon, self._wanted = message.version, message.upon, dict(message.shards)
         self.is_over = message.is_over
-        acts = self._hear_notice(message.notice)
+        acts = self._receive_notice(message.notice)
         end = Stop(message.end, message.at_once) if message.end else None
         if end is not None and end != self.end:
             acts += [
@@ -224,7 +224,7 @@ class NodePlan:
             acts += self._settle(shard, now)
         return acts + self._report_change(now)
 
-    def _hear_notice(self, notice: str) -> list[NodeAct]:
+    def _receive_notice(self, notice: str) -> list[NodeAct]:
         """Tell the operator why the node gets no shards, when the reason changes."""
         before, self._notice = self._notice, notice
         if self.is_leaving or _without_numbers(notice) == _without_numbers(before):
@@ -378,7 +378,7 @@ class NodePlan:
         run.fruitless = self._in_row(run, run.fruitless)
         run.due = now + _pause_s(run.fruitless)
         # No commit in between, so each start met the same cause, and another one would as well.
-        if run.fruitless > MOST_DEATHS:
+        if run.fruitless > MAX_DEATHS:
             text = f"worker {shard} died {run.fruitless} times in a row without committing anything"
             text = f"{text} (the last time: {how})" if how else text
             run.state, run.why, run.is_local = ShardState.FAILED, text, True
@@ -440,7 +440,7 @@ class NodePlan:
             machine.free_memory,
             shards,
             self.protocol,
-            self._most_shards,
+            self._max_shards,
             is_leaving=self.is_leaving,
             deaths=self.deaths,
             memory=machine.memory,

@@ -11,7 +11,7 @@ from lycosa.base.messages.control_records import EndSaved, SettingsSaved
 from lycosa.base.messages.progress import Progress, total
 from lycosa.base.model.end import End
 from lycosa.cluster.coordinator.placement import Placement
-from lycosa.cluster.coordinator.shard_owners import Seats
+from lycosa.cluster.coordinator.shard_owners import ShardOwners
 
 
 class Decisions(msgspec.Struct, frozen=True):
@@ -25,7 +25,7 @@ class Decisions(msgspec.Struct, frozen=True):
 
 
 def cluster_status(
-    crawl: str, decided: Decisions, placement: Placement, seats: Seats, now: float
+    crawl: str, decided: Decisions, placement: Placement, shard_owners: ShardOwners, now: float
 ) -> messages.ClusterStatus:
     """Everything that is known at the time ``now``."""
     return messages.ClusterStatus(
@@ -33,8 +33,8 @@ def cluster_status(
         coordinator=decided.number,
         nodes=_nodes(placement, now),
         most_nodes=placement.most_nodes,
-        shards=_shards(placement, seats),
-        progress=_progress(seats, decided.settings.is_paused and not decided.end.end),
+        shards=_shards(placement, shard_owners),
+        progress=_progress(shard_owners, decided.settings.is_paused and not decided.end.end),
         end=decided.end.end,
         at_once=decided.end.at_once,
         is_over=placement.are_over,
@@ -129,16 +129,16 @@ def _upgrade_refusal(number: int, status: messages.ClusterStatus) -> str:
     return ""
 
 
-def _progress(seats: Seats, is_paused: bool) -> Progress:
+def _progress(shard_owners: ShardOwners, is_paused: bool) -> Progress:
     """The sum over all shards, with the rates and the processes of all."""
-    reports = seats.progress()
+    reports = shard_owners.progress()
     memory = [
         msgspec.structs.replace(each, part=f"{each.part} {shard}")
         for shard, report in enumerate(reports)
         for each in report.memory
     ]
     progress = msgspec.structs.replace(total(reports), memory=memory, is_paused=is_paused)
-    return progress.with_numbers({}, seats.rates())
+    return progress.with_numbers({}, shard_owners.rates())
 
 
 def _nodes(placement: Placement, now: float) -> list[messages.NodeStatus]:
@@ -165,10 +165,10 @@ def _nodes(placement: Placement, now: float) -> list[messages.NodeStatus]:
     ]
 
 
-def _shards(placement: Placement, seats: Seats) -> list[messages.ShardStatus]:
+def _shards(placement: Placement, shard_owners: ShardOwners) -> list[messages.ShardStatus]:
     found = []
     for shard, place in enumerate(placement.places):
-        seat, report = seats[shard], place.report
+        seat, report = shard_owners[shard], place.report
         found.append(
             messages.ShardStatus(
                 shard=shard,
@@ -184,7 +184,7 @@ def _shards(placement: Placement, seats: Seats) -> list[messages.ShardStatus]:
                 commits=seat.progress.commits,
                 queued=seat.progress.states.get("queued", 0),
                 is_idle=seat.progress.is_idle,
-                waits_for=seat.progress.waits_for if seats.owner(shard) is not None else "",
+                waits_for=seat.progress.waits_for if shard_owners.owner(shard) is not None else "",
                 is_unable=place.is_unable,
             )
         )

@@ -24,7 +24,7 @@ from lycosa.cluster.coordinator.placement import COUNT_BITS, Placement
 from lycosa.cluster.coordinator.rates import CrawlRates
 
 
-class Seat:
+class ShardOwner:
     """The state of one shard's owner.
 
     ``told`` has the last message of each kind that was sent to it, and the time.
@@ -55,25 +55,25 @@ class Seat:
         self.told.clear()
 
 
-class Seats:
+class ShardOwners:
     """The seats by shard. ``placement`` decides who owns a shard."""
 
     def __init__(self, shards: int, placement: Placement) -> None:
-        self._seats = [Seat() for _ in range(shards)]
+        self._shard_owners = [ShardOwner() for _ in range(shards)]
         self._placement = placement
         self._rates = CrawlRates()
 
-    def __getitem__(self, shard: int) -> Seat:
-        return self._seats[shard]
+    def __getitem__(self, shard: int) -> ShardOwner:
+        return self._shard_owners[shard]
 
-    def __iter__(self) -> Iterator[Seat]:
-        return iter(self._seats)
+    def __iter__(self) -> Iterator[ShardOwner]:
+        return iter(self._shard_owners)
 
     def __len__(self) -> int:
-        return len(self._seats)
+        return len(self._shard_owners)
 
     def clear(self) -> None:
-        for seat in self._seats:
+        for seat in self._shard_owners:
             seat.leave()
 
     def have_finished(self) -> bool:
@@ -86,12 +86,12 @@ class Seats:
             and place.is_over
             and place.report is not None
             and place.report.end == End.FINISHED.value
-            for seat, place in zip(self._seats, self._placement.places, strict=True)
+            for seat, place in zip(self._shard_owners, self._placement.places, strict=True)
         )
 
     def owner(self, shard: int) -> Owner | None:
         """The shard's current owner, if it is known."""
-        place, seat = self._placement.places[shard], self._seats[shard]
+        place, seat = self._placement.places[shard], self._shard_owners[shard]
         is_current = place.node and not place.leaving and not place.is_over
         return (
             seat.owner
@@ -103,16 +103,16 @@ class Seats:
         """All owners by shard, or ``None`` while a shard has none."""
         owners = {
             shard: owner
-            for shard in range(len(self._seats))
+            for shard in range(len(self._shard_owners))
             if (owner := self.owner(shard)) is not None
         }
-        return owners if len(owners) == len(self._seats) else None
+        return owners if len(owners) == len(self._shard_owners) else None
 
     def addresses(self) -> dict[int, str]:
         """The addresses of all current owners that have one, by shard."""
         return {
             shard: seat.status.address
-            for shard, seat in enumerate(self._seats)
+            for shard, seat in enumerate(self._shard_owners)
             if seat.status is not None and seat.status.address and self.owner(shard) is not None
         }
 
@@ -124,13 +124,13 @@ class Seats:
             else msgspec.structs.replace(
                 seat.progress, waits_for="", undelivered="", relief=""
             ).with_numbers({"lycosa_fetches_in_progress": 0})
-            for shard, seat in enumerate(self._seats)
+            for shard, seat in enumerate(self._shard_owners)
         ]
 
     def note_rates(self, now: float) -> None:
         """Note the counts of the crawl, about once a second."""
         if self._rates.is_due(now):
-            known = [seat.progress for seat in self._seats if seat.progress.has_counts]
+            known = [seat.progress for seat in self._shard_owners if seat.progress.has_counts]
             self._rates.note(now, total(known), len(known))
 
     def rates(self) -> dict[str, dict[str, Number]]:
@@ -141,17 +141,17 @@ class Seats:
         """The captures of the whole crawl, as reported by the owners."""
         return sum(
             max(seat.progress.captures, seat.status.counted if seat.status else 0)
-            for seat in self._seats
+            for seat in self._shard_owners
         )
 
     def committed(self) -> tuple[int, int]:
         """The committed captures of the whole crawl, and the bytes of bodies."""
-        reports = [seat.progress for seat in self._seats]
+        reports = [seat.progress for seat in self._shard_owners]
         return sum(each.captures for each in reports), sum(each.body_bytes for each in reports)
 
     def are_idle(self) -> bool:
         """Whether all owners were idle in their last report."""
-        return is_over([seat.progress for seat in self._seats], self.captures())
+        return is_over([seat.progress for seat in self._shard_owners], self.captures())
 
 
 def lacking(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
-from lycosa.base.calls import MOST_WORDS
+from lycosa.base.calls import MAX_WORDS
 from lycosa.base.messages.control_records import CrawlAction, EndSaved, SettingsSaved
 from lycosa.base.messages.coordinator_messages import ChangeSettings, PauseCrawl, StopCrawl
 from lycosa.base.messages.worker_messages import LiveSettings
 
-MOST_TOLD = 20
+MAX_ACTIONS_SENT = 20
 """The latest actions, which owners receive; the owner of the first partition keeps them."""
 
 SteeringMessage = ChangeSettings | PauseCrawl | StopCrawl
@@ -36,13 +36,13 @@ def steered(
         values = {**saved.values, **message.values}
     done = CrawlAction(
         f"{crawl}/{version}",
-        message.by[:MOST_WORDS],
+        message.by[:MAX_WORDS],
         int(wall * 1_000_000),
         action,
         subject,
-        message.why[:MOST_WORDS],
+        message.why[:MAX_WORDS],
     )
-    return SettingsSaved(version, values, is_paused, [*saved.actions, done][-MOST_TOLD:])
+    return SettingsSaved(version, values, is_paused, [*saved.actions, done][-MAX_ACTIONS_SENT:])
 
 
 def ended(saved: EndSaved, end: str, at_once: bool) -> EndSaved:
@@ -52,7 +52,7 @@ def ended(saved: EndSaved, end: str, at_once: bool) -> EndSaved:
     return EndSaved(saved.end or end, at_once)
 
 
-def told_settings(saved: SettingsSaved) -> LiveSettings:
+def settings_for_owners(saved: SettingsSaved) -> LiveSettings:
     """The live settings as sent to owners."""
     return LiveSettings(saved.version, saved.values, saved.is_paused, saved.actions)
 

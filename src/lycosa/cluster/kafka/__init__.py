@@ -6,7 +6,7 @@ they are used.
 
 from typing import TYPE_CHECKING
 
-from lycosa.base.system.lazy_imports import late_names
+from lycosa.base.system.lazy_imports import lazy_names
 
 if TYPE_CHECKING:
     from lycosa.cluster.kafka.changelog import ChangelogDamaged
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         missing_topics,
     )
 else:
-    __getattr__ = late_names(
+    __getattr__ = lazy_names(
         __name__,
         {
             "changelog": "ChangelogDamaged",

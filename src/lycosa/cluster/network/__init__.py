@@ -7,7 +7,7 @@ asks and calls workers on other machines.
 
 from typing import TYPE_CHECKING
 
-from lycosa.base.system.lazy_imports import late_names
+from lycosa.base.system.lazy_imports import lazy_names
 
 if TYPE_CHECKING:
     from lycosa.cluster.network.connecting import connect
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lycosa.cluster.network.network_errors import RefusedConnection
     from lycosa.cluster.network.sockets import SocketExchange
 else:
-    __getattr__ = late_names(
+    __getattr__ = lazy_names(
         __name__,
         {
             "endpoints": "join_address split_address",

@@ -21,7 +21,7 @@ _Tell = Callable[[str], None]
 """Gets a line for the operator."""
 
 
-def _tell_nobody(line: str) -> None:
+def _tell_no_one(line: str) -> None:
     """For a program that ends before certificates are renewed."""
 
 
@@ -37,7 +37,7 @@ class TlsFiles:
     ``SettingsError`` when they cannot be read at the start.
     """
 
-    def __init__(self, files: TlsSection, tell: _Tell = _tell_nobody) -> None:
+    def __init__(self, files: TlsSection, tell: _Tell = _tell_no_one) -> None:
         self._files, self._tell = files, tell
         self._stamp = self._changed()
         self._seen: _Stamp | None = self._stamp
@@ -82,7 +82,7 @@ class Credentials:
         return f"Credentials(token={bool(self.token)}, tls={self.tls is not None})"
 
 
-def credentials_of(given: ClusterFile, tell: _Tell = _tell_nobody) -> Credentials:
+def credentials_of(given: ClusterFile, tell: _Tell = _tell_no_one) -> Credentials:
     """The credentials that ``cluster.toml`` names; ``tell`` is that of ``TlsFiles``.
 
     Raises ``SettingsError``.

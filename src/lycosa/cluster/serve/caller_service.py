@@ -21,7 +21,7 @@ from lycosa.cluster.serve.coordinator_links import PeerLink
 
 LEFT_S = 60.0
 """A caller that left before it had asked everything may come back for so long."""
-_MOST_OPEN = 64  # requests that are not answered; each is kept with its seeds
+_MAX_OPEN = 64  # requests that are not answered; each is kept with its seeds
 MAX_CALLER_BYTES = 32 * 1024 * 1024
 
 
@@ -43,12 +43,12 @@ class CalledCoordinator(Protocol):
         """Why the message is not accepted now, if it is not."""
         ...
 
-    async def hear(self, sender: str, message: messages.ToCoordinator) -> None:
+    async def receive(self, sender: str, message: messages.ToCoordinator) -> None:
         """Handle a message, and send what follows from it."""
         ...
 
 
-class CallerDesk:
+class CallerHandler:
     """The callers of one coordinator.
 
     ``on_more`` is awaited when a caller has more requests. ``on_error`` gets errors that leave the
@@ -80,7 +80,7 @@ class CallerDesk:
                 if isinstance(message, messages.StatusQuery):
                     link.send_message(runner.status())
                 else:
-                    await self._hear_caller(link, message)
+                    await self._receive_from_caller(link, message)
         finally:
             runner.callers.discard(link)
             if link.is_seeding and not runner.is_over:
@@ -94,13 +94,13 @@ class CallerDesk:
         while self._runner.status().expects_asks:
             await asyncio.sleep(self._left_s)
             if self._runner.status().progress.discovered and not self.is_seeded:
-                await self._runner.hear(messages.CALLER, messages.NoMoreAsks())
+                await self._runner.receive(messages.CALLER, messages.NoMoreAsks())
 
     async def close(self) -> None:
         """Wait for no caller any more."""
         await self._tasks.cancel()
 
-    async def _hear_caller(self, link: PeerLink, message: messages.CallerMessage) -> None:
+    async def _receive_from_caller(self, link: PeerLink, message: messages.CallerMessage) -> None:
         runner = self._runner
         assert not isinstance(message, messages.StatusQuery)
         if reason := refusal_of(message, runner.status()):
@@ -109,8 +109,8 @@ class CallerDesk:
         if refused := runner.objection(message):
             link.send_message(refused)
             return
-        if isinstance(message, messages.Ask) and runner.status().open_requests >= _MOST_OPEN:
-            reason = f"{_MOST_OPEN} requests are not answered yet"
+        if isinstance(message, messages.Ask) and runner.status().open_requests >= _MAX_OPEN:
+            reason = f"{_MAX_OPEN} requests are not answered yet"
             link.send_message(messages.Refused(reason, is_final=False))
             return
         if isinstance(message, messages.Ask):
@@ -122,7 +122,7 @@ class CallerDesk:
         elif isinstance(message, messages.NoMoreAsks):
             link.is_seeding = False
         if not (isinstance(message, messages.NoMoreAsks) and self.is_seeded):
-            await runner.hear(messages.CALLER, message)
+            await runner.receive(messages.CALLER, message)
         if not (isinstance(message, messages.Ask) or runner.is_over):
             link.send_message(messages.Accepted())
 
@@ -132,7 +132,7 @@ class CallerDesk:
         # seeds of one file.
         await asyncio.sleep(self._left_s)
         if not self.is_seeded:
-            await self._runner.hear(messages.CALLER, messages.NoMoreAsks())
+            await self._runner.receive(messages.CALLER, messages.NoMoreAsks())
 
 
 def caller_refusal(hello: messages.CoordinatorHello, crawl: str) -> str:
@@ -156,8 +156,8 @@ class CallerSocket:
     crawl.
     """
 
-    def __init__(self, crawl: str, desk: CallerDesk) -> None:
-        self._crawl, self._desk = crawl, desk
+    def __init__(self, crawl: str, caller_handler: CallerHandler) -> None:
+        self._crawl, self._caller_handler = crawl, caller_handler
         self._server = FrameServer(Credentials(), self._serve, MAX_CALLER_BYTES)
 
     async def open(self, address: str) -> None:
@@ -165,7 +165,7 @@ class CallerSocket:
         await self._server.open(address)
 
     async def close(self) -> None:
-        await self._desk.close()
+        await self._caller_handler.close()
         await self._server.close()
 
     async def _serve(self, stream: FrameStream, hello: bytes, peer: str) -> None:
@@ -182,7 +182,7 @@ class CallerSocket:
         link = PeerLink(stream, greeting.name, peer)
         sending = asyncio.create_task(link.run())
         try:
-            await self._desk.serve_caller(link)
+            await self._caller_handler.serve_caller(link)
         finally:
             sending.cancel()
             await asyncio.gather(sending, return_exceptions=True)

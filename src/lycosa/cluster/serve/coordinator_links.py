@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from lycosa.base.messages.coordinator_messages import ToCaller, ToNode, encode_node_message
 from lycosa.base.system.frame_stream import FrameStream
 
-_MOST_UNSENT = 1000  # messages; a peer that leaves more unread is disconnected
+_MAX_UNSENT = 1000  # messages; a peer that leaves more unread is disconnected
 _ALIVE_S = 5.0  # a node reports every second
 
 
@@ -24,7 +24,7 @@ class PeerLink:
         self.calls: set[str] = set()
         self.is_seeding = False
         self._stream = stream
-        self._unsent: asyncio.Queue[bytes] = asyncio.Queue(_MOST_UNSENT)
+        self._unsent: asyncio.Queue[bytes] = asyncio.Queue(_MAX_UNSENT)
 
     def __repr__(self) -> str:
         return f"<PeerLink {self.name} {self.peer} unsent={self._unsent.qsize()}>"

@@ -29,7 +29,12 @@ from lycosa.base.system.frame_stream import FrameStream
 from lycosa.base.system.frames import UNREADABLE
 from lycosa.base.system.kept_tasks import KeptTasks
 from lycosa.cluster.network import Credentials, FrameServer, RefusedConnection
-from lycosa.cluster.serve.caller_service import LEFT_S, MAX_CALLER_BYTES, CallerDesk, caller_refusal
+from lycosa.cluster.serve.caller_service import (
+    LEFT_S,
+    MAX_CALLER_BYTES,
+    CallerHandler,
+    caller_refusal,
+)
 from lycosa.cluster.serve.coordinator_links import PeerLink
 from lycosa.cluster.serve.running_coordinator import RunningCoordinator, ServeEnd, TellOperator
 from lycosa.state.commit import LEASE_S, Fenced, OutcomeUnknown
@@ -75,7 +80,7 @@ class CoordinatorServer:
         self._crawl, self._protocol = crawl, protocol
         self._given, self._runner = given, runner
         self._read_limits, self._tell = read_limits, tell
-        self._desk = CallerDesk(runner, self._follow_limits, self._fail, left_s)
+        self._caller_handler = CallerHandler(runner, self._follow_limits, self._fail, left_s)
         self._tasks = KeptTasks(self._fail)
 
     async def run(
@@ -100,7 +105,7 @@ class CoordinatorServer:
         finally:
             await self._tasks.cancel()
             # In this order: nothing may be begun for a connection that is about to be closed.
-            await self._desk.close()
+            await self._caller_handler.close()
             self._runner.part_from_peers()
             await server.close()
 
@@ -110,7 +115,7 @@ class CoordinatorServer:
         try:
             rules = cluster_rules(self._given, config, self._protocol)
             await runner.claim(self._given.shards, config.limits, rules)
-            self._tasks.begin(self._desk.await_callers())
+            self._tasks.begin(self._caller_handler.await_callers())
             await runner.run()
         except OutcomeUnknown:
             return  # it was ended while it waited
@@ -144,7 +149,7 @@ class CoordinatorServer:
             if greeting.role == "node":
                 await self._serve_node(link)
             else:
-                await self._desk.serve_caller(link)
+                await self._caller_handler.serve_caller(link)
         finally:
             sending.cancel()
             await asyncio.gather(sending, return_exceptions=True)
@@ -192,7 +197,7 @@ class CoordinatorServer:
         self._tell(f"node {link.name} connected from {link.peer}")
         try:
             while (frame := await link.receive()) is not None:
-                await runner.hear(link.name, decode_to_coordinator(frame))
+                await runner.receive(link.name, decode_to_coordinator(frame))
         finally:
             runner.nodes.remove(link)
             if not runner.over.done():

@@ -108,7 +108,7 @@ class RunningCoordinator:
 
     # -- what it hears
 
-    async def hear(self, sender: str, message: messages.ToCoordinator) -> None:
+    async def receive(self, sender: str, message: messages.ToCoordinator) -> None:
         """Handle a message, and send what follows from it."""
         # One message at a time: a record has to be safe before what follows from it, and the next
         # message may depend on both.

@@ -102,7 +102,7 @@ class CassandraTables:
         self._connection.write_all(self._host_statements(step.hosts))
         urls = list(step.urls)
         self._connection.write_all(self._url_statements(urls))
-        self._connection.write_all(list(self._outdated_letters(urls)))
+        self._connection.write_all(list(self._outdated_dead_letters(urls)))
         self._connection.write_all(self._deletions(step.deleted))
         self._connection.write_all(self._recoveries(step.recovered))
         self._move(step, forgotten)
@@ -168,7 +168,7 @@ class CassandraTables:
                     (at, *where, key, *where, *_dead(row), at + 1),
                 )
 
-    def _outdated_letters(self, rows: Iterable[Row]) -> Iterator[Statement]:
+    def _outdated_dead_letters(self, rows: Iterable[Row]) -> Iterator[Statement]:
         """Delete the dead letters of URLs that are in another state now."""
         times: dict[tuple[str, int, bytes], int] = {}
         asked: dict[tuple[str, int], list[bytes]] = {}

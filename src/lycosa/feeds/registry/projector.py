@@ -44,7 +44,7 @@ from lycosa.state.shard.view import CrawlView
 
 _BATCH_ROWS = 20_000
 _POLL_S = 0.5
-_MOST_WAIT_S = 10.0
+_MAX_WAIT_S = 10.0
 
 
 class ProjectionLag(msgspec.Struct, frozen=True):
@@ -115,7 +115,7 @@ class Projector:
                 # written.
                 is_open, failures = False, failures + 1
                 self._report(waits_for=str(error))
-                pause = min(_POLL_S * 2 ** min(failures, 10), _MOST_WAIT_S)
+                pause = min(_POLL_S * 2 ** min(failures, 10), _MAX_WAIT_S)
             except PositionsMoved:
                 # Another projector writes the same registry; its positions are read again, and the
                 # rows are equal.

@@ -35,7 +35,7 @@ from lycosa.state.store.stored_data import RecordError, StoredRecord
 
 _KNOWN = 300_000  # keys remembered as present: the pages of a site link to the same few pages
 _OWNERS = 100_000
-_MOST_DOUBTFUL = 100_000
+_MAX_DOUBTFUL = 100_000
 
 
 class LinkCheck:
@@ -164,7 +164,7 @@ class LinkCheck:
             f"{link.url} ({link.kind.name.lower()} at depth {depth}) was found on {row.url} and has"
             " no record"
         )
-        if len(self._doubtful) < _MOST_DOUBTFUL:
+        if len(self._doubtful) < _MAX_DOUBTFUL:
             self._doubtful.append((key, link.url, told))
         else:
             self.check.add_breach(told)

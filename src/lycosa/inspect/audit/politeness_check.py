@@ -151,8 +151,8 @@ class PolitenessChecks:
             section = self._whole if use.is_shared else own
             delay, slots = section.address_delay_s, section.address_slots
             self.addresses.expect(
-                use.least_gap_s >= delay - _ADDRESS_TOLERANCE_S,
-                f"{told}: two starts {use.least_gap_s:.6f} s apart; the setting is {delay:g} s",
+                use.min_gap_s >= delay - _ADDRESS_TOLERANCE_S,
+                f"{told}: two starts {use.min_gap_s:.6f} s apart; the setting is {delay:g} s",
             )
             self.addresses.expect(
                 use.most_at_once <= slots,

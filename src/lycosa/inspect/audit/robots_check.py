@@ -25,7 +25,7 @@ from lycosa.state.store.journal_rows import JournalRow
 from lycosa.state.store.stored_data import StoredRecord, location_of
 
 _COMPILED = 1000
-_MOST_DEFERRED = 100_000
+_MAX_DEFERRED = 100_000
 
 
 class RobotsAudit:
@@ -67,7 +67,7 @@ class RobotsAudit:
             self.check.expect(False, f"{url}: fetched without a robots.txt decision")
         elif not decision.version or decision.version in self._files:
             self._judge(url, decision)
-        elif len(self._deferred) < _MOST_DEFERRED:
+        elif len(self._deferred) < _MAX_DEFERRED:
             self._deferred.append((url, decision))
         else:
             self.check.add_note(

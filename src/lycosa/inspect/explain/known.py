@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lycosa.base.model.completed import History, UrlState
-from lycosa.base.model.dead_letter import LetterAction
+from lycosa.base.model.dead_letter import DeadLetterAction
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import host_of, join_url, scheme_of
 from lycosa.inspect.committed_state import CrawlReader, TableView, UrlEntry
@@ -35,8 +35,8 @@ from lycosa.stages.frontier.visit_state import HostState, VisitRecord
 
 _CHAIN = 10
 _DECIDED = {
-    LetterAction.RETRY: "queued again",
-    LetterAction.DROP: "dropped from the dead letters",
+    DeadLetterAction.RETRY: "queued again",
+    DeadLetterAction.DROP: "dropped from the dead letters",
 }
 
 

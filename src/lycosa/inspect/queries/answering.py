@@ -35,7 +35,7 @@ from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import InvalidUrl, hash8, host_of
 from lycosa.inspect.committed_state import CrawlReader, HostEntry, TableView
 from lycosa.inspect.queries.capture_queries import capture_at, captures_of, content_of
-from lycosa.inspect.queries.dead_letter_queries import LetterLister
+from lycosa.inspect.queries.dead_letter_queries import DeadLetterLister
 from lycosa.inspect.queries.decision_queries import decisions_about, decisions_behind
 from lycosa.inspect.queries.host_orders import HOST_ORDERS, HostOrders
 from lycosa.inspect.queries.host_queries import HostLister
@@ -47,7 +47,7 @@ from lycosa.stages.frontier.visit_state import HostState
 from lycosa.state.shard.counters import Counters
 from lycosa.state.shard.view import CrawlView
 
-MOST_ROWS = 1000
+MAX_ROWS = 1000
 """Most rows of one piece of a list."""
 
 _NOT_FOUND_IN_TIME = "finding this URL by its hash takes too long; give the URL or its id"
@@ -59,12 +59,12 @@ _FIRST_READING_S = 0.01  # within a question, when the hosts are read between qu
 class StateAnswers:
     """Answers questions, and keeps the orders of hosts between them.
 
-    ``now`` is wall time. With ``is_tended`` the owner of this object calls ``read_orders`` between
-    questions, so a question does not wait for it.
+    ``now`` is wall time. With ``is_kept_ready`` the owner of this object calls ``read_orders``
+    between questions, so a question does not wait for it.
     """
 
-    def __init__(self, now: Callable[[], float] = time.time, is_tended: bool = False) -> None:
-        self._now, self._is_tended = now, is_tended
+    def __init__(self, now: Callable[[], float] = time.time, is_kept_ready: bool = False) -> None:
+        self._now, self._is_kept_ready = now, is_kept_ready
         self._orders: dict[int, HostOrders] = {}
         self._wanted: dict[int, float] = {}  # when an order was asked for last
         self.saved: SavedSettings | None = None
@@ -115,8 +115,8 @@ class StateAnswers:
         orders = self._orders.setdefault(partition, HostOrders())
         if query.sort != "name" and not query.search:
             self._wanted[partition] = asked.now
-            if not orders.is_complete or (not self._is_tended and self._is_stale(orders)):
-                budget = TimeBudget(_FIRST_READING_S) if self._is_tended else asked.budget
+            if not orders.is_complete or (not self._is_kept_ready and self._is_stale(orders)):
+                budget = TimeBudget(_FIRST_READING_S) if self._is_kept_ready else asked.budget
                 orders.read_on(asked.view, budget, asked.now)
         lister = HostLister(asked.reader, asked.view, asked.saved, asked.budget, asked.now)
         page = lister.list_hosts(query, orders)
@@ -203,7 +203,7 @@ class _Asked(msgspec.Struct, frozen=True):
                 if entry is None:
                     continue
                 rows.append(url_row(self.reader, entry, self.now) | {"order": mark, "cursor": mark})
-                if len(rows) >= min(query.most, MOST_ROWS):
+                if len(rows) >= min(query.most, MAX_ROWS):
                     return self.found(rows, cursor)
         except OutOfTime:
             return self.found(rows, cursor, is_partial=True)
@@ -263,7 +263,7 @@ class _Asked(msgspec.Struct, frozen=True):
             return self.found([])
         captures, is_complete = captures_of(self.reader, entry, self.budget)
         rows = [each.to_row(entry) for each in captures if each.mark > query.after]
-        most = max(min(query.most, MOST_ROWS), 1)
+        most = max(min(query.most, MAX_ROWS), 1)
         cursor = rows[most - 1]["cursor"] if len(rows) > most else ""
         return self.found(rows[:most], cursor, is_partial=not is_complete)
 
@@ -295,11 +295,11 @@ class _Asked(msgspec.Struct, frozen=True):
 
     def letters(self, query: DeadLettersQuery) -> Found:
         rows: list[dict[str, Any]] = []
-        lister = LetterLister(self.view, query)
+        lister = DeadLetterLister(self.view, query)
         try:
             for row in lister.letters():
                 rows.append(row)
-                if len(rows) >= min(query.most, MOST_ROWS):
+                if len(rows) >= min(query.most, MAX_ROWS):
                     return self.found(rows, lister.position)
         except OutOfTime:
             return self.found(rows, lister.position, is_partial=True)
@@ -312,7 +312,7 @@ class _Asked(msgspec.Struct, frozen=True):
             for row in decisions_behind(self.view, query.after):
                 rows.append(row)
                 cursor = row["cursor"]
-                if len(rows) >= min(query.most, MOST_ROWS):
+                if len(rows) >= min(query.most, MAX_ROWS):
                     return self.found(rows, cursor)
         except OutOfTime:
             return self.found(rows, cursor, is_partial=True)

@@ -26,12 +26,12 @@ from lycosa.state.store.cdxj import CdxjEntry, timestamp
 from lycosa.state.store.derived_files import CDXJ
 from lycosa.state.store.stored_data import RecordError, StoredRecord
 
-MOST_BYTES = 16 << 20
+MAX_PIECE_BYTES = 16 << 20
 """Largest body that is decoded; of a longer one the beginning is given."""
 
-_MOST_RATIO = 1000  # of decoded to stored bytes
+_MAX_RATIO = 1000  # of decoded to stored bytes
 _LATEST = 10**14  # of the 14 digits of a time
-_MOST_HOPS = 3  # from a revisit to the capture that it refers to
+_MAX_HOPS = 3  # from a revisit to the capture that it refers to
 _SEARCH_S = 1.0  # for one of them
 _decode_entry = msgspec.json.Decoder(CdxjEntry).decode
 
@@ -122,13 +122,13 @@ def content_of(reader: CrawlReader, capture: ListedCapture) -> StoredContent | N
         return None
     headers = record.header_block
     encodings = _headers(headers, b"content-encoding")
-    decoded = decode_content(record.body, encodings, MOST_BYTES, _MOST_RATIO)
+    decoded = decode_content(record.body, encodings, MAX_PIECE_BYTES, _MAX_RATIO)
     kinds = _headers(headers, b"content-type")
     reason = decoded.reason.meaning if decoded.reason else ""
     if not record.body and record.fields.get("WARC-Type") == "revisit":
         reason = "the body is that of an earlier capture, whose record cannot be read here"
     return StoredContent(
-        decoded.body[:MOST_BYTES],
+        decoded.body[:MAX_PIECE_BYTES],
         kinds[0] if kinds else "",
         headers,
         record.fields.get("WARC-Record-ID", "").strip("<>"),
@@ -200,7 +200,7 @@ def _lines_with(path: Path, key: bytes) -> Iterator[bytes]:
 
 def _referred(source: CrawlView, folder: Path | None, record: StoredRecord) -> StoredRecord:
     """The record with the body: another one than a revisit that has none."""
-    for _ in range(_MOST_HOPS):
+    for _ in range(_MAX_HOPS):
         fields = record.fields
         if fields.get("WARC-Type") != "revisit" or record.body:
             return record

@@ -17,15 +17,20 @@ from lycosa.base.calls import DeadLettersQuery
 from lycosa.base.model.completed import UrlState
 from lycosa.base.urls.identity import hash8, join_url
 from lycosa.inspect.committed_state import TableView
-from lycosa.stages.frontier.dead_letters import LetterRow, decisions_of, decode_letter, number_of
-from lycosa.state.kv.table_records import letter_key, meta_key
+from lycosa.stages.frontier.dead_letters import (
+    DeadLetterRecord,
+    decisions_of,
+    decode_letter,
+    number_of,
+)
+from lycosa.state.kv.table_records import dead_letter_key, meta_key
 
 _LAST = meta_key("dead_letters")
 _BLOCK = 64
 _LATEST_US = (1 << 62) - 1
 
 
-class LetterLister:
+class DeadLetterLister:
     """Lists dead letters for one question; ``position`` is the cursor behind the last one read."""
 
     def __init__(self, view: TableView, query: DeadLettersQuery) -> None:
@@ -36,7 +41,7 @@ class LetterLister:
 
     def letters(self) -> Iterator[dict[str, Any]]:
         """The letters that are meant, behind the cursor. May raise ``OutOfTime``."""
-        for number, letter in self.read_letters():
+        for number, letter in self.read_dead_letters():
             mark = self._mark(number, letter)
             is_newest = letter.url not in self._newer
             self._newer.add(letter.url)
@@ -50,17 +55,17 @@ class LetterLister:
                 row.update(order=mark, cursor=mark)
                 yield row
 
-    def read_letters(self) -> Iterator[tuple[int, LetterRow]]:
+    def read_dead_letters(self) -> Iterator[tuple[int, DeadLetterRecord]]:
         """All letters with their numbers, the newest first, from about the cursor on."""
         last = self._first_behind_cursor()
         while last > 0:
             first = max(last - _BLOCK + 1, 1)
-            block = list(self._view.scan(letter_key(first), letter_key(last + 1)))
+            block = list(self._view.scan(dead_letter_key(first), dead_letter_key(last + 1)))
             for key, row in reversed(block):
                 yield number_of(key), decode_letter(row)
             last = first - 1
 
-    def _mark(self, number: int, letter: LetterRow) -> str:
+    def _mark(self, number: int, letter: DeadLetterRecord) -> str:
         return f"{_LATEST_US - letter.date_us:016x}{self._view.number:06x}{number:012x}"
 
     def _first_behind_cursor(self) -> int:
@@ -74,20 +79,20 @@ class LetterLister:
         most = before - 1
         while before - behind > 1:
             middle = (behind + before) // 2
-            row = self._view.get(letter_key(middle))
+            row = self._view.get(dead_letter_key(middle))
             if row is None or self._mark(middle, decode_letter(row)) > self._query.after:
                 behind = middle
             else:
                 before = middle
         return min(behind + _BLOCK, most)
 
-    def _is_meant(self, letter: LetterRow) -> bool:
+    def _is_meant(self, letter: DeadLetterRecord) -> bool:
         reason = self._query.reason
         return (not reason or letter.reason.label == reason) and (
             not self._host8 or letter.url[:8] == self._host8
         )
 
-    def _row(self, number: int, letter: LetterRow) -> dict[str, Any] | None:
+    def _row(self, number: int, letter: DeadLetterRecord) -> dict[str, Any] | None:
         """The row of a letter; ``None`` when its URL is no dead letter any more."""
         host8, url8 = letter.url[:8], letter.url[8:]
         record, host = self._view.url_record(host8, url8), self._view.host_record(host8)

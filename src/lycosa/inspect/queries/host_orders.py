@@ -28,7 +28,7 @@ KEPT = 500
 HOST_ORDERS = ("queue", "wait", "errors")
 _KEY_BITS = 64
 _KEYS = (1 << _KEY_BITS) - 1
-_MOST_RANK = (1 << 62) - 1
+_MAX_RANK = (1 << 62) - 1
 
 
 class _Ranked(msgspec.Struct, array_like=True, gc=False):
@@ -71,7 +71,7 @@ _PARKED = int(HostState.PARKED)
 
 def order_mark(rank: int, host8: bytes) -> str:
     """Text that sorts hosts by rank, the greatest first: the cursor after a host in an order."""
-    return f"{_MOST_RANK - min(rank, _MOST_RANK):016x}{host8.hex()}"
+    return f"{_MAX_RANK - min(rank, _MAX_RANK):016x}{host8.hex()}"
 
 
 class _Pass:

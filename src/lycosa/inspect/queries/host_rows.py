@@ -20,7 +20,7 @@ from lycosa.stages.politeness.robots_cache import RobotsRecord
 from lycosa.state.kv.table_records import robots_key
 
 _ROBOTS = msgspec.msgpack.Decoder(RobotsRecord)
-_MOST_RULES = 1000  # of a robots.txt that are listed
+_MAX_RULES = 1000  # of a robots.txt that are listed
 _LAST_FETCHES = 20
 
 
@@ -124,10 +124,10 @@ def _robots(
         "outage": record.outage,
         "group": rules.group,
         "crawl_delay_s": rules.crawl_delay_s,
-        "sitemaps": rules.sitemaps[:_MOST_RULES],
+        "sitemaps": rules.sitemaps[:_MAX_RULES],
         "rules": [
             {"line": line, "rule": f"{'Allow' if allows else 'Disallow'}: {pattern}"}
-            for allows, pattern, line in rules.rules[:_MOST_RULES]
+            for allows, pattern, line in rules.rules[:_MAX_RULES]
         ],
         "rule_count": len(rules.rules),
     }

@@ -58,13 +58,13 @@ OpenView = Callable[[int | None], AbstractContextManager[CrawlView]]
 SHARE = 0.03
 """The part of a core that questions may use in the long run."""
 
-_MOST_SAVED_S = 1.5  # processor time that may be used at once after a rest
+_MAX_SAVED_S = 1.5  # processor time that may be used at once after a rest
 _TURN_S = 0.001
 _BUDGET_S = 0.1
 _LIST_BUDGET_S = 0.015  # of a question that is asked of all partitions
 _PART_S = 0.01  # of reading hosts for orders, between questions
 _LOOK_S = 1.0  # between looks whether the caller of a question that waits is still there
-_TEND_S = 0.5  # between two parts while hosts are to be read
+_REFRESH_S = 0.5  # between two parts while hosts are to be read
 _TEXT_IDLE_S = 60.0  # after this the parse child for texts is ended
 _ENDING = CallRefusal("the owner of this partition is ending: call again")
 _LATE = CallRefusal("the time that the caller waits was over before the question had its turn")
@@ -76,21 +76,21 @@ class Allowance:
 
     def __init__(self, share: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._share, self._clock = share, clock
-        self._saved_s, self._at = _MOST_SAVED_S, clock()
+        self._saved_s, self._at = _MAX_SAVED_S, clock()
         self.used_s = 0.0
         """Processor time that was used so far."""
 
     def wait_s(self) -> float:
         """Seconds until something may be used."""
         now = self._clock()
-        self._saved_s = min(self._saved_s + (now - self._at) * self._share, _MOST_SAVED_S)
+        self._saved_s = min(self._saved_s + (now - self._at) * self._share, _MAX_SAVED_S)
         self._at = now
         return 0.0 if self._saved_s > 0 else -self._saved_s / self._share + 0.001
 
     @property
     def is_ample(self) -> bool:
         """Whether there is enough for work that no caller waits for at this moment."""
-        return self.wait_s() == 0.0 and self._saved_s > _MOST_SAVED_S / 2
+        return self.wait_s() == 0.0 and self._saved_s > _MAX_SAVED_S / 2
 
     def use(self, seconds: float) -> None:
         """Note processor time that was used."""
@@ -210,7 +210,7 @@ class StateReader:
         from lycosa.inspect.queries.time_budget import TimeBudget
 
         if self._answers is None:
-            self._answers = StateAnswers(is_tended=True)
+            self._answers = StateAnswers(is_kept_ready=True)
         # An explanation follows redirects, and needs the places of the scope, which are anywhere.
         with self._open_view(None if isinstance(question, UrlQuery) else partition) as view:
             is_of_all = isinstance(question, HostsQuery | DeadLettersQuery | ActionsQuery)
@@ -222,7 +222,7 @@ class StateReader:
         unread = self._answers.unread() if self._answers is not None else []
         if self._answers is None or not unread:
             return None
-        return _PART_S if self._answers.is_new(unread) else _TEND_S
+        return _PART_S if self._answers.is_new(unread) else _REFRESH_S
 
     def _read_hosts(self) -> None:
         """Read some hosts for an order that is asked for, while no question waits."""
@@ -296,13 +296,13 @@ def _settle(answer: asyncio.Future[CallReply], reply: CallReply) -> None:
         answer.set_result(reply)
 
 
-_MOST_LINKS = 1000
+_MAX_LINKS = 1000
 
 
 def _listed_links(links: Sequence[Link]) -> list[dict[str, str]]:
     return [
         {"url": link.url, "kind": link.kind.name.lower(), "anchor": link.anchor}
-        for link in links[:_MOST_LINKS]
+        for link in links[:_MAX_LINKS]
     ]
 
 

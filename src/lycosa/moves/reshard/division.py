@@ -36,16 +36,16 @@ from lycosa.moves.reshard.divided_hosts import HostRows
 from lycosa.moves.reshard.host_owners import HostOwners, StateDamaged
 from lycosa.moves.reshard.row_sink import RowSink
 from lycosa.stages.frontier.dead_letters import decisions_of, decode_letter, number_of
-from lycosa.stages.frontier.decision_log import ACTIONS, MOST_ACTIONS, decode_action
+from lycosa.stages.frontier.decision_log import ACTIONS, MAX_ACTIONS, decode_action
 from lycosa.stages.frontier.front_queues import FRONT_KEY
 from lycosa.state.commit import MARK_KEY
 from lycosa.state.kv.table_records import (
     action_key,
+    dead_letter_key,
     decision_key,
     due_key,
     due_urls,
     encode_record,
-    letter_key,
     meta_key,
     prefix_end,
 )
@@ -57,7 +57,7 @@ _BY_HOST = b"UQRNBXYE"
 _MADE_AGAIN = b"FKWZhw"
 _DUE_ROW = 64  # URLs of one second that share a row
 _EVERY = 20_000
-_MOST_VOUCHING = 100
+_MAX_VOUCHING = 100
 _CRASHES, _LETTERS = meta_key("crashes"), meta_key("dead_letters")
 _UNPARSED, _ALLOWED = meta_key("unparsed"), meta_key("allowed")
 _NAMES, _ACTIONS, _ACTIONS_REPORTED = map(meta_key, ("host_names", "actions", "told_actions"))
@@ -104,7 +104,7 @@ class Division:
         read = 0
         for partition, table in self._tables.items():
             self._hosts.line_up(partition)
-            self._number_letters(partition)
+            self._number_dead_letters(partition)
             self._sitemaps = {key[1:]: set() for key, _ in table.scan(b"T", prefix_end(b"T"))}
             for key, value in table.scan(b"", _LAST_KEY):
                 self._move(partition, key, value)
@@ -192,7 +192,7 @@ class Division:
         for shard in shards:
             self._sink.merge(shard, key, value, _both_vouching)
 
-    def _number_letters(self, partition: int) -> None:
+    def _number_dead_letters(self, partition: int) -> None:
         """Write the dead letters, and note the new numbers of those that were decided."""
         table = self._tables[partition]
         for key, value in table.scan(b"Z", prefix_end(b"Z")):
@@ -200,7 +200,7 @@ class Division:
             shard = self._owners.shard_of(partition, url[:8])
             if shard in self._letters:
                 self._letters[shard] += 1
-                self._sink.put(shard, letter_key(self._letters[shard]), value)
+                self._sink.put(shard, dead_letter_key(self._letters[shard]), value)
                 if table.get(decision_key(url[:8], url[8:])) is not None:
                     self._renumbered[partition, number_of(key)] = self._letters[shard]
 
@@ -238,9 +238,9 @@ class Division:
                     found[shard].append((row.date_us, value))
         for shard, rows in found.items():
             rows.sort(key=itemgetter(0))
-            for number, (_, value) in enumerate(rows[-MOST_ACTIONS:], 1):
+            for number, (_, value) in enumerate(rows[-MAX_ACTIONS:], 1):
                 self._sink.put(shard, action_key(number), value)
-            self._sink.put(shard, _ACTIONS, encode_record(len(rows[-MOST_ACTIONS:])))
+            self._sink.put(shard, _ACTIONS, encode_record(len(rows[-MAX_ACTIONS:])))
 
     def _put_agreed(self) -> None:
         """Write rows that all partitions have with one value; each may be made again."""
@@ -291,4 +291,4 @@ def _earlier(before: bytes, value: bytes) -> bytes:
 
 def _both_vouching(before: bytes, value: bytes) -> bytes:
     hosts = dict.fromkeys([*_HOSTS.decode(before), *_HOSTS.decode(value)])
-    return encode_record(list(hosts)[:_MOST_VOUCHING])
+    return encode_record(list(hosts)[:_MAX_VOUCHING])

@@ -108,7 +108,7 @@ class ClusterNode:
             "node", name, session.given.name, protocol, session.generation, session.crawl_id
         )
         self._dialers = [
-            CoordinatorDialer(address, credentials, hello, self._hear, self._show_connection)
+            CoordinatorDialer(address, credentials, hello, self._receive, self._show_connection)
             for address in session.given.coordinators
         ]
         self._machine: Machine | None = None
@@ -222,7 +222,7 @@ class ClusterNode:
 
     # -- coordinators
 
-    def _hear(self, dialer: CoordinatorDialer, message: ToNode) -> None:
+    def _receive(self, dialer: CoordinatorDialer, message: ToNode) -> None:
         acts = self.plan.handle_message(message, time.monotonic())
         if isinstance(message, Assignments) and message.coordinator == self.plan.coordinator:
             self._session.formats = message.formats
@@ -277,7 +277,9 @@ class ClusterNode:
     async def _run(self, act: StartWorker) -> None:
         """Run one process of a shard from its start to its end."""
         shard = act.shard
-        handle = WorkerHandle(shard, (shard,), self._session.folder.lock_filenos, self._hear_worker)
+        handle = WorkerHandle(
+            shard, (shard,), self._session.folder.lock_filenos, self._receive_from_worker
+        )
         ending: Ended | Failed | Died
         try:
             make_job = await self._prepare(act)
@@ -349,7 +351,7 @@ class ClusterNode:
 
     # -- messages of workers
 
-    def _hear_worker(self, handle: WorkerHandle, message: FromWorker) -> None:
+    def _receive_from_worker(self, handle: WorkerHandle, message: FromWorker) -> None:
         shard, running = handle.number, self._running[handle.number]
         if isinstance(message, WorkerStatus) and message.term != running.term:
             running.term = message.term

@@ -28,7 +28,7 @@ from lycosa.cluster.network import Credentials, RefusedConnection, connect
 
 _SILENT_S = 10.0  # a node reports every second, and each report is answered
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 5.0
-_MOST_UNSENT = 1000
+_MAX_UNSENT = 1000
 _encode_hello = msgspec.msgpack.Encoder().encode
 
 
@@ -53,7 +53,7 @@ class CoordinatorDialer:
         self._hello = _encode_hello(hello)
         self._on_message = on_message
         self._show_note = show_note
-        self._unsent: deque[bytes] = deque(maxlen=_MOST_UNSENT)
+        self._unsent: deque[bytes] = deque(maxlen=_MAX_UNSENT)
         self._has_unsent = asyncio.Event()
         # The last reason shown; empty while there is a connection that was shown.
         self._told: str | None = None

@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from lycosa.base.logs.log_records import LogLevel
 from lycosa.service.api.process_log import ProcessLog
 
-_MOST_PATH = 200
+_MAX_PATH = 200
 _REFUSALS = {
     401: "a request without a valid token was refused",
     403: "a request that its client may not make was refused",
@@ -47,7 +47,7 @@ class AccessLog:
     def note_refusal(self, status: int, method: str, path: str, name: str) -> None:
         """A request was refused because of who made it; other refusals are not logged."""
         if message := _REFUSALS.get(status):
-            request = f"{method[:20]} {path[:_MOST_PATH]}"
+            request = f"{method[:20]} {path[:_MAX_PATH]}"
             self._note(
                 LogLevel.WARNING, "api_refused", message, status=status, request=request, by=name
             )

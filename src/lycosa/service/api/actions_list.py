@@ -18,9 +18,9 @@ from lycosa.base.calls import ActionsQuery
 from lycosa.service.api.answers import MergedList
 
 _READ = 64  # rows at once, or as many as a page has
-_MOST_READS = 10  # of a page that has fewer decisions than are wanted
+_MAX_READS = 10  # of a page that has fewer decisions than are wanted
 _SPREAD_S = 60.0  # between the first and the last part of a decision
-_MOST_NAMED = 100
+_MAX_NAMED = 100
 _PIECE = re.compile(r"([0-9a-f]{32})-\d+")
 ReadRows = Callable[[ActionsQuery], Awaitable[MergedList]]
 
@@ -61,7 +61,7 @@ async def listed_actions(read: ReadRows, query: ActionsQuery) -> MergedList:
     """The decisions behind a cursor of this list. Raises as ``read`` does."""
     after, _, counted = query.after.partition("~")
     page = _Page(query.most, set(counted.split(",")) if counted else set())
-    for _ in range(_MOST_READS):
+    for _ in range(_MAX_READS):
         listing = await read(ActionsQuery(after, max(_READ, query.most)))
         is_open = True
         for row, mark in zip(listing.rows, listing.marks, strict=True):
@@ -75,7 +75,7 @@ async def listed_actions(read: ReadRows, query: ActionsQuery) -> MergedList:
     if end is None:  # parts that were not read are left out: their decisions are listed
         end = after
         page.named |= dict.fromkeys(map(_name, reversed(page.decisions)))
-    named = ",".join(list(page.named)[:_MOST_NAMED])
+    named = ",".join(list(page.named)[:_MAX_NAMED])
     return msgspec.structs.replace(
         listing,
         rows=list(page.decisions.values()),

@@ -22,7 +22,7 @@ from lycosa.base.calls import (
     HostsQuery,
     ReparseDecision,
 )
-from lycosa.base.model.dead_letter import LetterAction, ListedLetter
+from lycosa.base.model.dead_letter import DeadLetterAction, ListedDeadLetter
 from lycosa.base.urls.identity import hash8
 from lycosa.base.urls.near_hosts import HostUnknown, near_names, near_searches
 from lycosa.service.api.answers import OwnerSilent
@@ -31,7 +31,7 @@ from lycosa.service.api.owner_calls import OwnerCalls, gathered
 from lycosa.service.api.places import PartitionFinder
 
 _URLS = 1000  # of a call
-_MOST_GROUPS = 50
+_MAX_GROUPS = 50
 _NEAR = 50  # candidates for a mistyped name of a host, for each search and partition
 _PIECES_S = 8.0  # after that a decision about many dead letters is continued by the next request
 
@@ -133,7 +133,7 @@ class OperatorDecisions:
                 return answer
 
     async def decide_listed(
-        self, letters: Iterable[ListedLetter], action: LetterAction, by: str, why: str = ""
+        self, letters: Iterable[ListedDeadLetter], action: DeadLetterAction, by: str, why: str = ""
     ) -> int:
         """Decide about these dead letters; returns how many URLs still were dead letters.
 
@@ -183,21 +183,21 @@ class OperatorDecisions:
 
 
 def _parts(
-    letters: Iterable[ListedLetter],
-) -> Iterator[tuple[int, list[ListedLetter], str]]:
+    letters: Iterable[ListedDeadLetter],
+) -> Iterator[tuple[int, list[ListedDeadLetter], str]]:
     """The letters of each call, with their partition.
 
     Those of earlier versions have no number; the owner finds them if it is told the host. They are
     listed by partition and host, so few groups are open at a time.
     """
-    groups: dict[tuple[int, str], list[ListedLetter]] = {}
+    groups: dict[tuple[int, str], list[ListedDeadLetter]] = {}
     for each in letters:
         key = each.partition, "" if each.number else each.host
         group = groups.setdefault(key, [])
         group.append(each)
         if len(group) == _URLS:
             yield key[0], groups.pop(key), key[1]
-        elif len(groups) > _MOST_GROUPS:
+        elif len(groups) > _MAX_GROUPS:
             first = next(iter(groups))
             yield first[0], groups.pop(first), first[1]
     for (partition, host), group in groups.items():

@@ -167,7 +167,7 @@ CAPTURE_EXAMPLE: dict[str, Any] = {
     "warc": "warc/a070d51e-w000-000001-20261122172505.warc.gz",
     "offset": 5318850,
 }
-LETTER_EXAMPLE: dict[str, Any] = {
+DEAD_LETTER_EXAMPLE: dict[str, Any] = {
     "url": _URL,
     "id": _ID,
     "url_hash": _ID[16:],

@@ -30,7 +30,7 @@ _NOTHING_S = 2.0
 _ROUNDS = 4  # in progress, of all fetchers together: an owner waits a second for hosts that are due
 
 
-class LeaseDesk:
+class LeaseCalls:
     """Leases of one crawl with that many partitions."""
 
     def __init__(self, calls: OwnerCalls, partitions: int) -> None:

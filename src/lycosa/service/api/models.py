@@ -13,16 +13,16 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetPydanticSchema
 from pydantic_core import core_schema
 
-from lycosa.base.calls import MOST_WORDS, read_delay
+from lycosa.base.calls import MAX_WORDS, read_delay
 from lycosa.base.reasons import Reason
 
-MOST_URLS = 1000
+MAX_GIVEN_URLS = 1000
 """The maximum number of URLs of one request."""
 JsonRow = dict[str, Any]
 Remark = Annotated[
     str,
     Field(
-        max_length=MOST_WORDS,
+        max_length=MAX_WORDS,
         description="A remark, which the log of actions and `explain` show",
         examples=["mail of 3 May"],
     ),
@@ -111,7 +111,7 @@ class SeedRequest(Asked):
 
     urls: list[str] = Field(
         min_length=1,
-        max_length=MOST_URLS,
+        max_length=MAX_GIVEN_URLS,
         description="1 to 1,000 URLs; each has its own verdict",
         examples=[["https://example.org/", "https://www.example.net/news/"]],
     )
@@ -154,7 +154,7 @@ class UrlsRequest(Asked):
     )
     urls: list[NewUrl] = Field(
         min_length=1,
-        max_length=MOST_URLS,
+        max_length=MAX_GIVEN_URLS,
         description="1 to 1,000 URLs; each has its own verdict",
     )
 
@@ -254,7 +254,7 @@ class LettersRequest(Asked):
     )
     hashes: list[Annotated[str, Field(pattern="^[0-9a-f]{16}$")]] = Field(
         [],
-        max_length=MOST_URLS,
+        max_length=MAX_GIVEN_URLS,
         description="`url_hash` of rows",
         examples=[["31227730f2d02a16"]],
     )

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
-from lycosa.service.api.models import EXAMPLE_URL, MOST_URLS, Asked, Moment
+from lycosa.service.api.models import EXAMPLE_URL, MAX_GIVEN_URLS, Asked, Moment
 
 LeaseId = Annotated[
     str,
@@ -151,7 +151,7 @@ class ResultsRequest(Asked):
         examples=[""],
     )
     results: list[FetchResult] = Field(
-        min_length=1, max_length=MOST_URLS, description="1 to 1,000; each has its own verdict"
+        min_length=1, max_length=MAX_GIVEN_URLS, description="1 to 1,000; each has its own verdict"
     )
 
 

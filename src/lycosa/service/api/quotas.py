@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from lycosa.service.api.problems import Problem
 
-_MOST_CLIENTS = 10_000
+_MAX_CLIENTS = 10_000
 
 
 class RequestQuota:
@@ -28,7 +28,7 @@ class RequestQuota:
         left = min(self._burst, left + (now - then) * self._rate)
         wait = 0.0 if left >= 1 else (1 - left) / self._rate
         self._buckets[client] = (left - 1 if not wait else left), now
-        if len(self._buckets) > _MOST_CLIENTS:
+        if len(self._buckets) > _MAX_CLIENTS:
             self._buckets.popitem(last=False)
         return wait
 

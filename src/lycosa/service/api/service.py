@@ -43,7 +43,7 @@ from lycosa.service.api.answers import (
 )
 from lycosa.service.api.api_job import ApiLimits
 from lycosa.service.api.decision_calls import OperatorDecisions
-from lycosa.service.api.lease_calls import LeaseDesk
+from lycosa.service.api.lease_calls import LeaseCalls
 from lycosa.service.api.merging import decoded_rows, merged
 from lycosa.service.api.overview_answer import counted_status
 from lycosa.service.api.owner_calls import WRITE_S, OwnerCalls, gathered
@@ -82,7 +82,7 @@ class CrawlService:
         self.decisions = OperatorDecisions(place.addressing, self._calls, note_decision)
         """Decisions about hosts and dead letters."""
         self._note = note_decision
-        self.leases = LeaseDesk(self._calls, self.addressing.partitions)
+        self.leases = LeaseCalls(self._calls, self.addressing.partitions)
         """Leases of outside fetchers."""
 
     # -- the whole crawl, by its coordinator

@@ -9,11 +9,11 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from lycosa.base.calls import ActionsQuery, DeadLetterDecision, DeadLettersQuery, new_call
-from lycosa.base.model.dead_letter import LetterAction
+from lycosa.base.model.dead_letter import DeadLetterAction
 from lycosa.service.api.events import EventStream
 from lycosa.service.api.examples import (
     ACTION_EXAMPLE,
-    LETTER_EXAMPLE,
+    DEAD_LETTER_EXAMPLE,
     STATS_EXAMPLE,
     listed_as,
     shown_as,
@@ -47,7 +47,7 @@ async def show_stats(request: Request) -> JsonRow:
     return await service_of(request).counts()
 
 
-@steering_router.get("/dlq", responses=listed_as(LETTER_EXAMPLE, "DeadLetter"))
+@steering_router.get("/dlq", responses=listed_as(DEAD_LETTER_EXAMPLE, "DeadLetter"))
 async def list_dead_letters(
     request: Request,
     reason: Annotated[ReasonLabel, Query(description="Those of this reason")] = "",
@@ -70,7 +70,7 @@ async def decide_dead_letters(request: Request, body: LettersRequest) -> Letters
     decision = DeadLetterDecision(
         body.call or new_call("api"),
         caller_name(request),
-        LetterAction(body.action),
+        DeadLetterAction(body.action),
         list(body.hashes),
         body.reason,
         body.host,

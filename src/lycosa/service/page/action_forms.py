@@ -18,7 +18,7 @@ from fastapi.responses import RedirectResponse, Response
 from lycosa.base import calls
 from lycosa.base.config.live_settings import LIVE
 from lycosa.base.messages.coordinator_messages import ClusterStatus
-from lycosa.base.model.dead_letter import LetterAction
+from lycosa.base.model.dead_letter import DeadLetterAction
 from lycosa.cluster.coordinator.crawl_metrics import crawl_state
 from lycosa.service.api.answers import CoordinatorSilent
 from lycosa.service.api.problems import Problem
@@ -27,9 +27,9 @@ from lycosa.service.api.service import CrawlService
 from lycosa.service.page.rendering import page_response, shown
 
 _Value = TypeVar("_Value")
-_MOST_FIELDS = 200
+_MAX_FIELDS = 200
 _SHOWN = "shown."  # in the names of fields that say what the form showed
-_MOST_SEEDS = 1000
+_MAX_SEEDS = 1000
 _STATUS_S = 3.0
 
 
@@ -39,7 +39,7 @@ def steering_forms() -> APIRouter:
     forms = {
         "/do/crawl": _steer_crawl,
         "/do/host": _decide_host,
-        "/do/letters": _decide_letters,
+        "/do/letters": _decide_dead_letters,
         "/do/settings": _change_settings,
         "/do/seeds": _give_seeds,
     }
@@ -86,12 +86,12 @@ async def _decide_host(request: Request) -> Response:
     return _seen(f"/hosts/{quote(host, safe='')}", _changed(answer, "host"))
 
 
-async def _decide_letters(request: Request) -> Response:
+async def _decide_dead_letters(request: Request) -> Response:
     fields = await _fields(request)
     call = calls.DeadLetterDecision(
         fields.get("call", [""])[0][:100] or calls.new_call("page"),
         caller_name(request),
-        _given(fields, "action", partial(calls.read_action, LetterAction)),
+        _given(fields, "action", partial(calls.read_action, DeadLetterAction)),
         fields.get("hash", []),
         fields.get("reason", [""])[0],
         fields.get("host", [""])[0],
@@ -127,8 +127,8 @@ async def _give_seeds(request: Request) -> Response:
     urls = [line.strip() for line in fields.get("urls", [""])[0].splitlines() if line.strip()]
     if not urls:
         raise Problem(422, "urls: give one URL on each line")
-    if len(urls) > _MOST_SEEDS:
-        raise Problem(422, f"urls: at most {_MOST_SEEDS:,} at a time; there are {len(urls):,}")
+    if len(urls) > _MAX_SEEDS:
+        raise Problem(422, f"urls: at most {_MAX_SEEDS:,} at a time; there are {len(urls):,}")
     verdicts = await service_of(request).seed(urls, by=caller_name(request))
     refused = [each for each in verdicts if each.reason]
     if refused:
@@ -139,7 +139,7 @@ async def _give_seeds(request: Request) -> Response:
 async def _fields(request: Request) -> dict[str, list[str]]:
     try:
         text = (await request.body()).decode()
-        return parse_qs(text, keep_blank_values=True, max_num_fields=_MOST_FIELDS)
+        return parse_qs(text, keep_blank_values=True, max_num_fields=_MAX_FIELDS)
     except ValueError as error:
         raise Problem(400, f"the form cannot be read: {error}") from error
 

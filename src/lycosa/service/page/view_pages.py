@@ -29,8 +29,8 @@ from lycosa.service.page.limits import SILENT_S, crawl_limits
 from lycosa.service.page.number_text import text_of_bytes
 from lycosa.service.page.rendering import page_response, shown
 
-_MOST = 50
-_MOST_TEXT = 200_000  # bytes of a text that one page shows
+_MAX = 50
+_MAX_TEXT = 200_000  # bytes of a text that one page shows
 _LONGEST = 8192  # characters of a value in an address
 _HOST_STATES = ("ready", "snoozed", "parked", "paused", "retired", "exhausted")
 _URL_STATES = ("queued", "parked", "fetched", "redirected", "failed", "refused", "retired")
@@ -110,7 +110,7 @@ async def _hosts(request: Request) -> Response:
         sort=_one_of(request, "sort", _SORTS, "name"),
         state=_one_of(request, "state", ("", *_HOST_STATES), ""),
         after=_value(request, "after"),
-        most=_MOST,
+        most=_MAX,
     )
     listing = await service_of(request).hosts(asked)
     if asked.search and not (listing.rows or listing.cursor or asked.search.startswith("*")):
@@ -133,7 +133,7 @@ async def _hosts(request: Request) -> Response:
 async def _host(request: Request) -> Response:
     service, name = service_of(request), request.path_params["host"]
     state = _one_of(request, "state", ("", *_URL_STATES), "")
-    asked = HostUrlsQuery(name, state, _value(request, "after"), _MOST)
+    asked = HostUrlsQuery(name, state, _value(request, "after"), _MAX)
     found, listing = await asyncio.gather(service.host(name), service.host_urls(asked))
     if found is None:
         raise Problem(404, f"the crawl does not know the host {name}")
@@ -160,7 +160,7 @@ async def _url(request: Request) -> Response:
 
 
 async def _captures(request: Request) -> Response:
-    asked = CapturesQuery(_value(request, "url"), _value(request, "after"), _MOST)
+    asked = CapturesQuery(_value(request, "url"), _value(request, "after"), _MAX)
     listing = await service_of(request).captures(asked)
     return page_response(
         request, "captures.html", asked=asked, **_listed(listing, {"url": asked.url})
@@ -172,7 +172,7 @@ async def _content(request: Request) -> Response:
         at = float(_value(request, "at") or 0)
     except ValueError:
         raise Problem(422, "at: it must be a time in seconds since 1970") from None
-    asked = ContentQuery(_value(request, "url"), at, True, 0, _MOST_TEXT)
+    asked = ContentQuery(_value(request, "url"), at, True, 0, _MAX_TEXT)
     found = await service_of(request).content(asked)
     if found.total_bytes < 0:
         raise Problem(404, "there is no such capture")
@@ -191,7 +191,7 @@ async def _content(request: Request) -> Response:
 
 async def _letters(request: Request) -> Response:
     asked = DeadLettersQuery(
-        _value(request, "reason"), _value(request, "host"), _value(request, "after"), _MOST
+        _value(request, "reason"), _value(request, "host"), _value(request, "after"), _MAX
     )
     listing = await service_of(request).dead_letters(asked)
     return page_response(
@@ -230,7 +230,7 @@ async def _live_settings(request: Request, template: str, is_shown: Any) -> Resp
 
 
 async def _actions(request: Request) -> Response:
-    listing = await service_of(request).actions(ActionsQuery(_value(request, "after"), _MOST))
+    listing = await service_of(request).actions(ActionsQuery(_value(request, "after"), _MAX))
     return page_response(request, "actions.html", **_listed(listing, {}))
 
 

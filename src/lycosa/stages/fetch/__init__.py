@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from lycosa.base.system.lazy_imports import late_names
+from lycosa.base.system.lazy_imports import lazy_names
 
 if TYPE_CHECKING:
     from lycosa.stages.fetch.cookies import CookieJars
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from lycosa.stages.fetch.headers import build_user_agent
     from lycosa.stages.fetch.http_client import CurlFetcher, FetcherSnapshot
 else:
-    __getattr__ = late_names(
+    __getattr__ = lazy_names(
         __name__,
         {
             "http_client": "CurlFetcher FetcherSnapshot",

@@ -27,7 +27,7 @@ from lycosa.base.ports import Clock, ResolveError
 from lycosa.base.reasons import Reason
 from lycosa.base.system.meter import Histogram
 from lycosa.base.system.metric_catalogue import SECONDS
-from lycosa.stages.fetch.silence import LEAST_NAMES, Silence
+from lycosa.stages.fetch.silence import MIN_NAMES, Silence
 
 STALE_S = 86_400.0  # RFC 8767 section 5 suggests one to three days
 STALE_RETRY_S = 30.0  # and to ask again after 30 seconds
@@ -85,7 +85,7 @@ class CachingResolver:
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
         self._asking: dict[str, asyncio.Task[_Entry]] = {}
         self._turns = asyncio.Semaphore(section.concurrency)
-        self._silence = Silence(section.outage_s, LEAST_NAMES)
+        self._silence = Silence(section.outage_s, MIN_NAMES)
         self._next_look = 0.0
         self._hits = self._questions = self._failures = self._stale = 0
         self.query_times = Histogram(SECONDS)

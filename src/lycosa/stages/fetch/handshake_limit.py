@@ -17,7 +17,7 @@ import os
 import socket
 from contextlib import suppress
 
-MOST_MESSAGES = 100
+MAX_MESSAGES = 100
 """Handshake messages that one transfer may receive.
 
 A handshake has about ten, after it come a few session tickets, and a key update comes after
@@ -25,7 +25,7 @@ gigabytes.
 """
 _MESSAGE = b" (IN), TLS handshake, "
 _READ_BYTES = 65_536
-_MOST_READS = 1024  # more than any receive buffer holds
+_MAX_READS = 1024  # more than any receive buffer holds
 
 
 def is_handshake_message(text: bytes) -> bool:
@@ -69,7 +69,7 @@ def _end(descriptor: int) -> None:
             connection.shutdown(socket.SHUT_RDWR)
             # Shutting down keeps what has arrived, which can be megabytes. Whatever arrives from
             # now on is refused.
-            for _ in range(_MOST_READS):
+            for _ in range(_MAX_READS):
                 if not connection.recv(_READ_BYTES, socket.MSG_DONTWAIT):
                     break
     finally:

@@ -16,7 +16,7 @@ from collections import OrderedDict
 
 import msgspec
 
-MOST_IDLE_S = 118  # libcurl's default
+MAX_IDLE_S = 118  # libcurl's default
 FRESH_S = 3600.0
 _TIMEOUT = re.compile(r"(?:^|[,;\s])timeout\s*=\s*\"?(\d{1,9})", re.IGNORECASE)
 _CLOSED = getattr(select, "POLLRDHUP", 0)  # Linux and FreeBSD
@@ -30,7 +30,7 @@ class Manner(msgspec.Struct, frozen=True, gc=False):
     ``http2`` says whether HTTP/2 may be offered. ``is_new`` demands a new connection.
     """
 
-    idle_s: int = MOST_IDLE_S
+    idle_s: int = MAX_IDLE_S
     http2: bool = True
     is_new: bool = False
 
@@ -39,7 +39,7 @@ ORDINARY = Manner()
 
 
 class _Known(msgspec.Struct, gc=False):
-    idle_s: int = MOST_IDLE_S
+    idle_s: int = MAX_IDLE_S
     fresh_until: float = 0.0  # monotonic
     http1_until: float = 0.0
     socket: int = -1  # of the last connection made; libcurl may have closed it
@@ -77,11 +77,11 @@ class Connections:
     def note_announced(self, origin: str, keep_alive: str) -> None:
         """Record the ``Keep-Alive`` value of a response, empty when there was none."""
         match = _TIMEOUT.search(keep_alive)
-        idle_s = min(MOST_IDLE_S, max(0, int(match[1]) - _MARGIN_S)) if match else MOST_IDLE_S
+        idle_s = min(MAX_IDLE_S, max(0, int(match[1]) - _MARGIN_S)) if match else MAX_IDLE_S
         known = self._known.get(origin)
         if known is not None:
             known.idle_s = idle_s
-        elif idle_s < MOST_IDLE_S:
+        elif idle_s < MAX_IDLE_S:
             self._of(origin).idle_s = idle_s
 
     def note_closed(self, origin: str, now: float) -> None:

@@ -21,9 +21,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from itertools import islice
 
-LEAST_NAMES = 10
-LEAST_ADDRESSES = 3  # fewer may well be away for unrelated reasons
-_LEAST_S = 10.0
+MIN_NAMES = 10
+MIN_ADDRESSES = 3  # fewer may well be away for unrelated reasons
+_MIN_S = 10.0
 _PATIENCE_S = 300.0  # duration of a suspicion that nothing confirms
 _KNOWN = 1000  # names or addresses that were answered
 _WITNESSES = 3  # names to check
@@ -71,7 +71,7 @@ class Silence:
         lasted_s = now - self._since
         # If nothing was ever answered, it is no outage of ours for long: the crawl must end.
         most_s = self._most_s if self._known else min(self._most_s, _PATIENCE_S)
-        is_one = len(self._unanswered) >= self._least and _LEAST_S <= lasted_s < most_s
+        is_one = len(self._unanswered) >= self._least and _MIN_S <= lasted_s < most_s
         return lasted_s if is_one else 0.0
 
     def witnesses(self, now: float) -> list[str]:

@@ -21,7 +21,7 @@ from lycosa.base.ports import Clock
 from lycosa.base.reasons import Reason
 from lycosa.stages.fetch.body import IncomingBody, MemoryBudget
 from lycosa.stages.fetch.guard import Guard
-from lycosa.stages.fetch.handshake_limit import MOST_MESSAGES, OpenSockets, is_handshake_message
+from lycosa.stages.fetch.handshake_limit import MAX_MESSAGES, OpenSockets, is_handshake_message
 from lycosa.stages.fetch.headers import HeaderBlock, plain_block, request_target
 from lycosa.stages.fetch.libcurl import pycurl
 from lycosa.stages.fetch.origin_connections import ORDINARY, Manner, connection_origin
@@ -263,13 +263,13 @@ class Transfer:
             self.tls = data[len(_TLS_TEXT) :].split(None, 1)[0].decode("latin-1")
         elif is_handshake_message(data):
             self._handshake_messages += 1
-            if self._handshake_messages == MOST_MESSAGES + 1:
+            if self._handshake_messages == MAX_MESSAGES + 1:
                 self._safely(self._end_handshake, self._url, failed=None)
         else:
             self.signs |= sign_in(data)
 
     def _end_handshake(self, url: str) -> None:
-        self.end_with(Reason.TLS_FAILED, f"more than {MOST_MESSAGES} handshake messages")
+        self.end_with(Reason.TLS_FAILED, f"more than {MAX_MESSAGES} handshake messages")
         self._sockets.end_connections(connection_origin(url))
 
     def _safely(self, work: Callable[[Any], _R], argument: object, failed: _R) -> _R:

@@ -12,23 +12,23 @@ from collections.abc import Callable
 
 import msgspec
 
-from lycosa.base.model.dead_letter import DeadLetter, LetterDecision
+from lycosa.base.model.dead_letter import DeadLetter, DecidedDeadLetter
 from lycosa.base.reasons import Reason
 from lycosa.state.kv.overlay import Overlay
 from lycosa.state.kv.table_records import (
     SEQ_BYTES,
+    dead_letter_key,
     decision_key,
     encode_record,
-    letter_key,
     meta_key,
 )
 
 LETTERS, DECISIONS = b"Z", b"z"
 _LAST = meta_key("dead_letters")
-_MOST_DECISIONS = 20  # kept of one URL, the newest ones
+_MAX_DECISIONS = 20  # kept of one URL, the newest ones
 
 
-class LetterRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class DeadLetterRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A dead letter in the table. ``url`` is its host8 and url8, the date in microseconds."""
 
     url: bytes
@@ -38,8 +38,8 @@ class LetterRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
     tries: int
 
 
-decode_letter = msgspec.msgpack.Decoder(LetterRow).decode
-_decode_decisions = msgspec.msgpack.Decoder(list[LetterDecision]).decode
+decode_letter = msgspec.msgpack.Decoder(DeadLetterRecord).decode
+_decode_decisions = msgspec.msgpack.Decoder(list[DecidedDeadLetter]).decode
 
 
 class DeadLetters:
@@ -57,20 +57,20 @@ class DeadLetters:
     def add(self, url: bytes, letter: DeadLetter) -> None:
         """Add the dead letter of ``url`` (host8 and url8, as in all methods)."""
         self._last += 1
-        row = LetterRow(
+        row = DeadLetterRecord(
             url, int(letter.wall * 1_000_000), letter.reason, letter.detail, letter.tries
         )
-        self._table.put(letter_key(self._last), encode_record(row))
+        self._table.put(dead_letter_key(self._last), encode_record(row))
         self._table.put(_LAST, encode_record(self._last))
 
-    def note_decision(self, url: bytes, decision: LetterDecision) -> None:
+    def note_decision(self, url: bytes, decision: DecidedDeadLetter) -> None:
         """Keep an operator's decision about the URL."""
         key = decision_key(url[:8], url[8:])
-        kept = [*decisions_of(self._table.get, url), decision][-_MOST_DECISIONS:]
+        kept = [*decisions_of(self._table.get, url), decision][-_MAX_DECISIONS:]
         self._table.put(key, encode_record(kept))
 
 
-def decisions_of(get: Callable[[bytes], bytes | None], url: bytes) -> list[LetterDecision]:
+def decisions_of(get: Callable[[bytes], bytes | None], url: bytes) -> list[DecidedDeadLetter]:
     """The operators' decisions about a URL, oldest first; ``get`` reads its partition's table."""
     value = get(decision_key(url[:8], url[8:]))
     return _decode_decisions(value) if value is not None else []

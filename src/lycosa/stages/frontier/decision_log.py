@@ -1,7 +1,7 @@
 """The decisions of operators about one partition, and crawl-wide actions, in their order.
 
 Each has a row with a number that grows by one (``K number6``), so a list can be continued after any
-of them. The newest ``MOST_ACTIONS`` are kept. What a decision changed is in the records that it
+of them. The newest ``MAX_ACTIONS`` are kept. What a decision changed is in the records that it
 changed, so a row that was dropped is missing only in the list.
 
 A caller that gets no answer calls again with the same id. The log knows the ids of its newest rows,
@@ -20,7 +20,7 @@ from lycosa.state.kv.overlay import Overlay
 from lycosa.state.kv.table_records import SEQ_BYTES, action_key, encode_record, meta_key
 
 ACTIONS = b"K"
-MOST_ACTIONS = 10_000
+MAX_ACTIONS = 10_000
 _LAST = meta_key("actions")
 _TOLD = meta_key("told_actions")
 _REMEMBERED = 1000  # calls whose repetition has no effect
@@ -75,13 +75,13 @@ class DecisionLog:
         self._last += 1
         self._table.put(action_key(self._last), encode_record(row))
         self._table.put(_LAST, encode_record(self._last))
-        if self._last > MOST_ACTIONS:
-            self._table.delete(action_key(self._last - MOST_ACTIONS))
+        if self._last > MAX_ACTIONS:
+            self._table.delete(action_key(self._last - MAX_ACTIONS))
         calls[row.call] = self._last
         if len(calls) > _REMEMBERED:
             del calls[next(iter(calls))]
 
-    def add_told(self, rows: Sequence[ActionRow]) -> None:
+    def add_crawl_actions(self, rows: Sequence[ActionRow]) -> None:
         """Add the actions of the whole crawl that were not among those told before.
 
         ``rows`` are the latest actions, oldest first; each is told until newer ones displace it.

@@ -110,7 +110,8 @@ class Bounds:
 class Discovery:
     """Tells new URLs from known ones for one partition.
 
-    ``admit`` is called with new URLs, ``meet_again`` with known ones whose find may have an effect.
+    ``admit`` is called with new URLs, ``found_again`` with known ones whose find may have an
+    effect.
     """
 
     def __init__(
@@ -119,10 +120,10 @@ class Discovery:
         visits: VisitStates,
         bounds: Bounds,
         admit: Callable[[Discovered, float], None],
-        meet_again: Callable[[Discovered, float], None],
+        found_again: Callable[[Discovered, float], None],
     ) -> None:
         self._seen, self._visits, self._bounds = seen, visits, bounds
-        self._admit, self._meet_again = admit, meet_again
+        self._admit, self._found_again = admit, found_again
         self._gathered, self._gathered_at = Gathered(), 0.0
 
     def take_urls(self, batch: Sequence[Discovered], now: float) -> list[bool]:
@@ -133,7 +134,7 @@ class Discovery:
             if is_new:
                 self._admit(found, now)
             else:
-                self._meet_again(found, now)
+                self._found_again(found, now)
         return new
 
     def gather_links(self, origin: LinkSource, links: list[Link], now: float) -> None:
@@ -151,10 +152,10 @@ class Discovery:
         is_new = self._seen.unseen(hashes_of([link.url8 for link in links]))
         for at in np.flatnonzero(is_new).tolist():
             admit(origins[at].found(links[at]), now)
-        self._meet_known(gathered, is_new, now)
+        self._take_known(gathered, is_new, now)
         return True
 
-    def _meet_known(self, gathered: Gathered, is_new: Mask, now: float) -> None:
+    def _take_known(self, gathered: Gathered, is_new: Mask, now: float) -> None:
         """Handle the links that were known.
 
         Nearly none has an effect, and for most hosts one comparison shows that for all of its
@@ -179,7 +180,7 @@ class Discovery:
             if not new and link.host8 in open_hosts:
                 deepest, highest = get(link.host8) or read(link.host8)
                 if origin.depth < deepest or origin.importance > highest:
-                    self._meet_again(origin.found(link), now)
+                    self._found_again(origin.found(link), now)
 
     def _read_bounds(self, host8: bytes) -> tuple[int, float]:
         record = self._visits.peek_record(host8)

@@ -12,7 +12,7 @@ from lycosa.base.model.errand import Asker, Errand, Question
 from lycosa.stages.frontier.partition import Partition
 from lycosa.stages.frontier.visit_state import VisitState
 
-MOST_WAITING = 100
+MAX_WAITING = 100
 """Maximum number of askers whose errands wait at one host.
 
 Thousands of hosts may redirect to one. This bounds the cost for its owner.
@@ -25,7 +25,7 @@ def with_asker(waiting: tuple[Errand, ...], url: str, asker: Asker) -> tuple[Err
     A newer question of an origin replaces its older one.
     """
     kept = without_origin(waiting, asker)
-    if asker_count(kept) >= MOST_WAITING:
+    if asker_count(kept) >= MAX_WAITING:
         return None
     for at, errand in enumerate(waiting):
         # It keeps its place in the queue, even if only this origin has asked for it so far.

@@ -37,7 +37,7 @@ import msgspec
 
 from lycosa.stages.frontier.address_lines import LineTurns
 from lycosa.stages.frontier.due import NEVER_DUE
-from lycosa.stages.frontier.impossible_waits import recall_strays
+from lycosa.stages.frontier.impossible_waits import repair_impossible_waits
 from lycosa.stages.frontier.partition import Partition
 from lycosa.stages.frontier.visit_state import HostState, VisitState
 from lycosa.stages.frontier.workbench import Workbench
@@ -54,7 +54,7 @@ _SLEEP_S = 120.0  # a host with a longer wait sleeps
 class FrontierSnapshot(msgspec.Struct, frozen=True):
     """Counts of hosts: on the workbench, ready and snoozed; in front queues; in visits."""
 
-    benched: int
+    on_workbench: int
     ready: int
     snoozed: int
     front: int
@@ -76,11 +76,11 @@ class Frontier:
         address_hosts: float = inf,
         longest_wait_s: float = _LONGEST_WAIT_S,
         longest_due_s: float = LONGEST_DUE_S,
-        benched: list[str] | None = None,
+        on_workbench: list[str] | None = None,
     ) -> None:
         """``address_hosts`` is the number of hosts of one address that can be of use at a time.
 
-        ``benched`` gets the name of each host that enters the workbench, so that the worker
+        ``on_workbench`` gets the name of each host that enters the workbench, so that the worker
         can look up names before they are needed.
         """
         self.partitions: Mapping[int, Partition] = {p.number: p for p in partitions}
@@ -103,8 +103,8 @@ class Frontier:
         self._now = self._wall = 0.0  # of the last ``acquire``
         self.in_process: dict[bytes, VisitState] = {}
         self.longest_wait_s, self.longest_due_s = longest_wait_s, longest_due_s
-        self._strayed = list(self.partitions.values())  # those that may have impossible times
-        self._benched = benched
+        self._impossible = list(self.partitions.values())  # those that may have impossible times
+        self._benched = on_workbench
 
     def __repr__(self) -> str:
         return (
@@ -136,14 +136,14 @@ class Frontier:
         """
         self.capacity = capacity
         self._required = min(self._required, capacity)
-        self.workbench.most_of_address = max(
+        self.workbench.max_hosts_of_address = max(
             4 * self.workbench.address_slots, min(self._address_hosts, capacity // _ADDRESS_SHARE)
         )
 
-    def shed(self) -> None:
+    def drop_caches(self) -> None:
         """Drop what is kept only to save lookups: idle visit states and the bounds of hosts."""
         for partition in self.partitions.values():
-            partition.visits.shed()
+            partition.visits.drop_caches()
             partition.bounds.clear()
 
     def acquire(self, now: float, wall: float) -> VisitState | None:
@@ -161,14 +161,14 @@ class Frontier:
         if host is not None:
             self.in_process[host.host8] = host
             if host.next_time <= now:  # else its turn is for an errand
-                self.partitions[host.partition].aside.wake(host)
+                self.partitions[host.partition].set_aside_hosts.wake(host)
         return host
 
     def recall_host(self, host: VisitState) -> None:
         """Let a host have a turn before the end of its wait, for an errand or an answer."""
         if host.in_process:
             return  # ``give_back`` will handle it
-        if host.benched:
+        if host.on_workbench:
             self.workbench.move_host(host)
         else:
             self.partitions[host.partition].places.recall_host(host)
@@ -225,7 +225,7 @@ class Frontier:
             pulled = self._lines.pull_host(address)
             if pulled is None:
                 return
-            self._bench(self.partitions[pulled[0]], pulled[1], self._now, self._wall)
+            self._put_on_workbench(self.partitions[pulled[0]], pulled[1], self._now, self._wall)
 
     def _has_room(self, address: str) -> bool:
         return len(self.workbench) < self.capacity and not self.workbench.is_full(address)
@@ -242,22 +242,23 @@ class Frontier:
             self.partitions[host.partition].places.sleep_host(host, ceil(self._wall + wait))
         return wait > _SLEEP_S
 
-    def recall_strays(self, wall: float) -> int:
+    def repair_impossible_waits(self, wall: float) -> int:
         """Make some waits that are impossibly long due now; return their number.
 
         Without any, this costs one lookup per run.
         """
-        if not self._strayed:
+        if not self._impossible:
             return 0
         latest_due, latest_parked = (
             ceil(wall + self.longest_due_s),
             ceil(wall + self.longest_wait_s),
         )
-        recalled = {
-            each: recall_strays(each, wall, latest_due, latest_parked) for each in self._strayed
+        repaired_waits = {
+            each: repair_impossible_waits(each, wall, latest_due, latest_parked)
+            for each in self._impossible
         }
-        self._strayed = [each for each, number in recalled.items() if number]
-        return sum(recalled.values())
+        self._impossible = [each for each, number in repaired_waits.items() if number]
+        return sum(repaired_waits.values())
 
     def next_time(self) -> float | None:
         """The time (monotonic) at which the next host on the workbench is ready."""
@@ -305,10 +306,10 @@ class Frontier:
         Parked, retired and paused hosts are counted by their partition, not here, also while they
         run errands or a visit ends.
         """
-        benched = self.workbench.hosts()
-        hosts = [each for each in benched if each.may_wait]
+        on_workbench = self.workbench.hosts()
+        hosts = [each for each in on_workbench if each.may_wait]
         return FrontierSnapshot(
-            benched=len(benched),
+            on_workbench=len(on_workbench),
             ready=sum(
                 v.next_time <= now and v.record.state is not HostState.SNOOZED for v in hosts
             ),
@@ -367,7 +368,7 @@ class Frontier:
         if partition is None:
             return None
         return any(
-            self._bench(partition, host8, now, wall, from_front=True)
+            self._put_on_workbench(partition, host8, now, wall, from_front=True)
             for host8 in partition.front.pull_hosts(1)
         )
 
@@ -376,12 +377,12 @@ class Frontier:
         address = self._lines.first_address(self._has_room)
         pulled = self._lines.pull_host(address) if address is not None else None
         return (
-            self._bench(self.partitions[pulled[0]], pulled[1], now, wall)
+            self._put_on_workbench(self.partitions[pulled[0]], pulled[1], now, wall)
             if pulled is not None
             else None
         )
 
-    def _bench(
+    def _put_on_workbench(
         self, partition: Partition, host8: bytes, now: float, wall: float, from_front: bool = False
     ) -> bool:
         """Move a pulled host to the workbench; return whether it entered it.
@@ -389,7 +390,7 @@ class Frontier:
         It may instead sleep, or wait for room at its address.
         """
         host = partition.visits.find_host(host8)
-        if host is None or host.benched:
+        if host is None or host.on_workbench:
             return False
         host.pulled = True
         if not host.may_be_visited:

@@ -12,7 +12,9 @@ from lycosa.state.kv.table_records import encode_url, url_key
 _BATCH = 500
 
 
-def recall_strays(partition: Partition, now: float, latest_due: int, latest_parked: int) -> int:
+def repair_impossible_waits(
+    partition: Partition, now: float, latest_due: int, latest_parked: int
+) -> int:
     """Make some waits beyond the latest possible times due now; return their number.
 
     ``latest_due`` is for URLs, ``latest_parked`` for parked and sleeping hosts, in seconds of crawl

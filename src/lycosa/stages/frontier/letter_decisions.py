@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from lycosa.base.model.completed import UrlState
-from lycosa.base.model.dead_letter import LetterAction, LetterDecision
+from lycosa.base.model.dead_letter import DeadLetterAction, DecidedDeadLetter
 from lycosa.stages.frontier.dead_letters import decisions_of
 from lycosa.stages.frontier.partition import Partition
 from lycosa.stages.frontier.visit_state import HostState
 
 
 def carry_out_decision(
-    partition: Partition, host8: bytes, url8: bytes, decision: LetterDecision, now: float
+    partition: Partition, host8: bytes, url8: bytes, decision: DecidedDeadLetter, now: float
 ) -> bool:
     """Carry out a decision about one URL at crawl time ``now``; return whether it had an effect.
 
@@ -23,10 +23,10 @@ def carry_out_decision(
     if _is_decided(partition, host8 + url8, decision.number):
         return False
     partition.dead_letters.note_decision(host8 + url8, decision)
-    if decision.action is LetterAction.RETRY:
+    if decision.action is DeadLetterAction.RETRY:
         # as for a seed: the operator has a reason to think that the host answers again
         if host.record.state is HostState.RETIRED and not host.is_barred:
-            partition.aside.reopen(host, now)
+            partition.set_aside_hosts.reopen(host, now)
         partition.queue_again(host, url8, record)
     return True
 

@@ -28,7 +28,7 @@ from lycosa.stages.frontier.lease import Lease
 from lycosa.stages.frontier.outside_leases import OutsideLeases, is_outside
 from lycosa.stages.frontier.partition_rules import FrontierRules
 from lycosa.stages.frontier.ranking import factors_of_found, factors_of_known
-from lycosa.stages.frontier.set_aside_hosts import HostsAside
+from lycosa.stages.frontier.set_aside_hosts import SetAsideHosts
 from lycosa.stages.frontier.unparsed_bodies import UnparsedBodies
 from lycosa.stages.frontier.visit_state import HostState, VisitState, VisitStates, counted_as
 from lycosa.stages.frontier.waiting_places import WaitingPlaces
@@ -49,7 +49,7 @@ _DUE_BATCH = 128  # URLs, or hosts, put back in one step of the loop: 10 ms
 _DUE_ROW = 64  # URLs that share a row of the schedule, 1 kB
 _PROMOTED = 200  # in one step of the loop: 10 ms
 # minimum of cached visit states, 2 kB each; by default twice the workbench for the whole crawl
-_LEAST_STATES = 100
+_MIN_STATES = 100
 _BOUNDS = 200_000  # maximum number of cached bounds of hosts in the whole crawl, 250 bytes each
 _ALWAYS_PROMOTED = 50
 
@@ -73,7 +73,7 @@ class Partition:
         self.table = table
         self.seen = seen
         self._bands = section.bands
-        states = max(2 * section.workbench // section.partitions, _LEAST_STATES)
+        states = max(2 * section.workbench // section.partitions, _MIN_STATES)
         self.visits = VisitStates(table, number, section.head, states)
         self.leased: dict[bytes, Lease] = {}  # the open ones, by host8 url8
         self._due, self._parked = DueQueue(table, b"D", _DUE_ROW), DueQueue(table, b"P")
@@ -81,13 +81,13 @@ class Partition:
         self.counters = counters_of(table)
         self.places = WaitingPlaces(table, section.bands, self.visits, self._parked, self.counters)
         self.front, self.lines = self.places.front, self.places.lines
-        self.aside = HostsAside(self.visits, self.places, self._parked, self.counters)
+        self.set_aside_hosts = SetAsideHosts(self.visits, self.places, self._parked, self.counters)
         self.unparsed = UnparsedBodies(table, self.counters, self._due)
         self.dead_letters, self.decisions = DeadLetters(table), DecisionLog(table)
         self.outside = OutsideLeases(table, self._due, self.counters, self.leased)
         self.alike = AlikePages(table, self.counters, self.leased)
         self.bounds = Bounds(min(max(_BOUNDS // section.partitions, 1000), most_bounds))
-        self._discovery = Discovery(seen, self.visits, self.bounds, self._admit, self._meet_again)
+        self._discovery = Discovery(seen, self.visits, self.bounds, self._admit, self._found_again)
         # The frontier asks all partitions at every turn of the loop.
         self.take_gathered = self._discovery.take_gathered
 
@@ -112,9 +112,9 @@ class Partition:
         self._discovery.gather_links(origin, links, now)
 
     def _admit(self, found: Discovered, now: float) -> None:
-        host = self.meet_host(found.host8, found.url)
+        host = self.find_or_add_host(found.host8, found.url)
         if found.kind is LinkKind.SEED:
-            self.aside.reopen_retired(host, now)
+            self.set_aside_hosts.reopen_retired(host, now)
         # The bounds of the host say which finds of known URLs cannot change anything. They are
         # wider now, so the cached ones must not be used again.
         if found.depth > host.record.deepest or found.importance > host.record.importance:
@@ -137,7 +137,7 @@ class Partition:
             host.count_discovered()
             self._enqueue(host, found.url8, record)
 
-    def _meet_again(self, found: Discovered, now: float) -> None:
+    def _found_again(self, found: Discovered, now: float) -> None:
         """Handle a known URL that was found again.
 
         The host keeps the greatest importance. A queued URL takes the smaller depth. A seed is
@@ -159,7 +159,7 @@ class Partition:
         if record is None:
             return
         if is_seed:
-            self.aside.reopen_retired(host, now)
+            self.set_aside_hosts.reopen_retired(host, now)
         if record.state in (UrlState.QUEUED, UrlState.PARKED) and found.depth < record.depth:
             record.depth = found.depth
             self._put(found.host8, found.url8, record)
@@ -247,7 +247,7 @@ class Partition:
             host.record.waiting -= 1
         self.visits.mark_changed(host)
         # The visit released the host before parsing, so its last URL may end after the host left.
-        if not host.benched and host.record.waiting == 0:
+        if not host.on_workbench and host.record.waiting == 0:
             self.settle_host(host)
         # While its host is parked or retired, a queued URL counts under the state of the host.
         before = counted_as(host.record.state)
@@ -290,11 +290,11 @@ class Partition:
 
     # -- hosts
 
-    def meet_host(self, host8: bytes, url: str) -> VisitState:
+    def find_or_add_host(self, host8: bytes, url: str) -> VisitState:
         """The state of a URL's host; a new one for a new host."""
         known = self.visits.find_host(host8)
         self.counters.hosts += known is None
-        return known or self.visits.meet_host(host8, host_of(url))
+        return known or self.visits.find_or_add_host(host8, host_of(url))
 
     def settle_host(self, host: VisitState) -> bool:
         """Update a host after a visit; return whether it has more to fetch, and keeps its place."""
@@ -304,7 +304,7 @@ class Partition:
         has_turn = record.errands or (record.waiting > host.queue.open_leases and host.may_wait)
         if has_turn and host.may_be_visited:
             return True
-        host.benched = False
+        host.on_workbench = False
         if record.waiting == 0 and record.state in (HostState.READY, HostState.SNOOZED):
             record.state = HostState.EXHAUSTED
         if record.waiting == 0 or not host.may_wait:
@@ -348,9 +348,9 @@ class Partition:
             # One schedule has sleeping and parked hosts, and an entry may be outdated: the record
             # says which of both is due.
             if 0 < host.record.asleep_until <= now:
-                self.places.rouse_host(host)
+                self.places.wake_host(host)
             if host.record.state is HostState.PARKED and host.record.parked_until <= now:
-                self.aside.reopen(host, now)
+                self.set_aside_hosts.reopen(host, now)
         return len(suffixes) + len(hosts)
 
     def _requeue(self, host8: bytes, url8: bytes, now: float) -> None:

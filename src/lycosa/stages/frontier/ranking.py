@@ -15,7 +15,7 @@ from lycosa.state.kv.table_records import UrlRecord
 Prioritize = Callable[[Factors], float]
 """Returns the priority in [0, 1]."""
 
-_LEAST_CHANGE_S = 3600.0
+_MIN_CHANGE_S = 3600.0
 
 
 def by_importance(factors: Factors) -> float:
@@ -32,9 +32,7 @@ def factors_of_found(found: Discovered, authority: float, now: float) -> Factors
     if found.kind is LinkKind.GIVEN:
         given = min(found.hint, 1.0)
         return Factors(found.importance, authority, found.depth, given=given)
-    change_s = found.change_s or (
-        max(now - found.lastmod, _LEAST_CHANGE_S) if found.lastmod else 0.0
-    )
+    change_s = found.change_s or (max(now - found.lastmod, _MIN_CHANGE_S) if found.lastmod else 0.0)
     return Factors(found.importance, authority, found.depth, change_s, hint=found.hint)
 
 

@@ -16,7 +16,7 @@ from lycosa.stages.frontier.waiting_places import WaitingPlaces
 from lycosa.state.shard.counters import Counters
 
 
-class HostsAside:
+class SetAsideHosts:
     """The hosts set aside in one partition. Every change goes into the next commit."""
 
     def __init__(
@@ -68,7 +68,7 @@ class HostsAside:
         host.record.pause = pause
         self._count(before, host.record.shown_state)
         # On the workbench it stays until its turn ends, where its visit state is in use.
-        if not host.benched:
+        if not host.on_workbench:
             self._places.leave_place(host)
         self._places.end_sleep(host)
         self._visits.mark_changed(host)

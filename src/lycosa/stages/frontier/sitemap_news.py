@@ -19,7 +19,7 @@ import msgspec
 from lycosa.base.config.sections import RefetchRule, RefetchSection
 from lycosa.state.kv.table_records import UrlRecord
 
-_MOST_HALVINGS = 30
+_MAX_HALVINGS = 30
 
 
 class SitemapNews:
@@ -52,7 +52,7 @@ class SitemapNews:
             return 0
         wait_s = max(
             self.section.min_s,
-            history.interval_s * (1.0 - 0.5 ** min(history.forwards, _MOST_HALVINGS)),
+            history.interval_s * (1.0 - 0.5 ** min(history.forwards, _MAX_HALVINGS)),
         )
         due_at = int(max(history.fetched_at + wait_s, now) + self._ahead_s()) + 1
         return due_at if due_at < record.due_at else 0

@@ -12,7 +12,7 @@ def withdraw_host(frontier: Frontier, host: VisitState) -> None:
     A host in a visit stays until its visit gives it back.
     """
     if not host.in_process:
-        if host.benched:
+        if host.on_workbench:
             frontier.workbench.remove_host(host)
         frontier.partitions[host.partition].settle_host(host)
 
@@ -25,12 +25,12 @@ def claim_host(frontier: Frontier, host: VisitState) -> bool:
     """
     if host.in_process:
         return False
-    if host.benched:
+    if host.on_workbench:
         frontier.workbench.remove_host(host)
     elif host.record.asleep_until:
         frontier.partitions[host.partition].places.recall_host(host)
     frontier.hold_back({host.name: 0.0})  # what it was held for after a restart is over
-    host.benched = host.pulled = True
+    host.on_workbench = host.pulled = True
     frontier.workbench.enter_address(host)
     frontier.in_process[host.host8] = host
     return True

@@ -136,17 +136,17 @@ decode_visit = _DECODER.decode
 class VisitState:
     """One host in memory.
 
-    ``next_time`` (for its own URLs) and ``rest_time`` (for any request) are monotonic. ``benched``
-    says that it is on the workbench or in a visit.
+    ``next_time`` (for its own URLs) and ``rest_time`` (for any request) are monotonic.
+    ``on_workbench`` says that it is on the workbench or in a visit.
     """
 
     __slots__ = (
-        "benched",
         "dirty",
         "group",
         "host8",
         "in_process",
         "next_time",
+        "on_workbench",
         "partition",
         "pulled",
         "queue",
@@ -162,7 +162,7 @@ class VisitState:
         self.queue = BackQueue(host8, record.lanes, head)
         self.next_time = self.rest_time = 0.0
         self.ran_errand = False  # whether its last turn was for an errand
-        self.benched = False
+        self.on_workbench = False
         self.in_process = False
         self.dirty = False
         self.pulled = False  # from its front queue; the row stays for a restart
@@ -198,7 +198,7 @@ class VisitState:
     @property
     def may_line_up(self) -> bool:
         """Whether it belongs in a front queue when URLs wait: not on the workbench, not asleep."""
-        return not self.benched and not self.record.asleep_until and self.may_be_visited
+        return not self.on_workbench and not self.record.asleep_until and self.may_be_visited
 
     @property
     def may_be_visited(self) -> bool:
@@ -373,7 +373,7 @@ class VisitStates:
         value = self._table.get(host_key(host8))
         return decode_visit(value) if value is not None else None
 
-    def meet_host(self, host8: bytes, name: str) -> VisitState:
+    def find_or_add_host(self, host8: bytes, name: str) -> VisitState:
         """The host's state; a new one for a new host."""
         host = self.find_host(host8)
         if host is None:
@@ -401,7 +401,7 @@ class VisitStates:
         if len(self._cache) > self._capacity:
             self._forget_idle(len(self._cache) - self._capacity // 2)
 
-    def shed(self) -> None:
+    def drop_caches(self) -> None:
         """Drop all idle hosts that the table has unchanged; they are read again when needed."""
         self._forget_idle(len(self._cache))
 
@@ -409,7 +409,7 @@ class VisitStates:
         idle = [
             host8
             for host8, v in self._cache.items()
-            if not (v.benched or v.dirty or v.queue.open_leases)
+            if not (v.on_workbench or v.dirty or v.queue.open_leases)
         ]
         for host8 in idle[:most]:
             del self._cache[host8]

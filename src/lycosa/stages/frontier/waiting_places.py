@@ -61,12 +61,12 @@ class WaitingPlaces:
 
     def rotate_host(self, host: VisitState, address: str = "") -> None:
         """Move the host from the workbench to the end of a front queue or of an address's line."""
-        host.benched = False
+        host.on_workbench = False
         self.line_up_host(host, host.best_band, address)
 
     def sleep_host(self, host: VisitState, until: int) -> None:
         """Put the host to sleep outside the workbench until crawl time ``until``."""
-        host.benched = False
+        host.on_workbench = False
         self.leave_place(host)
         # A host that sleeps already only gets another time.
         self._counters.hosts_asleep += not host.record.asleep_until
@@ -74,7 +74,7 @@ class WaitingPlaces:
         self._sleepers.add_due(until, host.host8)
         self._visits.mark_changed(host)
 
-    def rouse_host(self, host: VisitState) -> None:
+    def wake_host(self, host: VisitState) -> None:
         """Wake a sleeping host."""
         host.record.asleep_until = 0
         self._counters.hosts_asleep -= 1
@@ -87,7 +87,7 @@ class WaitingPlaces:
         """Line up a host before the end of its wait, because it may have something to do."""
         if host.record.asleep_until:
             self._drop_alarm(host)
-            self.rouse_host(host)
+            self.wake_host(host)
         else:
             self.note_waiting(host, host.best_band)
 

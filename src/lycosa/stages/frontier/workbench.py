@@ -3,8 +3,8 @@
 After BUbiNG (Boldi, Marino, Santini, Vigna: BUbiNG, massive crawling for the masses, 2018). The
 heap has groups, and a group has the hosts of one address. The time of a group is the later of its
 address's time and its earliest host's time. So a thousand hosts of one address cost one heap entry,
-and no fetch slot ever has a host that is not ready. With ``most_of_address`` hosts an address is
-full: the frontier adds no more of its hosts, because they would only keep others out.
+and no fetch slot ever has a host that is not ready. With ``max_hosts_of_address`` hosts an address
+is full: the frontier adds no more of its hosts, because they would only keep others out.
 
 Invariant: a host is in at most one group and never both in a group and in process. A group is in
 the heap exactly when it has hosts and a free slot. Outdated heap entries are recognised by the
@@ -41,7 +41,7 @@ class Workbench:
 
     def __init__(self, address_slots: int) -> None:
         self.address_slots = address_slots
-        self.most_of_address: float = inf
+        self.max_hosts_of_address: float = inf
         self._groups: dict[str, _Group] = {}
         self._heap: list[tuple[float, int, str, int]] = []
         self._empty: list[tuple[float, str]] = []
@@ -57,7 +57,7 @@ class Workbench:
     def put_host(self, host: VisitState) -> None:
         """Add a host; it is ready at its ``ready_time``."""
         assert not host.in_process
-        host.benched = True
+        host.on_workbench = True
         host.group = host.record.address or f"?{host.name}"
         group = self._groups.get(host.group)
         if group is None:
@@ -78,7 +78,7 @@ class Workbench:
         group.hosts = [entry for entry in group.hosts if entry[2] is not host]
         heapq.heapify(group.hosts)
         self._count -= 1
-        host.benched = False
+        host.on_workbench = False
         self._schedule(group)
 
     def acquire(self, now: float) -> VisitState | None:
@@ -144,7 +144,7 @@ class Workbench:
     def is_full(self, address: str) -> bool:
         """Whether the address has as many hosts here (also in process) as it can use."""
         group = self._groups.get(address)
-        return group is not None and len(group.hosts) + group.in_use >= self.most_of_address
+        return group is not None and len(group.hosts) + group.in_use >= self.max_hosts_of_address
 
     def postpone_address(self, address: str, until: float) -> None:
         """Let no host of this address be ready before ``until``."""

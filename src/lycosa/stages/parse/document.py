@@ -44,7 +44,7 @@ from lycosa.stages.parse.syndication_feed import read_feed
 
 _MAX_DESCRIPTION = 2000
 _GZIP_LAYERS = 2
-_LEAST_PART = 1 << 16  # bytes; a page below twice this size is not halved for lack of memory
+_MIN_PART = 1 << 16  # bytes; a page below twice this size is not halved for lack of memory
 # the C code of the HTML parser sometimes raises SystemError when it runs out of memory
 _NO_MEMORY = (MemoryError, SystemError)
 
@@ -139,7 +139,7 @@ class _Reading:
                 return self._whole(essence, shape, body, label, started)
             except _NO_MEMORY:
                 # Before the last try the document gets another one, alone in a child.
-                if not self._document.is_last_try or len(body) < 2 * _LEAST_PART:
+                if not self._document.is_last_try or len(body) < 2 * _MIN_PART:
                     raise
             self._outlinks, self._changes = None, {}
             body = self._cut(

@@ -36,7 +36,7 @@ _WANTED = (
 )  # fmt: skip
 # How many noscript elements are parsed one by one, at some 20 microseconds each. In the others,
 # which only a hostile page has, an element that is not closed may hide links of the next ones.
-_MOST_APART = 1000
+_MAX_APART = 1000
 _IN_DRAWINGS = frozenset({"image", "script", "use", "feImage"})  # these are links in SVG too
 _REFRESH = "meta[http-equiv=refresh i]"
 _TEMPLATE = "template:not([shadowrootmode=open i],[shadowrootmode=closed i])"
@@ -115,12 +115,12 @@ class _Noscripts:
         # a link needs an attribute, and many elements have the same content
         if "=" in content and content not in self._contents:
             self._contents[content] = None
-            if len(self._contents) <= _MOST_APART:
+            if len(self._contents) <= _MAX_APART:
                 self._read(content)
 
     def read_others(self) -> None:
-        if len(self._contents) > _MOST_APART:
-            self._read("".join(islice(self._contents, _MOST_APART, None)))
+        if len(self._contents) > _MAX_APART:
+            self._read("".join(islice(self._contents, _MAX_APART, None)))
 
     def _read(self, content: str) -> None:
         tree = _tree(content)

@@ -46,7 +46,7 @@ _ENGLISH = frozenset(
 _ENGLISH |= {"their", "will", "would"}
 _ENOUGH = 4  # different words of these
 # Extra bytes in UTF-8 per character: more means another script mixed with English.
-_MOST_BEYOND_ASCII = 0.1
+_MAX_BEYOND_ASCII = 0.1
 
 
 class Identifier(Protocol):
@@ -97,7 +97,7 @@ def _is_english(sample: str) -> bool:
     """Whether enough short words that only English has prove English. ``False`` proves nothing."""
     if len(_ENGLISH.intersection(sample.lower().split())) < _ENOUGH:
         return False
-    return len(sample.encode("utf-8", "replace")) <= len(sample) * (1 + _MOST_BEYOND_ASCII)
+    return len(sample.encode("utf-8", "replace")) <= len(sample) * (1 + _MAX_BEYOND_ASCII)
 
 
 def _load() -> Identifier:

@@ -10,7 +10,7 @@ import msgspec
 from lycosa.base.config.sections import CanonicalSection, ParseSection
 
 _WALL_FACTOR = 20
-_MOST_DOUBLINGS = 3
+_MAX_DOUBLINGS = 3
 
 
 class ParserConfig(msgspec.Struct, frozen=True):
@@ -27,4 +27,4 @@ class ParserConfig(msgspec.Struct, frozen=True):
         any, so it is far: a process that gets a twentieth of a core stays below it. It doubles
         with each failed try (``Document.tries``).
         """
-        return float(_WALL_FACTOR * self.section.deadline_s * 2 ** min(tries, _MOST_DOUBLINGS))
+        return float(_WALL_FACTOR * self.section.deadline_s * 2 ** min(tries, _MAX_DOUBLINGS))

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from lycosa.base.system.lazy_imports import late_names
+from lycosa.base.system.lazy_imports import lazy_names
 
 if TYPE_CHECKING:
     from lycosa.stages.politeness.address_table import AddressTable
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         robots_target,
     )
 else:
-    __getattr__ = late_names(
+    __getattr__ = lazy_names(
         __name__,
         {
             "address_table": "AddressTable",

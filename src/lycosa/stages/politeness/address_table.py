@@ -81,7 +81,7 @@ class AddressTable:
     """One process's view of the table. With ``path`` ``None`` it is in private memory.
 
     Open it after forking, once per process and file, and use it from one thread. ``entries`` is the
-    number of addresses that can be in use at once and still be told apart. ``most_slots`` is the
+    number of addresses that can be in use at once and still be told apart. ``max_slots`` is the
     number of requests to one address that can be counted (at most 64; by default as many as
     ``address_slots`` needs). Both can change only while no process has the file open. ``request_s``
     is the longest time that a request of this process may take.
@@ -110,7 +110,7 @@ class AddressTable:
         path: Path | None,
         section: PolitenessSection,
         entries: int = 65536,
-        most_slots: int = 0,
+        max_slots: int = 0,
         request_s: float = 60.0,
     ) -> None:
         self._path = path
@@ -118,7 +118,7 @@ class AddressTable:
         self._delay_s = section.address_delay_s
         self._slots = min(section.address_slots, _MAX_CELLS)
         # rounded up, so that most changes of the setting keep the layout
-        self._cells = -(-max(self._slots, most_slots) // _WORD) * _WORD
+        self._cells = -(-max(self._slots, max_slots) // _WORD) * _WORD
         self._buckets = max(entries // _ENTRIES, 1)
         self._bucket_words = (_ENTRIES + 1) * (2 + self._cells)
         self._held: dict[str, list[int]] = {}

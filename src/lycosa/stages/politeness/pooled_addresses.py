@@ -53,7 +53,7 @@ from lycosa.stages.politeness.address_pool import (
 
 _CALL_S = 1.0  # the maximum pause between two calls
 _AGAIN_S = 0.1  # until a slot is asked for again that the pool could not be asked for
-_MOST_REQUESTS = 128  # of one call
+_MAX_REQUESTS = 128  # of one call
 _SEEN_SHARE = 0.5  # as in the machine's table
 _STEP_TOLERANCE_S = 0.05  # a greater disagreement of clocks is a clock that was set
 
@@ -242,7 +242,7 @@ class PooledAddresses:
         self._asked.clear()
 
     async def _exchange(self) -> None:
-        asked, self._asked = self._asked[:_MOST_REQUESTS], self._asked[_MOST_REQUESTS:]
+        asked, self._asked = self._asked[:_MAX_REQUESTS], self._asked[_MAX_REQUESTS:]
         sent = self._clock.monotonic()
         is_new, self._is_new = self._is_new, False
         requests = [_aged(each, sent) for each, _ in asked]
@@ -252,7 +252,7 @@ class PooledAddresses:
                 PoolCall(self._member, requests, is_new, self._leaves)
             )
             self._is_new = self._is_new or (is_new and answer.is_late)
-            self._hear(answer, sent)
+            self._receive(answer, sent)
         except PoolAway as error:
             # What this call was to report is not lost: the next call that is answered reports it
             # again.
@@ -261,7 +261,7 @@ class PooledAddresses:
         finally:
             _tell(asked, answer, sent)
 
-    def _hear(self, answer: PoolAnswer, sent: float) -> None:
+    def _receive(self, answer: PoolAnswer, sent: float) -> None:
         received = self._clock.monotonic()
         # Another primary has another clock, so times of the old one mean nothing for it.
         if answer.server != self._server:

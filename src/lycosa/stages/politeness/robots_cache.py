@@ -39,7 +39,7 @@ from lycosa.stages.politeness.robots_rules import RobotsRules, RobotsVerdict
 LONGEST_USE_S = 86400.0
 """RFC 9309 §2.4: a file should not be used for more than 24 hours."""
 
-LEAST_USE_S = 300.0
+MIN_USE_S = 300.0
 """A shorter ``max-age`` is raised to this. Otherwise every page could cost two requests."""
 
 _OUTAGE_WITNESSES = 10
@@ -253,4 +253,4 @@ def _after_failure(
 
 def _use_s(max_age_s: float, section: RobotsSection) -> float:
     longest = min(section.max_age_s, LONGEST_USE_S)
-    return longest if max_age_s < 0 else min(max(max_age_s, LEAST_USE_S), longest)
+    return longest if max_age_s < 0 else min(max(max_age_s, MIN_USE_S), longest)

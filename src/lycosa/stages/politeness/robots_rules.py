@@ -31,7 +31,7 @@ from collections.abc import Iterator
 import msgspec
 
 from lycosa.stages.politeness.wildcards import (
-    MOST_WORK,
+    MAX_WORK,
     Pieces,
     TooMuchWork,
     Wildcard,
@@ -208,7 +208,7 @@ def _respell(found: re.Match[bytes]) -> bytes:
 
 _NO_RULE = RobotsVerdict()
 _BOUND_REACHED = RobotsVerdict(
-    False, bound=f"judging this URL by all wildcard rules needs more than {MOST_WORK:,} comparisons"
+    False, bound=f"judging this URL by all wildcard rules needs more than {MAX_WORK:,} comparisons"
 )
 _PATH_START = re.compile("[/?;]")
 # A percent sign that encodes nothing stays, because browsers send it unchanged.

@@ -14,7 +14,7 @@ Only rules whose key occurs are tried. A file with few rules has no index, becau
 them costs less.
 
 **Bound.** The author of the rules may also be the author of the URLs, and can make the keys of all
-rules occur. So for an indexed file the cost of one target is limited to ``MOST_WORK``, in units of
+rules occur. So for an indexed file the cost of one target is limited to ``MAX_WORK``, in units of
 about half a nanosecond. The cost is computed from the lengths that are compared and not read from a
 clock, so a verdict never depends on the speed of the machine. For a target that needs more,
 ``best`` raises ``TooMuchWork``. None of 4,231 real files comes near the limit.
@@ -28,7 +28,7 @@ from itertools import chain
 
 import msgspec
 
-MOST_WORK = 10_000_000
+MAX_WORK = 10_000_000
 """Limit of the cost of one target: ten million comparisons of octets.
 
 The worst files found cost 12 ms.
@@ -53,7 +53,7 @@ anchored) ends it.
 
 
 class TooMuchWork(Exception):
-    """Judging this target would cost more than ``MOST_WORK``."""
+    """Judging this target would cost more than ``MAX_WORK``."""
 
 
 class Pieces(msgspec.Struct, frozen=True):
@@ -124,7 +124,7 @@ class Wildcards:
                 # In the worst case each position of the target is compared with half of the part
                 # before the comparison fails.
                 work += _STEP + (size - start) * min(len(part), _WORST_PART) // 2
-                if work > MOST_WORK:
+                if work > MAX_WORK:
                     raise TooMuchWork
                 start = target.find(part, start)
                 if start < 0:
@@ -133,7 +133,7 @@ class Wildcards:
             else:
                 if tail is None or (size - len(tail) >= start and target.endswith(tail)):
                     return score
-            if work > MOST_WORK:
+            if work > MAX_WORK:
                 raise TooMuchWork
         return floor
 

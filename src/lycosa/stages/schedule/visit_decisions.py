@@ -74,7 +74,7 @@ from lycosa.stages.schedule.steps import VisitRules, VisitStep
 _PAGE, _ROBOTS, _ERRAND = steps.Purpose  # reading a member from the Enum costs ten times as much
 _NONE = Reason.NONE
 LONGEST_PARK_S = 86_400.0
-MOST_JUDGED = 500
+MAX_JUDGED = 500
 """Maximum number of URLs that one visit judges, because robots.txt may disallow very many."""
 
 # URLs judged in one step of the loop, by a file whose judgements cost microseconds
@@ -149,7 +149,7 @@ def gives_way(is_costly: bool, judged: int) -> bool:
 
 
 def _pass_on(event: steps.UrlPassed, rules: VisitRules, now: float) -> VisitStep:
-    return steps.TakeUrl() if event.judged < MOST_JUDGED else steps.GiveBack()
+    return steps.TakeUrl() if event.judged < MAX_JUDGED else steps.GiveBack()
 
 
 def _wait_for_name(event: steps.NameFailed, rules: VisitRules, now: float) -> VisitStep:
@@ -180,7 +180,7 @@ def _use_permit(event: steps.PermitAsked, rules: VisitRules, now: float) -> Visi
     return steps.SendRequest(_PAGE) if event.is_granted else steps.GiveBack()
 
 
-def _heed_robots(event: steps.RobotsAnswered, rules: VisitRules, now: float) -> VisitStep:
+def _apply_robots_answer(event: steps.RobotsAnswered, rules: VisitRules, now: float) -> VisitStep:
     """Decide about the host after an answer for robots.txt."""
     waits = event.wait_until > 0
     if event.error is Reason.ADDRESS_FORBIDDEN and not event.is_answered:
@@ -203,7 +203,7 @@ def _heed_robots(event: steps.RobotsAnswered, rules: VisitRules, now: float) -> 
     return steps.GiveBack()
 
 
-def _heed_page(event: steps.PageAnswered, rules: VisitRules, now: float) -> VisitStep:
+def _apply_page_answer(event: steps.PageAnswered, rules: VisitRules, now: float) -> VisitStep:
     """Decide about the host after an answer for a page, apart from the URL itself.
 
     While the host accepts no connection, it waits at doubling intervals, and the URL
@@ -298,8 +298,8 @@ _DECISIONS: dict[type[steps.Event], Callable[[Any, VisitRules, float], VisitStep
     steps.NameFailed: _wait_for_name,
     steps.AddressFound: _use_address,
     steps.PermitAsked: _use_permit,
-    steps.RobotsAnswered: _heed_robots,
-    steps.PageAnswered: _heed_page,
+    steps.RobotsAnswered: _apply_robots_answer,
+    steps.PageAnswered: _apply_page_answer,
     steps.HostSetAside: _go_on,
     steps.BodyExamined: _settle,
     steps.TurnOver: _end,

@@ -35,7 +35,7 @@ class Gap(NamedTuple):
 class AddressUse(NamedTuple):
     """How an address was used, by the requests of one place (``AttemptHead.place``).
 
-    ``least_gap_s`` is the minimum time from one start to the next (infinite with one request),
+    ``min_gap_s`` is the minimum time from one start to the next (infinite with one request),
     ``most_at_once`` the maximum number of simultaneous requests. With ``is_shared`` both are those
     at the starts of requests whose slot the address pool gave by the limits of the crawl, otherwise
     those at all other starts. With ``server`` they are the requests of all places that this server
@@ -44,7 +44,7 @@ class AddressUse(NamedTuple):
 
     address: str
     requests: int
-    least_gap_s: float
+    min_gap_s: float
     most_at_once: int
     place: str = ""
     is_shared: bool = False
@@ -126,11 +126,11 @@ def _uses(key: _Key, times: _Times) -> Iterator[AddressUse]:
             (times.lasts[order[at]] - times.firsts[order[at - 1]] for at in numbers if at),
             default=float("inf"),
         )
-        most = _most_at_once(times, order, set(numbers))
+        most = _max_at_once(times, order, set(numbers))
         yield AddressUse(address, len(numbers), least, most, place, is_shared, server)
 
 
-def _most_at_once(times: _Times, order: list[int], judged: set[int]) -> int:
+def _max_at_once(times: _Times, order: list[int], judged: set[int]) -> int:
     """The maximum number of requests that were open at one of the judged starts."""
     ends: list[float] = []  # a heap
     most = 0

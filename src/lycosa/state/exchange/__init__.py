@@ -5,7 +5,7 @@
 
 from typing import TYPE_CHECKING
 
-from lycosa.base.system.lazy_imports import late_names
+from lycosa.base.system.lazy_imports import lazy_names
 
 if TYPE_CHECKING:
     from lycosa.state.exchange.agreement import Disagreement, ParcelNumbers, disagreements
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from lycosa.state.exchange.outbox_sender import OutboxSender
     from lycosa.state.exchange.topic import Append, MemoryTopics, TopicPost
 else:
-    __getattr__ = late_names(
+    __getattr__ = lazy_names(
         __name__,
         {
             "agreement": "Disagreement ParcelNumbers disagreements",

@@ -53,8 +53,9 @@ class OutboxSender:
     """Sends one partition's outbox.
 
     ``sleep`` is the clock's. At most ``window`` parcels of a destination are in flight. With
-    ``lateness``, a destination with few waiting URLs is sent to later, unless ``hurry`` was called.
-    ``on_failure`` is called when sending to a destination cannot continue.
+    ``lateness``, a destination with few waiting URLs is sent to later, unless
+    ``send_without_delay`` was called. ``on_failure`` is called when sending to a destination cannot
+    continue.
     """
 
     def __init__(
@@ -76,7 +77,7 @@ class OutboxSender:
         self._running: dict[int, asyncio.Task[None]] = {}
         # destinations whose parcels are delayed: set when more was committed for them
         self._more: dict[int, asyncio.Event] = {}
-        self._hurries = False
+        self._sends_without_delay = False
         self.failures = 0
         """Posts that did not hand over all their parcels; the rest is retried."""
         self._on_failure = on_failure
@@ -96,9 +97,9 @@ class OutboxSender:
                 )
                 task.add_done_callback(self._ended)
 
-    def hurry(self, is_on: bool) -> None:
+    def send_without_delay(self, is_on: bool) -> None:
         """Delay nothing from now on (``is_on``), or delay again."""
-        self._hurries = is_on
+        self._sends_without_delay = is_on
         for event in self._more.values() if is_on else ():
             event.set()
 
@@ -158,7 +159,7 @@ class OutboxSender:
         Parcels that were tried before are not delayed.
         """
         if (
-            self._hurries
+            self._sends_without_delay
             or parcels[0].destination in self._troubles
             or len(parcels) >= self._window
             or any(each.errands or each.answers or each.places for each in parcels)

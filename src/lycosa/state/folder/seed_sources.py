@@ -20,7 +20,7 @@ from lycosa.state.folder.manifest import ManifestError
 
 SEED_SOURCES_NAME = "seeds.json"
 SEED_SOURCES_FORMAT = 1
-_MOST_KEPT = 1000
+_MAX_KEPT = 1000
 
 
 class SourceKind(Enum):
@@ -107,7 +107,7 @@ def save_sources(folder: Path, sources: Sequence[SeedSource]) -> None:
     complete = sum(source.is_complete for source in sources)
     kept = []
     for source in sources:
-        if source.is_complete and complete > _MOST_KEPT:
+        if source.is_complete and complete > _MAX_KEPT:
             complete -= 1
             continue
         kept.append(source)

@@ -65,7 +65,7 @@ from lycosa.state.store.segment_recovery import check_lengths
 
 _EXCHANGE = (b"I", b"O")
 _NONE = Mark(0, 0)
-_MOST_TOLD = 5
+_MAX_SHOWN = 5
 
 
 class CommittedDataMissing(Exception):
@@ -75,8 +75,8 @@ class CommittedDataMissing(Exception):
     """
 
     def __init__(self, folder: Path, findings: list[str]) -> None:
-        told = "\n".join(f"- {finding}" for finding in findings[:_MOST_TOLD])
-        more = f"\n- and {len(findings) - _MOST_TOLD} more" if len(findings) > _MOST_TOLD else ""
+        told = "\n".join(f"- {finding}" for finding in findings[:_MAX_SHOWN])
+        more = f"\n- and {len(findings) - _MAX_SHOWN} more" if len(findings) > _MAX_SHOWN else ""
         export = f"lycosa export {shlex.quote(str(folder))} urls"
         super().__init__(
             f"{folder}: committed data is missing. The crawl was not started, and no file was"

@@ -55,7 +55,7 @@ from lycosa.state.store.removed_files import RemovedFile, note_removed, removed_
 _ATTEMPTS = "attempts"
 _LOG = "log"
 _FOLDERS = (layout.WARC, layout.JOURNAL, *DERIVED_KINDS, _LOG)
-_MOST_TOLD = 10
+_MAX_SHOWN = 10
 
 
 class PlaceTaken(StoreRefused):
@@ -331,7 +331,7 @@ class Upload:
             len(removed),
             sum(each.bytes for each in removed),
             doubtful_files=len(self.doubtful),
-            doubtful=tuple(self.doubtful.values())[:_MOST_TOLD],
+            doubtful=tuple(self.doubtful.values())[:_MAX_SHOWN],
         )
 
     def segments(self, is_final: bool) -> list[SealedSegment]:

@@ -23,19 +23,19 @@ _REBUILD_BATCH = 100_000
 
 
 def open_seen(
-    folder: Path, partition: int, section: SeenSection, table: KeyValue, most_delta: int = 1 << 18
+    folder: Path, partition: int, section: SeenSection, table: KeyValue, max_delta: int = 1 << 18
 ) -> SeenUrls:
     """The chosen implementation of URL-seen.
 
-    ``table`` confirms positive answers of a Bloom filter. ``most_delta`` is the number of hashes in
+    ``table`` confirms positive answers of a Bloom filter. ``max_delta`` is the number of hashes in
     memory before they are written to its file.
     """
     path = seen_file(folder, partition, section.urls)
     path.parent.mkdir(parents=True, exist_ok=True)
     if section.urls is SeenChoice.SORTED:
-        return SortedSeenUrls(path, most_delta)
+        return SortedSeenUrls(path, max_delta)
     confirm = _confirming(table) if section.bloom_confirm else None
-    return BloomSeenUrls(path, section.bloom_urls, section.bloom_error, confirm, most_delta)
+    return BloomSeenUrls(path, section.bloom_urls, section.bloom_error, confirm, max_delta)
 
 
 def known_hashes(table: KeyValue) -> Iterator[Hashes]:

@@ -245,7 +245,7 @@ def crash_key(host8: bytes, url8: bytes) -> bytes:
     return CRASH_PREFIX + host8 + url8
 
 
-def letter_key(number: int) -> bytes:
+def dead_letter_key(number: int) -> bytes:
     return b"Z" + number.to_bytes(SEQ_BYTES, "big")
 
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from lycosa.base.system.lazy_imports import late_names
+from lycosa.base.system.lazy_imports import lazy_names
 
 if TYPE_CHECKING:
     from lycosa.state.seen.content_seen import SeenContent
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lycosa.state.seen.urls_bloom import BloomSeenUrls
     from lycosa.state.seen.urls_sorted import SortedSeenUrls
 else:
-    __getattr__ = late_names(
+    __getattr__ = lazy_names(
         __name__,
         {
             "content_seen": "SeenContent",

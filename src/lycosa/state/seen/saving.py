@@ -19,8 +19,8 @@ from lycosa.state.seen.delta import Delta
 from lycosa.state.seen.hash_files import restamp
 from lycosa.state.seen.seen_port import Hashes, Mask, SeenSnapshot
 
-_LEAST_DELTA = 1 << 15
-MOST_DELTA = 1 << 18
+_MIN_DELTA = 1 << 15
+MAX_DELTA = 1 << 18
 _Known = TypeVar("_Known")
 
 
@@ -28,14 +28,14 @@ class SavingSeenUrls(ABC, Generic[_Known]):
     """A ``SeenUrls`` whose file is rewritten in a thread. ``known`` is the file's content.
 
     ``known`` is immutable and replaced as a whole. A missing or damaged file has ``stamp`` -1 and
-    counts as ``nothing``. ``most_delta`` is the number of hashes in memory above which
+    counts as ``nothing``. ``max_delta`` is the number of hashes in memory above which
     ``should_save`` is true.
     """
 
     def __init__(
-        self, path: Path, known: _Known, stamp: int, nothing: _Known, most_delta: int
+        self, path: Path, known: _Known, stamp: int, nothing: _Known, max_delta: int
     ) -> None:
-        self._path, self._nothing, self._most_delta = path, nothing, most_delta
+        self._path, self._nothing, self._max_delta = path, nothing, max_delta
         self._known = known
         self._delta = Delta(stamp)
         self._saved: tuple[_Known, int] = (known, stamp)
@@ -51,7 +51,7 @@ class SavingSeenUrls(ABC, Generic[_Known]):
     def should_save(self) -> bool:
         self._adopt()
         return len(self._delta) > min(
-            max(_LEAST_DELTA, self._count(self._known) // 8), self._most_delta
+            max(_MIN_DELTA, self._count(self._known) // 8), self._max_delta
         )
 
     def unseen(self, hashes: Hashes) -> Mask:

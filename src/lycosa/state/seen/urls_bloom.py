@@ -34,12 +34,12 @@ from lycosa.state.seen.hash_files import (
     map_hash_file,
     write_hash_file,
 )
-from lycosa.state.seen.saving import MOST_DELTA, SavingSeenUrls
+from lycosa.state.seen.saving import MAX_DELTA, SavingSeenUrls
 from lycosa.state.seen.seen_port import Confirm, Hashes, Mask, SeenSnapshot
 
 MAGIC, VERSION = b"LYCOBLOM", 1
 _BATCH = 4096
-_MOST_BITS = 1 << 32  # positions have 32 bits
+_MAX_BITS = 1 << 32  # positions have 32 bits
 _MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))  # of splitmix64
 _U64 = np.uint64
 
@@ -49,7 +49,7 @@ class BloomFilter:
 
     def __init__(self, capacity: int, error: float, *, bits: int = 0, positions: int = 0) -> None:
         self.capacity = capacity
-        self.bits = bits or min(_MOST_BITS, ceil(-capacity * log(error) / log(2) ** 2))
+        self.bits = bits or min(_MAX_BITS, ceil(-capacity * log(error) / log(2) ** 2))
         self.positions = positions or max(1, round(self.bits / capacity * log(2)))
         self.count = 0
         self.array: NDArray[np.uint8] = np.zeros((self.bits + 63) // 64 * 8, dtype=np.uint8)
@@ -107,7 +107,7 @@ class BloomSeenUrls(SavingSeenUrls[_Filters]):
     """A ``SeenUrls`` with filters for ``capacity`` hashes, then 2, 4, ... times as many.
 
     Each filter has the error rate ``error``. ``confirm`` is asked about hashes that a filter
-    reports; with ``None`` the filters are trusted. An existing file keeps its sizes. ``most_delta``
+    reports; with ``None`` the filters are trusted. An existing file keeps its sizes. ``max_delta``
     is the number of hashes in memory, held exactly, above which ``should_save`` is true.
     """
 
@@ -117,7 +117,7 @@ class BloomSeenUrls(SavingSeenUrls[_Filters]):
         capacity: int,
         error: float,
         confirm: Confirm | None = None,
-        most_delta: int = MOST_DELTA,
+        max_delta: int = MAX_DELTA,
     ) -> None:
         if capacity < 1 or not 0 < error < 1:
             raise ValueError(
@@ -127,7 +127,7 @@ class BloomSeenUrls(SavingSeenUrls[_Filters]):
         self._capacity, self._error, self._confirm = capacity, error, confirm
         self._false_positives = 0
         filters, stamp, self._damage = _open(path)
-        super().__init__(path, filters, stamp, (), most_delta)
+        super().__init__(path, filters, stamp, (), max_delta)
 
     def snapshot(self) -> SeenSnapshot:
         self._adopt()

@@ -28,7 +28,7 @@ from lycosa.state.seen.hash_files import (
     map_hash_file,
     restamp,
 )
-from lycosa.state.seen.saving import MOST_DELTA, SavingSeenUrls
+from lycosa.state.seen.saving import MAX_DELTA, SavingSeenUrls
 from lycosa.state.seen.seen_port import Hashes, Mask, SeenSnapshot
 
 MAGIC, VERSION = b"LYCOSEEN", 1
@@ -88,10 +88,10 @@ _NOTHING = _Sorted(_NONE, np.zeros(2, dtype=np.uint32))
 class SortedSeenUrls(SavingSeenUrls[_Sorted]):
     """A ``SeenUrls`` that is exact."""
 
-    def __init__(self, path: Path, most_delta: int = MOST_DELTA) -> None:
-        """``most_delta``: hashes in memory above which ``should_save`` is true."""
+    def __init__(self, path: Path, max_delta: int = MAX_DELTA) -> None:
+        """``max_delta``: hashes in memory above which ``should_save`` is true."""
         base, stamp, self._damage = _open(path)
-        super().__init__(path, base, stamp, _NOTHING, most_delta)
+        super().__init__(path, base, stamp, _NOTHING, max_delta)
 
     def snapshot(self) -> SeenSnapshot:
         self._adopt()

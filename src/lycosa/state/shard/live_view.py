@@ -75,7 +75,7 @@ class LiveView(SegmentView):
         """The last commit in the tables; the log may already contain the next one."""
         marks = {number: Mark.unpack(table.get(MARK_KEY)) for number, table in self._tables.items()}
         last = shard.last
-        for commit in shard.ground.log.read():
+        for commit in shard.storage.log.read():
             if any(
                 commit.mark > marks.get(batch.partition, commit.mark) for batch in commit.batches
             ):

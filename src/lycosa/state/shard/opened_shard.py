@@ -86,12 +86,12 @@ class SnapshotLimit(msgspec.Struct, frozen=True):
 CLUSTER_LIMIT = SnapshotLimit(commits=inf, seconds=600.0, write_bytes=256_000_000)
 
 
-class Ground(msgspec.Struct, frozen=True):
+class ShardStorage(msgspec.Struct, frozen=True):
     """The three ports under the commits of a shard.
 
     A snapshot is due at ``snapshot_limit``. ``on_claim`` is called when the log has
-    accepted the claim, before anything is restored. With ``saves_aside`` commits continue while a
-    snapshot is being saved.
+    accepted the claim, before anything is restored. With ``saves_in_background`` commits continue
+    while a snapshot is being saved.
     """
 
     log: Log
@@ -99,7 +99,7 @@ class Ground(msgspec.Struct, frozen=True):
     snapshots: Snapshots
     snapshot_limit: SnapshotLimit = SnapshotLimit()
     on_claim: Callable[[Claim], None] = lambda claim: None
-    saves_aside: bool = False
+    saves_in_background: bool = False
 
 
 class Shard(msgspec.Struct, frozen=True):
@@ -113,7 +113,7 @@ class Shard(msgspec.Struct, frozen=True):
 
     number: int
     term: int
-    ground: Ground
+    storage: ShardStorage
     data: Mapping[int, PartitionData]
     last: Commit | None = None
     found: FoundSegments | None = None
@@ -142,58 +142,64 @@ class Shard(msgspec.Struct, frozen=True):
 
     def close(self) -> None:
         """Close everything. Uncommitted data is lost, as in a crash."""
-        self.ground.log.close()
+        self.storage.log.close()
         for each in self.data.values():
             each.close()
 
 
-def open_shard(number: int, partitions: Collection[int], ground: Ground) -> tuple[Shard, Recovered]:
+def open_shard(
+    number: int, partitions: Collection[int], storage: ShardStorage
+) -> tuple[Shard, Recovered]:
     """Take a shard over from any state in which its last owner left it. Blocks.
 
     Raises the errors of the ports.
     """
-    with _brought_up(ground, frozenset(partitions)) as (claim, opened, recovered):
+    with _brought_up(storage, frozenset(partitions)) as (claim, opened, recovered):
         for partition in sorted(set(partitions) - opened.keys()):
-            opened[partition] = ground.snapshots.restore_partition(partition)
-        found = ground.segments.find_segments(claim.term)
+            opened[partition] = storage.snapshots.restore_partition(partition)
+        found = storage.segments.find_segments(claim.term)
         data = dict(sorted(opened.items()))
-        shard = Shard(number, claim.term, ground, data, claim.latest, found, recovered.damaged)
+        shard = Shard(number, claim.term, storage, data, claim.latest, found, recovered.damaged)
         return shard, recovered
 
 
-def bring_up(ground: Ground, owned: Collection[int] | None = None) -> Recovered:
+def bring_up(storage: ShardStorage, owned: Collection[int] | None = None) -> Recovered:
     """Bring a shard, or only the partitions ``owned``, to its last commit and close it. Blocks."""
-    with _brought_up(ground, None if owned is None else frozenset(owned)) as (_, opened, recovered):
+    with _brought_up(storage, None if owned is None else frozenset(owned)) as (
+        _,
+        opened,
+        recovered,
+    ):
         for each in opened.values():
             each.close()
-        ground.log.close()
+        storage.log.close()
         return recovered
 
 
 @contextmanager
 def _brought_up(
-    ground: Ground, owned: frozenset[int] | None
+    storage: ShardStorage, owned: frozenset[int] | None
 ) -> Iterator[tuple[Claim, dict[int, PartitionData], Recovered]]:
     """The claim, the partitions at their last commit, and a report.
 
     If the caller's block raises, everything is closed.
     """
-    log, snapshots = ground.log, ground.snapshots
+    log, snapshots = storage.log, storage.snapshots
     opened: dict[int, PartitionData] = {}
     try:
         claim = log.claim()
-        ground.on_claim(claim)
+        storage.on_claim(claim)
         # The snapshots come first, because they show whether the log has lost commits. What such a
         # log does not name may be all that is left of these commits.
         existing = [
             number for number in snapshots.saved_partitions() if owned is None or number in owned
         ]
         opened.update((number, snapshots.restore_partition(number)) for number in existing)
-        report = ground.segments.recover_segments(
+        report = storage.segments.recover_segments(
             {name: length for last in claim.last for name, length in last.lengths.items()},
             {name: value for last in claim.last for name, value in last.sums.items()},
         )
-        replayed, rebuilt = _catch_up(ground, claim, opened, owned)
+        replayed, rebuilt = _catch_up(storage, claim, opened, owned)
         log.trim(max((last.sequence for last in claim.last), default=0))
         yield claim, opened, _told(claim, report, opened, replayed, rebuilt)
     except BaseException:
@@ -205,7 +211,10 @@ def _brought_up(
 
 
 def _catch_up(
-    ground: Ground, claim: Claim, opened: dict[int, PartitionData], owned: frozenset[int] | None
+    storage: ShardStorage,
+    claim: Claim,
+    opened: dict[int, PartitionData],
+    owned: frozenset[int] | None,
 ) -> tuple[int, int]:
     """Apply the batches that partitions lack.
 
@@ -222,14 +231,14 @@ def _catch_up(
         or (each.seen.stamp < stamp_of(marks[number]) and each.seen.stamp + 1 < reach)
     }
     replayed = 0
-    for commit in ground.log.read():
+    for commit in storage.log.read():
         for batch in commit.batches:
             number = batch.partition
             if owned is not None and number not in owned:
                 continue
             # It has no snapshot: the log has all of its commits, from the first one on.
             if number not in opened:
-                opened[number] = ground.snapshots.restore_partition(number)
+                opened[number] = storage.snapshots.restore_partition(number)
                 marks[number] = mark_of(opened[number].table)
             if commit.mark > marks[number]:
                 opened[number].table.write(marked(batch, commit.mark, commit.shard))
@@ -246,7 +255,7 @@ def _catch_up(
     for number, each in opened.items():
         if number in stale:
             each.seen.rebuild(known_hashes(each.table), stamp_of(marks[number]))
-        ground.snapshots.save_partition(number, each, marks[number])
+        storage.snapshots.save_partition(number, each, marks[number])
     return replayed, len(stale)
 
 

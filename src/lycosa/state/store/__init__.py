@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from lycosa.base.system.lazy_imports import late_names
+from lycosa.base.system.lazy_imports import lazy_names
 
 if TYPE_CHECKING:
     from lycosa.state.store.closing import ClosedSegment, build_derived
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lycosa.state.store.stored_data import RecordError, StoredRecord, location_of, read_record
     from lycosa.state.store.warc_records import CrawlInfo
 else:
-    __getattr__ = late_names(
+    __getattr__ = lazy_names(
         __name__,
         {
             "closing": "ClosedSegment build_derived",

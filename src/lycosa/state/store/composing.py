@@ -100,7 +100,7 @@ def compose(
     except ObjectMissing:
         if not may_lack:
             raise
-    mending = _Mending(store, segment)
+    mending = _RepairedSegment(store, segment)
     _write(parts, mending.read, target)
     return mending.damaged or [DamagedPart("", _OTHER)]
 
@@ -124,7 +124,7 @@ def _is_as_committed(target: ComposedFiles, warc_sum: int, rows_sum: int) -> boo
     return target.warc_sum in (None, warc_sum) and target.rows_sum in (None, rows_sum)
 
 
-class _Mending:
+class _RepairedSegment:
     """Reads parts, notes what is wrong with them, and fills what cannot be used."""
 
     def __init__(self, store: ObjectStore, segment: str) -> None:

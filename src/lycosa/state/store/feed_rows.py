@@ -20,7 +20,7 @@ PAGES, DEAD_LETTERS = "pages", "dlq"
 FEEDS = (PAGES, DEAD_LETTERS)
 _LEFT_OUT = ("links", "text")  # large, and in the segment
 _KEPT = ("url", "date_us", "status", "segment", "offset", "length", "record_id", "kind")
-_MOST_BYTES = 800_000  # of a row; a record of the topics has at most 1 MB
+_MAX_BYTES = 800_000  # of a row; a record of the topics has at most 1 MB
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _PAGES_TEXT = """A capture. A page is counted once by url8 and fetch_number, a robots.txt file \
 (kind 1) by record_id. Fields with their default are left out, except fetch_number. A row of more \
@@ -108,7 +108,7 @@ def page_row(line: bytes) -> tuple[bytes, bytes]:
     row["url8"] = key.hex()
     row.setdefault("fetch_number", 1)
     value = _encode(row)
-    if len(value) > _MOST_BYTES:
+    if len(value) > _MAX_BYTES:
         kept = (*_KEPT, "url8", "fetch_number")
         value = _encode({name: row[name] for name in kept if name in row})
     return key, value

@@ -15,9 +15,9 @@ from lycosa.state.objects.object_errors import ObjectError
 from lycosa.state.objects.objects_port import ObjectStore
 
 FOREIGN = "foreign"
-MOST_KEPT = 20
+MAX_KEPT = 20
 """Number of records of a topic's partition that one process keeps."""
-_MOST_BYTES = 1_000_000
+_MAX_BYTES = 1_000_000
 
 
 def foreign_key(record: ForeignRecord) -> str:
@@ -39,16 +39,16 @@ class ForeignRecords:
         place = record.topic, record.partition
         self.counts[record.kind] += 1
         self._told[place] += 1
-        if self._told[place] > MOST_KEPT:
+        if self._told[place] > MAX_KEPT:
             return
         key = foreign_key(record)
         kept = f"its {len(record.data)} bytes are in object storage: {key}"
         try:
-            self._store.put(key, record.data[:_MOST_BYTES])
+            self._store.put(key, record.data[:_MAX_BYTES])
         except ObjectError as error:
             # The crawl needs nothing of it, so it does not wait. The topic still has the record.
             kept = f"its bytes could not be kept ({error})"
-        last = "; further ones are only counted" if self._told[place] == MOST_KEPT else ""
+        last = "; further ones are only counted" if self._told[place] == MAX_KEPT else ""
         self.tell(
             f"stepped over a record that no program of this crawl wrote: {record}; {kept}{last}"
         )

@@ -66,7 +66,7 @@ UNNAMED_S = 7 * 86_400.0
 """Age at which a part is deleted that no commit names."""
 _BEGINNING = "is missing at its beginning, so it was not sealed"
 _IN_MEMORY = 8 << 20  # a larger part is assembled in a file
-_FIRST, _MOST = 64 << 10, 4 << 20  # bytes of one request when a record is read
+_FIRST, _MAX = 64 << 10, 4 << 20  # bytes of one request when a record is read
 
 
 class ObjectSegments:
@@ -336,10 +336,10 @@ class ObjectSegments:
         else:
             key, at, end = layout.file_name(layout.WARC, name), offset, 1 << 62
         end = min(end, until - offset + at)
-        size = _FIRST if until == 1 << 62 else _MOST
+        size = _FIRST if until == 1 << 62 else _MAX
         while at < end and (data := self._store.get(key, at, min(size, end - at))):
             yield data
-            at, size = at + len(data), min(2 * size, _MOST)
+            at, size = at + len(data), min(2 * size, _MAX)
 
     def _part_at(self, name: str, offset: int) -> StoredPart | None:
         parts = self._parts.get(name, ())
@@ -397,7 +397,7 @@ class ObjectSegments:
         commit, if it is longer.
         """
         at, end = 0, 1 << 62 if length is None else length
-        while at < end and (data := self._store.get(name, at, min(_MOST, end - at))):
+        while at < end and (data := self._store.get(name, at, min(_MAX, end - at))):
             yield data
             at += len(data)
 

@@ -47,8 +47,8 @@ _COMPRESSED = (b"\x1f\x8b\x08", b"\x28\xb5\x2f\xfd", b"\x89PNG\r\n\x1a\n", b"\xf
 _WORTH_STORING = 256
 _GZIP_HEAD = b"\x1f\x8b\x08\0\0\0\0\0\0\xff"
 _STORED = struct.Struct("<BHH")
-_MOST_STORED = 0xFFFF
-_LAST_BLOCK = _STORED.pack(1, 0, _MOST_STORED)
+_MAX_STORED = 0xFFFF
+_LAST_BLOCK = _STORED.pack(1, 0, _MAX_STORED)
 _GZIP_END = struct.Struct("<II")
 _TRANSFER = re.compile(rb"^(transfer-encoding[ \t]*:)", re.IGNORECASE | re.MULTILINE)
 _LENGTH = re.compile(rb"^(content-length[ \t]*:)", re.IGNORECASE | re.MULTILINE)
@@ -132,9 +132,9 @@ def _member_around(before: bytes, packed: bytes, after: bytes, level: int) -> by
         deflate.flush(isal_zlib.Z_SYNC_FLUSH),
     ]
     for piece in (packed, after):
-        for start in range(0, len(piece), _MOST_STORED):
-            block = piece[start : start + _MOST_STORED]
-            pieces += (_STORED.pack(0, len(block), len(block) ^ _MOST_STORED), block)
+        for start in range(0, len(piece), _MAX_STORED):
+            block = piece[start : start + _MAX_STORED]
+            pieces += (_STORED.pack(0, len(block), len(block) ^ _MAX_STORED), block)
     pieces.append(_LAST_BLOCK)
     check = isal_zlib.crc32(after, isal_zlib.crc32(packed, isal_zlib.crc32(before)))
     pieces.append(_GZIP_END.pack(check, (len(before) + len(packed) + len(after)) & 0xFFFFFFFF))

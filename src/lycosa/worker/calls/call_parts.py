@@ -46,7 +46,7 @@ def build_calls(
         GiveUrls: UrlSubmission(intake.intake, owned.clock).take_urls,
         HostDecision: decisions.decide_host,
         ReparseDecision: decisions.decide_reparse,
-        DeadLetterDecision: DeadLetterHandler(intake.intake, owned.clock).decide_letters,
+        DeadLetterDecision: DeadLetterHandler(intake.intake, owned.clock).decide_dead_letters,
         LeaseUrls: leases.lease_urls,
         GiveResults: leases.give_results,
     }

@@ -33,7 +33,7 @@ CallHandler = Callable[[Partition, Any], Awaitable[CallReply]]
 ReadState = Callable[[int, StateQuestion], Awaitable[CallReply]]
 """Answers a question about a partition from its last commit, without work on the loop."""
 
-MOST_OPEN = 256
+MAX_OPEN = 256
 """Calls that are open at a time; more are refused, because each may have a large message."""
 
 
@@ -68,8 +68,8 @@ class CallRouter:
         """
         if partition not in self._partitions:
             return CallRefusal(f"this worker does not own partition {partition}")
-        if self._worker.open_calls + self._questions + self._asking >= MOST_OPEN:
-            return CallRefusal(f"{MOST_OPEN} calls are open at this worker: call again later")
+        if self._worker.open_calls + self._questions + self._asking >= MAX_OPEN:
+            return CallRefusal(f"{MAX_OPEN} calls are open at this worker: call again later")
         handler = self._handlers.get(type(call))
         if handler is None:
             return await self._answer_question(partition, call, read)

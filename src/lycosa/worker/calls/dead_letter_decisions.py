@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from lycosa.base.calls import MOST_WORDS, CallRefusal, DeadLetterDecision, DecisionAnswer
-from lycosa.base.model.dead_letter import LetterDecision
+from lycosa.base.calls import MAX_WORDS, CallRefusal, DeadLetterDecision, DecisionAnswer
+from lycosa.base.model.dead_letter import DecidedDeadLetter
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import InvalidUrl, hash8
 from lycosa.stages.frontier.crawl_clock import CrawlClock
@@ -28,12 +28,12 @@ from lycosa.stages.frontier.dead_letters import decode_letter
 from lycosa.stages.frontier.decision_log import ActionRow
 from lycosa.stages.frontier.letter_decisions import carry_out_decision
 from lycosa.stages.frontier.partition import Partition
-from lycosa.state.kv.table_records import letter_key, prefix_end, url_key
+from lycosa.state.kv.table_records import dead_letter_key, prefix_end, url_key
 from lycosa.worker.intake.intake import Intake
 
-MOST_READ = 20_000
+MAX_READ = 20_000
 """Dead letters that one call reads."""
-MOST_DECIDED = 5000
+MAX_DECIDED = 5000
 """Dead letters that one call changes, and as many again as one step has."""
 
 _AT_ONCE = 200  # read and judged in one step of the loop: 5 ms
@@ -53,11 +53,11 @@ class _Step(NamedTuple):
 class DeadLetterHandler:
     """One per worker."""
 
-    def __init__(self, intake: Intake, clock: CrawlClock, most_decided: int = MOST_DECIDED) -> None:
-        self._intake, self._clock, self._most_decided = intake, clock, most_decided
+    def __init__(self, intake: Intake, clock: CrawlClock, max_decided: int = MAX_DECIDED) -> None:
+        self._intake, self._clock, self._max_decided = intake, clock, max_decided
         self._turn = asyncio.Lock()
 
-    async def decide_letters(
+    async def decide_dead_letters(
         self, partition: Partition, decision: DeadLetterDecision
     ) -> DecisionAnswer | CallRefusal:
         """Retry or drop dead letters, as many as one call may."""
@@ -72,7 +72,7 @@ class DeadLetterHandler:
                 log.add(row)
             work = _Work(partition, decision, self._host8(decision.host), self._clock)
             read = decided = 0
-            while row.rest and read < MOST_READ and decided < self._most_decided:
+            while row.rest and read < MAX_READ and decided < self._max_decided:
                 step = work.step(row.rest)
                 read, decided = read + step.read, decided + step.changed
                 row = msgspec.structs.replace(
@@ -86,11 +86,11 @@ class DeadLetterHandler:
         last = partition.dead_letters.last
         return ActionRow(
             decision.call,
-            decision.by[:MOST_WORDS],
+            decision.by[:MAX_WORDS],
             int(self._clock.wall() * 1_000_000),
             decision.action.value,
             _subject_of(decision),
-            decision.why[:MOST_WORDS],
+            decision.why[:MAX_WORDS],
             rest=f"{_LISTED} 0" if decision.numbers else f"{_LETTERS} {last}",
         )
 
@@ -120,7 +120,7 @@ class _Work:
         if kind == _LISTED:
             return self._decide_listed(int(place))
         if kind == _LETTERS:
-            return self._decide_letters(int(place))
+            return self._decide_dead_letters(int(place))
         return self._decide_urls(bytes.fromhex(place))
 
     def _decide_listed(self, start: int) -> _Step:
@@ -133,19 +133,19 @@ class _Work:
             if not number:
                 changed += bool(self._host8) and self._decide(self._host8 + url8, 0)
                 continue
-            value = self._partition.table.get(letter_key(number))
+            value = self._partition.table.get(dead_letter_key(number))
             if value is not None and (url := decode_letter(value).url)[8:] == url8:
                 changed += self._decide(url, number)
         following = start + len(some)
         is_end = following >= len(self._decision.hashes)
         return _Step(len(some), changed, "" if is_end else f"{_LISTED} {following}")
 
-    def _decide_letters(self, newest: int) -> _Step:
+    def _decide_dead_letters(self, newest: int) -> _Step:
         """Decide those among the dead letters from this number downwards."""
         oldest, changed = max(newest - _AT_ONCE, 0), 0
         searches = bool(self._wanted)
         for number in range(newest, oldest, -1):
-            value = self._partition.table.get(letter_key(number))
+            value = self._partition.table.get(dead_letter_key(number))
             if value is None:
                 continue
             url = decode_letter(value).url
@@ -179,9 +179,9 @@ class _Work:
             record = self._partition.find_record(url[:8], url[8:])
             if record is None or record.reason is not self._reason:
                 return False
-        noted = LetterDecision(
+        noted = DecidedDeadLetter(
             self._decision.action,
-            self._decision.by[:MOST_WORDS],
+            self._decision.by[:MAX_WORDS],
             int(self._clock.wall() * 1_000_000),
             number,
         )
@@ -208,4 +208,4 @@ def _subject_of(decision: DeadLetterDecision) -> str:
         f"of {decision.host}" if decision.host else "",
         f"with {decision.reason}" if decision.reason else "",
     ]
-    return " ".join(part for part in parts if part)[:MOST_WORDS]
+    return " ".join(part for part in parts if part)[:MAX_WORDS]

@@ -11,7 +11,7 @@ import msgspec
 
 from lycosa.base.calls import (
     LONGEST_DELAY_S,
-    MOST_WORDS,
+    MAX_WORDS,
     CallRefusal,
     DecisionAnswer,
     HostAction,
@@ -29,9 +29,9 @@ from lycosa.stages.frontier.visit_state import HostPause, HostState, VisitState
 from lycosa.worker.intake.intake import Intake
 from lycosa.worker.worker import Worker
 
-MOST_NAMED = 100
+MAX_NAMED = 100
 """Hosts of a decision that its answer names."""
-MOST_OF_SITE = 10_000
+MAX_OF_SITE = 10_000
 """Hosts that one decision may be about: a commit of a tenth of a second."""
 
 
@@ -59,14 +59,14 @@ class HostDecisionHandler:
         if decision.is_site and not partition.visits.names.is_complete:
             return CallRefusal("the index of host names is not complete yet; try again in a while")
         hosts = self._meant(partition, name, site if decision.is_site else "")
-        if len(hosts) > MOST_OF_SITE:
+        if len(hosts) > MAX_OF_SITE:
             return CallRefusal(
-                f"the crawl knows more than {MOST_OF_SITE:,} hosts of {site}; exclude the site by"
+                f"the crawl knows more than {MAX_OF_SITE:,} hosts of {site}; exclude the site by"
                 " scope.exclude at the next start, or decide about single hosts"
             )
         if not hosts and decision.is_new:
-            hosts = [partition.meet_host(hash8(name), f"http://{name}/")]
-        names = [host.name for host in hosts[:MOST_NAMED]]
+            hosts = [partition.find_or_add_host(hash8(name), f"http://{name}/")]
+        names = [host.name for host in hosts[:MAX_NAMED]]
         known = partition.decisions.find(decision.call)
         if known is not None:
             return DecisionAnswer(known.changed, hosts=names)
@@ -82,7 +82,7 @@ class HostDecisionHandler:
             host = partition.visits.find_host(hash8(name))
             return [host] if host is not None else []
         visits = partition.visits
-        found = map(visits.find_host, visits.names.hosts_below(site, MOST_OF_SITE + 1))
+        found = map(visits.find_host, visits.names.hosts_below(site, MAX_OF_SITE + 1))
         return [
             host for host in found if host is not None and self._intake.site_of(host.name) == site
         ]
@@ -101,12 +101,12 @@ class HostDecisionHandler:
         return DecisionAnswer(changed)
 
     def _change_host(self, partition: Partition, host: VisitState, decision: HostDecision) -> int:
-        record, aside = host.record, partition.aside
-        by, why = decision.by[:MOST_WORDS], decision.why[:MOST_WORDS]
+        record, set_aside_hosts = host.record, partition.set_aside_hosts
+        by, why = decision.by[:MAX_WORDS], decision.why[:MAX_WORDS]
         if decision.action is HostAction.PAUSE:
             if record.pause is not None:
                 return 0
-            aside.pause(host, HostPause(by, self._now_us(), why))
+            set_aside_hosts.pause(host, HostPause(by, self._now_us(), why))
             withdraw_host(self._frontier, host)
         elif decision.action is HostAction.DELAY:
             delay_s = min(decision.delay_s, LONGEST_DELAY_S) if decision.delay_s >= 0 else -1.0
@@ -117,14 +117,16 @@ class HostDecisionHandler:
         elif decision.action is HostAction.RETIRE:
             if record.reason is Reason.RETIRED_BY_OPERATOR:
                 return 0
-            aside.retire(host, Reason.RETIRED_BY_OPERATOR, f"by {by}: {why}" if why else f"by {by}")
+            set_aside_hosts.retire(
+                host, Reason.RETIRED_BY_OPERATOR, f"by {by}: {why}" if why else f"by {by}"
+            )
             withdraw_host(self._frontier, host)
         else:
             if record.pause is None and record.state is not HostState.RETIRED:
                 return 0
-            aside.resume(host)
+            set_aside_hosts.resume(host)
             if record.state is HostState.RETIRED:
-                aside.reopen(host, self._clock.time())
+                set_aside_hosts.reopen(host, self._clock.time())
         return 1
 
     def _note(
@@ -138,11 +140,11 @@ class HostDecisionHandler:
         partition.decisions.add(
             ActionRow(
                 decision.call,
-                decision.by[:MOST_WORDS],
+                decision.by[:MAX_WORDS],
                 self._now_us(),
                 action,
                 subject,
-                decision.why[:MOST_WORDS],
+                decision.why[:MAX_WORDS],
                 changed,
             )
         )

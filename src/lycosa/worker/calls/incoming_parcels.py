@@ -34,9 +34,7 @@ from lycosa.worker.visit.errands import Errands
 from lycosa.worker.worker import Worker
 
 _PARCELS = 100
-_MOST_UNCOMMITTED = (
-    128  # records of the topic that are taken and not committed; bounds their memory
-)
+_MAX_UNCOMMITTED = 128  # records of the topic that are taken and not committed; bounds their memory
 
 
 class ParcelReceivers(msgspec.Struct, frozen=True):
@@ -153,7 +151,7 @@ class IncomingParcels:
                 # No await since the parcel was taken, so that both are in the same commit.
                 topic.position = position
                 self._worker.wake()
-            while topic.uncommitted >= _MOST_UNCOMMITTED:
+            while topic.uncommitted >= _MAX_UNCOMMITTED:
                 await self._worker.next_commit()
 
     async def _next_parcels(self) -> Sequence[tuple[int, Parcel | None]]:

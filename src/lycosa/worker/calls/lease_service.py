@@ -35,14 +35,14 @@ from lycosa.worker.visit.visit_in_progress import Visit
 from lycosa.worker.visit.visit_parts import VisitParts
 from lycosa.worker.worker import Worker
 
-MOST_LEASES = 10_000
+MAX_LEASES = 10_000
 """Open leases of one worker; each takes about a kilobyte of memory."""
 
 _GATHER_S = 1.0  # for which a call waits for its first URL
 _MORE_S = 0.1  # and then for others
 _WAIT_S = 0.1
 _REMEMBERED = 10_000  # leases that were settled, so that a repeated result is told so
-_MOST_HOLDER = 200  # characters
+_MAX_HOLDER = 200  # characters
 # partition, URL, and either the end of the lease with a checksum or the call that it answered
 _ID = re.compile(r"(\d{1,9})-([0-9a-f]{32})-(?:(\d{1,15})-[0-9a-f]{8}|[0-9a-f]{32})")
 
@@ -68,8 +68,8 @@ class LeaseService:
             return CallRefusal(problem)
         if known := self._lent_before(partition, call):
             return UrlsLeased(known)
-        if self._lending.open_leases >= MOST_LEASES:
-            return CallRefusal(f"{MOST_LEASES} leases are open: return results first")
+        if self._lending.open_leases >= MAX_LEASES:
+            return CallRefusal(f"{MAX_LEASES} leases are open: return results first")
         demand = Demand(call)
         self._lending.add_demand(partition.number, demand)
         try:
@@ -228,8 +228,8 @@ def _problem_of(call: LeaseUrls) -> str:
         return f"{call.most} URLs: ask for 1 to {MOST_LENT}"
     if not 1.0 <= call.lease_s <= LONGEST_LEASE_S:
         return f"a lease of {call.lease_s:g} s: give 1 to {LONGEST_LEASE_S:g} s"
-    if not 1 <= len(call.holder) <= _MOST_HOLDER or not call.holder.isprintable():
-        return f"the fetcher needs a printable name of at most {_MOST_HOLDER} characters"
-    if not 1 <= len(call.call) <= _MOST_HOLDER:
-        return f"the call needs an id of at most {_MOST_HOLDER} characters"
+    if not 1 <= len(call.holder) <= _MAX_HOLDER or not call.holder.isprintable():
+        return f"the fetcher needs a printable name of at most {_MAX_HOLDER} characters"
+    if not 1 <= len(call.call) <= _MAX_HOLDER:
+        return f"the call needs an id of at most {_MAX_HOLDER} characters"
     return ""

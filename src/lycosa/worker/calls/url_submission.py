@@ -22,7 +22,7 @@ from lycosa.base.urls.identity import InvalidUrl, hash8, host_of
 from lycosa.stages.frontier.partition import Partition
 from lycosa.worker.intake.intake import Intake
 
-MOST_GIVEN = 1000
+MAX_GIVEN = 1000
 """URLs of one call."""
 
 _URLS_AT_ONCE = 50  # in one step of the loop: 5 ms when all are new
@@ -37,8 +37,8 @@ class UrlSubmission:
 
     async def take_urls(self, partition: Partition, call: GiveUrls) -> GivenVerdicts | CallRefusal:
         """Take the URLs, some in each step of the loop; the verdicts are in their order."""
-        if len(call.urls) > MOST_GIVEN:
-            return CallRefusal(f"{len(call.urls)} URLs: a call may have {MOST_GIVEN}")
+        if len(call.urls) > MAX_GIVEN:
+            return CallRefusal(f"{len(call.urls)} URLs: a call may have {MAX_GIVEN}")
         verdicts: list[GivenVerdict] = []
         for start in range(0, len(call.urls), _URLS_AT_ONCE):
             verdicts += self._take(partition, call.urls[start : start + _URLS_AT_ONCE])

@@ -38,7 +38,7 @@ from lycosa.state.objects.patient import PatientStore
 from lycosa.state.objects.store_opening import open_store
 from lycosa.state.shard.folder_snapshots import DEFAULT_DELTA, FolderSnapshots
 from lycosa.state.shard.object_snapshots import ObjectSnapshots
-from lycosa.state.shard.opened_shard import CLUSTER_LIMIT, Ground, Shard, open_shard
+from lycosa.state.shard.opened_shard import CLUSTER_LIMIT, Shard, ShardStorage, open_shard
 from lycosa.state.store import NotStored
 from lycosa.state.store.foreign_records import ForeignRecords
 from lycosa.state.store.object_segments import ObjectSegments
@@ -167,10 +167,15 @@ class ShardOpening:
         segments = ObjectSegments(store, number, folder / "segments")
         services.waits.opening = f"the claim of shard {number}"
         began = self._clock.monotonic()
-        ground = Ground(
-            log, segments, snapshots, CLUSTER_LIMIT, on_claim=self._note_claim, saves_aside=True
+        storage = ShardStorage(
+            log,
+            segments,
+            snapshots,
+            CLUSTER_LIMIT,
+            on_claim=self._note_claim,
+            saves_in_background=True,
         )
-        shard, recovered = open_shard(number, self._job.owned, ground)
+        shard, recovered = open_shard(number, self._job.owned, storage)
         return OpenedShard(shard, self._completed(shard, recovered), began)
 
     def _check_store(self) -> None:

@@ -43,7 +43,7 @@ def build_commit(
             ports,
         ),
         Reparser(
-            owned.opened.ground.segments,
+            owned.opened.storage.segments,
             owned.partitions,
             intake.intake,
             ports.parser,

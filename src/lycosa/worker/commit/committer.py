@@ -244,7 +244,7 @@ class Committer:
         # would undo both.
         self._outgoing.send_parcels(posted)
         self._topic.note_committed(inbox)
-        await self._tend()
+        await self._after_commit()
 
     def _seal(self, batches: list[PartitionBatch], inbox: int, is_last: bool) -> Commit:
         """Make a commit of the cut. What is found from now on belongs to the next commit."""
@@ -293,13 +293,13 @@ class Committer:
 
     def _write_once(self, pending: PendingWrite, commit: Commit, feed: FeedSource) -> float:
         """Write outside the loop, in the safe order; return the moment before the append began."""
-        ground = self._files.shard.ground
+        storage = self._files.shard.storage
         self._reach("commit:begin")
-        ground.segments.put_records(pending)
+        storage.segments.put_records(pending)
         self._reach("commit:stored")
         began = self._clock.monotonic()
         # The lengths are read after the write, because some are known only then.
-        ground.log.append(
+        storage.log.append(
             msgspec.structs.replace(commit, lengths=pending.lengths, sums=pending.sums), feed
         )
         self._reach("commit:logged")
@@ -311,7 +311,7 @@ class Committer:
         self._snapshots.note_commit(commit)
         return began
 
-    async def _tend(self) -> None:
+    async def _after_commit(self) -> None:
         """Do what may follow a commit.
 
         Segments are closed, the attempt log rotated, URL-seen saved, and snapshots taken.
@@ -328,7 +328,7 @@ class Committer:
             is_free = not self._snapshots.is_saving  # else its file is being sent
             if is_free and partition.seen.should_save and number in self._marks:
                 await self._offload.run(_saving(partition, stamp_of(self._marks[number])))
-        await self._snapshots.tend(self.commits, self._inbox, self._before)
+        await self._snapshots.save_when_due(self.commits, self._inbox, self._before)
 
     def _ship_attempts(self) -> None:
         """Send closed attempt logs; commits do not wait for it."""
@@ -347,7 +347,7 @@ class Committer:
         while True:
             try:
                 damage = await self._offload.run(
-                    lambda: self._files.shard.ground.segments.close_segment(
+                    lambda: self._files.shard.storage.segments.close_segment(
                         closed.name, self._files.find_similar
                     )
                 )

@@ -9,7 +9,7 @@ from lycosa.state.commit import CommitLog, FileLog, LastCommit
 from lycosa.state.folder.names import last_commit_path, log_folder, mark_of, stamp_of
 from lycosa.state.kv.kv_port import Opener
 from lycosa.state.shard.folder_snapshots import DEFAULT_DELTA, FolderSnapshots
-from lycosa.state.shard.opened_shard import Ground, Shard
+from lycosa.state.shard.opened_shard import Shard, ShardStorage
 from lycosa.state.store import SegmentFiles
 from lycosa.worker.job import WorkerJob
 
@@ -34,7 +34,7 @@ def open_folder_shard(job: WorkerJob, open_table: Opener) -> Shard:
         )
         if each.seen.stamp < 0:
             each.seen.rebuild((), stamp)
-    ground = Ground(
+    storage = ShardStorage(
         FileLog(log, job.manifest.term), SegmentFiles(job.folder, job.number), snapshots
     )
-    return Shard(job.number, job.manifest.term, ground, data, log.last)
+    return Shard(job.number, job.manifest.term, storage, data, log.last)

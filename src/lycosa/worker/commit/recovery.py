@@ -17,7 +17,7 @@ from lycosa.state.commit import CommitLog, FileLog, FolderLogs, all_logs
 from lycosa.state.folder.names import log_folder
 from lycosa.state.kv.kv_port import Opener
 from lycosa.state.shard.folder_snapshots import FolderSnapshots
-from lycosa.state.shard.opened_shard import Ground, bring_up
+from lycosa.state.shard.opened_shard import ShardStorage, bring_up
 from lycosa.state.store import SegmentFiles
 
 
@@ -29,7 +29,7 @@ def recover_crawl(folder: Path, config: Config, open_table: Opener, workers: int
     """
     snapshots = FolderSnapshots(folder, config, open_table, range(config.frontier.partitions))
     return bring_up(
-        Ground(
+        ShardStorage(
             FolderLogs(all_logs(log_folder(folder)), 0),
             SegmentFiles(folder, workers=workers),
             snapshots,
@@ -49,7 +49,7 @@ def recover_worker(
     """
     log = FileLog(CommitLog(log_folder(folder), worker), 0)
     return bring_up(
-        Ground(
+        ShardStorage(
             log, SegmentFiles(folder, worker), FolderSnapshots(folder, config, open_table, owned)
         ),
         owned,

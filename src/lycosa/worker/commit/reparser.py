@@ -31,7 +31,7 @@ from lycosa.worker.intake.intake import Intake
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
 _REVISIT = "revisit"
 _WAITS: Callable[[UnparsedBody], bool] = attrgetter("waits")
-_MOST_TRIES = 3  # of a body in one run, after the one at its start
+_MAX_TRIES = 3  # of a body in one run, after the one at its start
 _Key = tuple[Partition, bytes]
 
 
@@ -116,7 +116,7 @@ class Reparser:
 
     def _due(self) -> list[_Key]:
         found = self._find(attrgetter("may_be_tried_now"))
-        return [key for key in found if self._tries[key[1]] < _MOST_TRIES]
+        return [key for key in found if self._tries[key[1]] < _MAX_TRIES]
 
     def _find(self, is_meant: Callable[[UnparsedBody], bool]) -> list[_Key]:
         return [

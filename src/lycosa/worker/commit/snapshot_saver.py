@@ -2,8 +2,9 @@
 
 On one machine a snapshot is a flush, and the next commit waits for it. In a cluster its files are
 sent to object storage. That may take longer than a lease lasts, so commits continue meanwhile
-(``Ground.saves_aside``); only the trim happens between two commits. A snapshot that is saved aside
-may contain commits behind the one that it is named after. Its table says up to which one.
+(``ShardStorage.saves_in_background``); only the trim happens between two commits. A snapshot that
+is saved aside may contain commits behind the one that it is named after. Its table says up to which
+one.
 
 A snapshot that cannot be stored is tried again after a pause that doubles. Otherwise each commit,
 one a second, would write and send the files of a store that is away.
@@ -61,7 +62,7 @@ class SnapshotSaver:
 
         May be called on another thread.
         """
-        if self._shard.ground.snapshot_limit.write_bytes == inf:
+        if self._shard.storage.snapshot_limit.write_bytes == inf:
             return  # no limit asks for them, and a page has fifteen writes
         for batch in commit.batches:
             writes = dict(batch.writes)
@@ -69,7 +70,7 @@ class SnapshotSaver:
                 map(len, filter(None, writes.values()))
             )
 
-    async def tend(self, commits: int, inbox: int, marks: Mapping[int, Mark]) -> None:
+    async def save_when_due(self, commits: int, inbox: int, marks: Mapping[int, Mark]) -> None:
         """Save a snapshot when one is due, and trim after one that was saved.
 
         It is called between two commits; ``commits``, ``inbox`` and ``marks`` are of the last one.
@@ -78,9 +79,9 @@ class SnapshotSaver:
         if self._saving is not None and self._saving.done():
             task, self._saving = self._saving, None
             task.result()
-        ground = self._shard.ground
+        storage = self._shard.storage
         if self._is_due(commits) and self._saving is None and self._done is None:
-            if not ground.saves_aside:
+            if not storage.saves_in_background:
                 await self._save(commits, inbox, marks, self._extent())
             else:
                 # What is written before the task runs belongs to the next snapshot.
@@ -104,7 +105,7 @@ class SnapshotSaver:
             await asyncio.gather(self._saving, return_exceptions=True)
 
     def _is_due(self, commits: int) -> bool:
-        made, limit = commits - self._saved, self._shard.ground.snapshot_limit
+        made, limit = commits - self._saved, self._shard.storage.snapshot_limit
         return (made > 0 and self._monotonic() >= self._retry_at) and (
             made >= limit.commits
             or self._monotonic() - self._began >= limit.seconds
@@ -118,7 +119,7 @@ class SnapshotSaver:
     async def _save(
         self, sequence: int, inbox: int, marks: Mapping[int, Mark], extent: tuple[float, int]
     ) -> None:
-        snapshots = self._shard.ground.snapshots
+        snapshots = self._shard.storage.snapshots
         try:
             for number, data in self._shard.data.items():
                 mark = marks[number]
@@ -143,7 +144,7 @@ class SnapshotSaver:
         if self._done is None:
             return
         (sequence, inbox), self._done = self._done, None
-        await self._offload.run(lambda: self._shard.ground.log.trim(sequence))
+        await self._offload.run(lambda: self._shard.storage.log.trim(sequence))
         # two snapshots are kept, and the older one is the one before this
         self._topic.trim(self._saved_inbox)
         self._saved, self._saved_inbox = sequence, inbox

@@ -85,10 +85,10 @@ class Intake:
         self._standing = SiteRecords(admission.budgets, addressing.sites.site_of)
         self.owners = Owners(addressing)
 
-    def shed(self) -> None:
+    def drop_caches(self) -> None:
         """Drop what is kept only to save lookups."""
         self.recent.clear()
-        self.owners.shed()
+        self.owners.drop_caches()
 
     # -- URLs that were found
 

@@ -196,7 +196,7 @@ class OutgoingParcels:
         if is_urgent != self._is_urgent:
             self._is_urgent = is_urgent
             for sender in self._senders.values():
-                sender.hurry(is_urgent)
+                sender.send_without_delay(is_urgent)
 
     def cut_parcels(self) -> frozenset[PartitionPair]:
         """Close the parcels of the commit that is being cut; return the pairs that have any."""

@@ -47,7 +47,7 @@ class Owners:
     def __repr__(self) -> str:
         return f"<Owners hosts={len(self._by_host)} of {self._addressing.most_hosts}>"
 
-    def shed(self) -> None:
+    def drop_caches(self) -> None:
         """Drop what is kept only to save lookups."""
         self._by_host.clear()
 

@@ -24,7 +24,7 @@ from lycosa.stages.frontier.lease import Lease
 from lycosa.stages.frontier.partition import Partition
 from lycosa.state.kv.table_records import encode_record, sitemap_count_key, sitemap_key
 
-MOST_VOUCHING = 100
+MAX_VOUCHING = 100
 """Maximum number of hosts remembered for one sitemap. More would only make the row long."""
 
 _LISTED = frozenset({LinkKind.SITEMAP, LinkKind.SITEMAP_FILE, LinkKind.FEED})
@@ -188,7 +188,7 @@ class Sitemaps:
 
     def _vouch(self, partition: Partition, url8: bytes, hosts: Iterable[str]) -> None:
         before = self._vouching(partition, url8)
-        after = list(dict.fromkeys([*before, *hosts]))[:MOST_VOUCHING]
+        after = list(dict.fromkeys([*before, *hosts]))[:MAX_VOUCHING]
         if after != before:
             partition.table.put(sitemap_key(url8), encode_record(after))
 

@@ -14,7 +14,7 @@ host holds no slot meanwhile. It is snoozed or on the workbench, and the answer 
 errand waits only for the rest of its host. It does not wait for the host's own robots.txt, so two
 hosts whose files redirect to each other both get their answer.
 
-**Bounds.** At most ``MOST_WAITING`` askers wait at one host. All others are refused at once: their
+**Bounds.** At most ``MAX_WAITING`` askers wait at one host. All others are refused at once: their
 robots.txt counts as unreachable and they ask again later. A host runs an errand at most every
 second turn while it also has URLs to fetch. A question has a deadline.
 """
@@ -25,12 +25,12 @@ from functools import partial
 
 import msgspec
 
-from lycosa.base.model.errand import MOST_URL_CHARS, Answer, Asker, Errand, Question
+from lycosa.base.model.errand import MAX_URL_CHARS, Answer, Asker, Errand, Question
 from lycosa.base.model.fetched import Fetched
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import InvalidUrl, hash8, host_of, robots_url
 from lycosa.stages.frontier.errand_queue import (
-    MOST_WAITING,
+    MAX_WAITING,
     drop_question,
     find_errand,
     find_question,
@@ -51,7 +51,7 @@ from lycosa.worker.visit.robots_reader import earlier
 from lycosa.worker.visit.set_aside import snooze
 from lycosa.worker.visit.worker_stages import Stages
 
-MOST_HOPS = 5
+MAX_HOPS = 5
 """Maximum number of redirects of one robots.txt that are followed (RFC 9309 §2.3.1.2)."""
 PATIENCE_S = 120.0
 """Time after which an origin with an open question counts as unreachable.
@@ -112,13 +112,13 @@ class Errands:
 
         Returns what the redirect means instead when it cannot be followed.
         """
-        if hops >= MOST_HOPS:
+        if hops >= MAX_HOPS:
             return RobotsAnswer(answer.status, reason=Reason.TOO_MANY_REDIRECTS)
         try:
             url = self._intake.canonical(answer.location, answer.url) if answer.location else ""
         except InvalidUrl as error:
             return RobotsAnswer(answer.status, reason=Reason.BAD_REDIRECT, detail=str(error))
-        if not url or len(url) > MOST_URL_CHARS:
+        if not url or len(url) > MAX_URL_CHARS:
             return RobotsAnswer(
                 answer.status,
                 reason=Reason.BAD_REDIRECT,
@@ -251,7 +251,7 @@ class Errands:
         if until:
             snooze(partition, host, until, (reason, detail), self._clock)
         else:
-            partition.aside.wake(host)
+            partition.set_aside_hosts.wake(host)
         partition.visits.mark_changed(host)
         self._frontier.recall_host(host)
 
@@ -266,11 +266,11 @@ class Errands:
         if stored is not None:
             self._reply(partition, errand, Answer((), errand.url, robots=stored))
             return
-        host = host or partition.meet_host(host8, errand.url)
+        host = host or partition.find_or_add_host(host8, errand.url)
         for asker in errand.askers:
             waiting = with_asker(host.record.errands, errand.url, asker)
             if waiting is None:
-                detail = f"{MOST_WAITING} requests for other hosts wait at {host.name}"
+                detail = f"{MAX_WAITING} requests for other hosts wait at {host.name}"
                 self._reply(
                     partition,
                     Errand(errand.url, (asker,)),

@@ -106,9 +106,9 @@ class Robots:
         reader: RobotsReader,
         sender: RequestSender,
         clock: CrawlClock,
-        most_rules: int = MOST_RULES,
+        max_rules: int = MOST_RULES,
     ) -> None:
-        """At most ``most_rules`` rules are kept in memory, or one file."""
+        """At most ``max_rules`` rules are kept in memory, or one file."""
         self._reader = reader
         self._sender = sender
         self._clock = clock
@@ -116,7 +116,7 @@ class Robots:
         self._rules = (
             0  # of all known files: a hostile file has as many as ten thousand ordinary ones
         )
-        self._most_rules = most_rules
+        self._most_rules = max_rules
         self.ages = Histogram(AGES)
         """Age of the file at each judgement, in seconds."""
         self.answers = {"answered": 0, "unreachable": 0}
@@ -129,7 +129,7 @@ class Robots:
         """Number of rules in memory."""
         return self._rules
 
-    def shed(self) -> None:
+    def drop_caches(self) -> None:
         """Drop the files that are ready; they are read again from the table."""
         self._known.clear()
         self._rules = 0

@@ -22,7 +22,7 @@ from lycosa.stages.schedule.steps import (
     UrlLeased,
     UrlPassed,
 )
-from lycosa.stages.schedule.visit_decisions import MOST_JUDGED, gives_way
+from lycosa.stages.schedule.visit_decisions import MAX_JUDGED, gives_way
 from lycosa.state.attempts import Suspicion
 from lycosa.worker.visit.errands import Errands
 from lycosa.worker.visit.host_robots import Robots, robots_words
@@ -95,7 +95,7 @@ class Leasing:
             [],
         )
         try:
-            for number in range(1, MOST_JUDGED + 1):
+            for number in range(1, MAX_JUDGED + 1):
                 lease = partition.lease_next(host)
                 if lease is None:
                     break

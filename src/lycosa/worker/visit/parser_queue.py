@@ -21,8 +21,8 @@ from lycosa.base.system.metric_catalogue import SECONDS
 
 # One or two seconds of the parser's work. While the parser is the slow part, each document takes
 # about 20 kB in addition to its body.
-_MOST = 1000
-_MOST_AWAY_S = 5.0
+_MAX = 1000
+_MAX_AWAY_S = 5.0
 _FAILURES = (
     Reason.PARSE_KILLED,
     Reason.PARSE_TIMEOUT,
@@ -38,7 +38,7 @@ class ParserQueue:
 
     def __init__(self, parser: Parser, most_bytes: int, clock: Clock) -> None:
         self._parser = parser
-        self._most_bytes = most_bytes
+        self._max_bytes = most_bytes
         self._clock = clock
         self._bytes = 0
         self._waiting: set[asyncio.Task[None]] = set()
@@ -54,7 +54,7 @@ class ParserQueue:
     @property
     def may_start(self) -> bool:
         """Whether more may be fetched for the parser."""
-        return self.number < _MOST and self._bytes < self._most_bytes and not self.lacks_parser
+        return self.number < _MAX and self._bytes < self._max_bytes and not self.lacks_parser
 
     @property
     def health(self) -> ParserHealth:
@@ -64,7 +64,7 @@ class ParserQueue:
     @property
     def lacks_parser(self) -> bool:
         """Whether the parser has been unavailable for too long to fetch more for it."""
-        return self.health.away_s > _MOST_AWAY_S
+        return self.health.away_s > _MAX_AWAY_S
 
     @contextmanager
     def counted(self, fetched: Fetched) -> Iterator[None]:

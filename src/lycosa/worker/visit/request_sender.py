@@ -23,7 +23,7 @@ from lycosa.base.reasons import Cause, Reason
 from lycosa.base.system.meter import Histogram
 from lycosa.base.system.metric_catalogue import SECONDS
 from lycosa.base.urls.identity import host_of, name_of
-from lycosa.stages.fetch.silence import LEAST_ADDRESSES, Silence
+from lycosa.stages.fetch.silence import MIN_ADDRESSES, Silence
 from lycosa.stages.schedule.fetch_outcome import is_away
 from lycosa.state.attempts import AttemptLog
 from lycosa.state.commit import ShardLease
@@ -44,7 +44,7 @@ _LONGEST_REST_S = (
     60.0  # before a second attempt in the same visit; after a longer rest the URL is retried later
 )
 _LONG_WAIT_S = 5.0  # for a slot, before the operator is told
-_MOST_WAITING = 1024  # addresses
+_MAX_WAITING = 1024  # addresses
 _HOST_BUSY_S = 0.5  # until a host is tried again that another crawl requests
 _LATELY_S = 600.0  # for so long an answer shows that the network can reach the address
 _STALE_S = 150.0  # without a lookup for longer nothing is known of the name servers
@@ -86,7 +86,7 @@ class RequestSlots:
         self.waits += 1
         since, last = self._waiting.pop(address, (now, now))
         self._waiting[address] = now if now - last > _LONG_WAIT_S else since, now
-        if len(self._waiting) > _MOST_WAITING:
+        if len(self._waiting) > _MAX_WAITING:
             del self._waiting[next(iter(self._waiting))]
 
     def trouble(self, address: str, now: float) -> str:
@@ -224,7 +224,7 @@ class RequestSender:
         """The bounds of every request that has none itself."""
         self._listeners = listeners
         self.in_flight = 0
-        self.network = Silence(config.retry.away_s, LEAST_ADDRESSES)
+        self.network = Silence(config.retry.away_s, MIN_ADDRESSES)
         """Whether any address that answered lately still does."""
         self._names_away: tuple[float, float] = (-inf, 0.0)
         self.has_answer = False  # some server has answered, with any status

@@ -21,9 +21,9 @@ def set_aside(
     if isinstance(step, Snooze):
         snooze(partition, host, step.until, (step.reason, step.detail), clock)
     elif isinstance(step, Park):
-        partition.aside.park(host, step.until, step.reason, step.detail)
+        partition.set_aside_hosts.park(host, step.until, step.reason, step.detail)
     elif isinstance(step, Retire):
-        partition.aside.retire(host, step.reason, step.detail)
+        partition.set_aside_hosts.retire(host, step.reason, step.detail)
     else:
         until = clock.monotonic() + step.wait_s
         if not step.is_host_busy:
@@ -40,7 +40,7 @@ def snooze(
     clock: CrawlClock,
 ) -> None:
     """Let the host's own URLs wait until a crawl time, for a reason with its detail."""
-    partition.aside.snooze(host, until, *why)
+    partition.set_aside_hosts.snooze(host, until, *why)
     time = (
         clock.time()
     )  # read first: a delay between the two clocks makes the wait longer, not shorter

@@ -115,8 +115,8 @@ def _sender(
 
 def _robots(job: WorkerJob, ports: Ports, stages: Stages) -> Robots:
     reader = RobotsReader(job.config.robots, job.config.agent.product, ports.offload)
-    most_rules = min(MOST_RULES, job.plan.rules) if job.plan is not None else MOST_RULES
-    return Robots(reader, stages.sender, stages.clock, most_rules)
+    max_rules = min(MOST_RULES, job.plan.rules) if job.plan is not None else MOST_RULES
+    return Robots(reader, stages.sender, stages.clock, max_rules)
 
 
 def _steps(
@@ -188,7 +188,7 @@ def _store(owned: OwnedShard) -> SegmentStore:
     sites.site_of("www.example.org")
     sites.public_suffixes("www.example.org")
     return SegmentStore(
-        shard.found or shard.ground.segments.find_segments(shard.term),
+        shard.found or shard.storage.segments.find_segments(shard.term),
         job.config.store,
         CrawlInfo(
             crawl=job.manifest.crawl[:8],
