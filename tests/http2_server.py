@@ -22,7 +22,7 @@ class Shed(Enum):
     HTTP_1_1_REQUIRED = "RST_STREAM with HTTP_1_1_REQUIRED; over HTTP/1.1 it is answered"
 
 
-def shedding(drop_caches: Shed) -> Talk:
+def shedding(shed: Shed) -> Talk:
     """Answers ``hello`` over HTTP/2, but for requests that it sheds; notes the target of each
     request, whole ones over HTTP/1.1.
     """
@@ -53,9 +53,9 @@ def shedding(drop_caches: Shed) -> Talk:
                         event.stream_id, [(":status", "200"), ("content-type", "text/plain")]
                     )
                     connection.send_data(event.stream_id, b"hello", end_stream=True)
-                elif drop_caches is Shed.CLOSE:
+                elif shed is Shed.CLOSE:
                     return
-                elif drop_caches is Shed.GOAWAY_UNPROCESSED:
+                elif shed is Shed.GOAWAY_UNPROCESSED:
                     connection.close_connection(
                         errors.NO_ERROR,
                         last_stream_id=event.stream_id - 2 if event.stream_id > 1 else 0,
@@ -64,7 +64,7 @@ def shedding(drop_caches: Shed) -> Talk:
                     await writer.drain()
                     return
                 else:
-                    connection.reset_stream(event.stream_id, getattr(errors, _CODES[drop_caches]))
+                    connection.reset_stream(event.stream_id, getattr(errors, _CODES[shed]))
             writer.write(connection.data_to_send())
 
     return talk

@@ -335,7 +335,7 @@ def _no_rest() -> Sequence[Change]:
         right(self, answer, sent)
         self._rests_until = before
 
-    return [Change(PooledAddresses, "_hear", receive)]
+    return [Change(PooledAddresses, "_receive", receive)]
 
 
 def _same_server() -> Sequence[Change]:

@@ -27,11 +27,10 @@ def ca_file(tmp_path: Path) -> str:
 
 
 async def _http2(
-    world: World, ca_file: str, drop_caches: Shed
+    world: World, ca_file: str, shed: Shed
 ) -> tuple[RawServer, Callable[[str], object]]:
     server = await world.serve(
-        shedding(drop_caches),
-        tls=server_tls(AUTHORITY.issue_cert("www.example.org"), ("h2", "http/1.1")),
+        shedding(shed), tls=server_tls(AUTHORITY.issue_cert("www.example.org"), ("h2", "http/1.1"))
     )
     fetcher = world.fetcher(ca_file=ca_file)
 
@@ -47,15 +46,15 @@ async def _http2(
     "shed", [Shed.RST_REFUSED, Shed.GOAWAY_UNPROCESSED, Shed.RST_CALM, Shed.CLOSE]
 )
 async def test_an_http2_server_that_sheds_load_gets_one_request_for_each_fetch(
-    world: World, ca_file: str, drop_caches: Shed
+    world: World, ca_file: str, shed: Shed
 ) -> None:
-    server, get = await _http2(world, ca_file, drop_caches)
+    server, get = await _http2(world, ca_file, shed)
     for number in range(1, 4):
         fetched = await get("/shed")
         assert (fetched.reason is not Reason.NONE, fetched.status) == (True, 0)
         assert server.requests == [b"/shed"] * number
         assert server.connections <= number
-    if drop_caches in (Shed.RST_REFUSED, Shed.GOAWAY_UNPROCESSED, Shed.RST_CALM):
+    if shed in (Shed.RST_REFUSED, Shed.GOAWAY_UNPROCESSED, Shed.RST_CALM):
         assert fetched.reason is Reason.REQUEST_REFUSED
 
 
@@ -63,9 +62,9 @@ async def test_an_http2_server_that_sheds_load_gets_one_request_for_each_fetch(
     "shed", [Shed.RST_REFUSED, Shed.GOAWAY_UNPROCESSED, Shed.RST_CALM, Shed.CLOSE]
 )
 async def test_a_kept_http2_connection_that_sheds_load_gets_one_request_for_each_fetch(
-    world: World, ca_file: str, drop_caches: Shed
+    world: World, ca_file: str, shed: Shed
 ) -> None:
-    server, get = await _http2(world, ca_file, drop_caches)
+    server, get = await _http2(world, ca_file, shed)
     assert (await get("/good")).status == 200
     assert (await get("/shed")).status == 0
     assert server.requests == [b"/good", b"/shed"]

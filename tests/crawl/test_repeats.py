@@ -115,10 +115,10 @@ def judge(folder: Path, server: TimedServer, said: str) -> None:
 
 @pytest.mark.parametrize("shed", [Shed.RST_REFUSED, Shed.GOAWAY_UNPROCESSED, Shed.CLOSE])
 def test_an_http2_server_that_sheds_load_gets_one_request_a_delay(
-    tmp_path: Path, drop_caches: Shed
+    tmp_path: Path, shed: Shed
 ) -> None:
     (tmp_path / "ca.pem").write_bytes(AUTHORITY.cert_pem.bytes())
-    with serving(shedding(drop_caches), ("h2", "http/1.1")) as server:
+    with serving(shedding(shed), ("h2", "http/1.1")) as server:
         url = f"https://www.example.org:{server.port}/shed"
         settings = (
             f"fetch.ca_file={tmp_path / 'ca.pem'}",
@@ -128,7 +128,7 @@ def test_an_http2_server_that_sheds_load_gets_one_request_a_delay(
         said = crawl(tmp_path / "crawl", url, *settings)
     assert server.log.count(b"/shed") >= 2, said
     judge(tmp_path / "crawl", server, said)
-    if drop_caches is not Shed.CLOSE:  # refused: as after 503
+    if shed is not Shed.CLOSE:  # refused: as after 503
         assert server.log.times[-1] - server.log.times[-2] >= 1 - CUT_S
 
 
