@@ -20,11 +20,12 @@ import uvloop
 
 from lycosa.base.config.cluster_file import RedisSection
 from lycosa.base.config.sections import PolitenessSection
+from lycosa.base.model.pool_use import PoolState
 from lycosa.base.ports import Addresses
 from lycosa.base.system.clock import SystemClock
 from lycosa.cluster.redis.pool import RedisPool, connection_to, parse_info
 from lycosa.stages.politeness import AddressTable, MachineAddresses
-from lycosa.stages.politeness.address_pool import PoolState, PoolWorker
+from lycosa.stages.politeness.address_pool import PoolWorker
 from lycosa.stages.politeness.pooled_addresses import PooledAddresses
 
 SECTION = PolitenessSection(address_delay_s=0.0, address_slots=4)

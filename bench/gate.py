@@ -218,7 +218,8 @@ class Gate:
             urls = {}
             for pages in (_FEW_PAGES, _MANY_PAGES):
                 root = self._folder / f"pages-{pages}"
-                site.make_pages_site(root, pages)
+                if not root.exists():  # made already when the calls are counted once more
+                    site.make_pages_site(root, pages)
                 served = site.Nginx(root, self._folder / f"nginx-{pages}")
                 urls[pages] = stack.enter_context(served).url
             found = {}

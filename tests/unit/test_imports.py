@@ -343,6 +343,39 @@ def test_values_are_made_without_the_libraries_of_stages() -> None:
             )
 
 
+def _defined(path: Path) -> set[str]:
+    """Names that a module defines or imports at its top, or lists as those it loads on first use."""
+    tree = ast.parse(path.read_text("utf-8"))
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+        elif isinstance(node, ast.ImportFrom | ast.Import):
+            found |= {alias.asname or alias.name for alias in node.names}
+    return found
+
+
+@pytest.mark.parametrize("folder", ["bench", "examples", "docs", "deploy"])
+def test_programs_beside_the_package_import_names_that_exist(folder: str) -> None:
+    """No type checker reads them, and most of them run seldom."""
+    wrong, seen = [], 0
+    for path in sorted((SOURCE.parents[1] / folder).rglob("*.py")):
+        for full in _imported(path):
+            top, _, name = full.partition(".")
+            module = name if name in MODULES else name.rpartition(".")[0]
+            if top != "lycosa":
+                continue
+            seen += 1
+            if module not in MODULES or (
+                module != name and name.rpartition(".")[2] not in _defined(MODULES[module])
+            ):
+                wrong.append(f"{path.name}: {full}")
+    assert wrong == []
+    assert seen or folder in ("examples", "deploy")
+
+
 def test_the_picture_of_the_imports_is_as_they_are() -> None:
     drawing = runpy.run_path(str(SOURCE.parents[1] / "docs" / "pictures" / "imports.py"))
     imports = drawing["graph"]()
