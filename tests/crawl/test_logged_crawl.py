@@ -158,7 +158,7 @@ def test_a_running_crawl_is_watched_until_it_ends_or_ctrl_c(tmp_path: Path, port
         with subprocess.Popen(watch, stderr=subprocess.PIPE, text=True) as watching:
             assert watching.stderr is not None
             assert "Ctrl-C ends this" in watching.stderr.readline()
-            assert " captured (" in watching.stderr.readline()
+            assert "  captured " in watching.stderr.readline()
             watching.send_signal(signal.SIGINT)
             rest = watching.stderr.read()
         assert watching.returncode == ExitCode.FINISHED and "Traceback" not in rest

@@ -80,6 +80,7 @@ def test_without_a_terminal_a_line_has_the_rows(capsys: pytest.CaptureFixture[st
     line = capsys.readouterr().err.splitlines()[-1]
     assert line.startswith("0s  cluster 2 nodes  captured 1,234 (0.0/s)  received 20.9 MB (0 B/s)")
     assert line.endswith("waiting for 3 pages being fetched or read")
+    assert "refused" not in line
 
 
 def test_a_new_folder_is_named_at_the_start(

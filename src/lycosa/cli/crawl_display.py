@@ -109,7 +109,9 @@ class Display:
         return [(self.state, where), *self.more, *progress_rows(progress)]
 
     def _line(self, progress: Progress, now: float) -> str:
-        rows = [*self.more, *progress_rows(progress)]
+        # a line in a log stays short: what was refused is no progress
+        shown = (row for row in progress_rows(progress) if row[0] != "refused")
+        rows = [*self.more, *shown]
         return "  ".join(
             (human_duration(round(now - self._began)), *(f"{name} {text}" for name, text in rows))
         )
