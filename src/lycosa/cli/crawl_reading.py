@@ -186,14 +186,14 @@ class ProgressLine:
 
 
 def _telling(line: ProgressLine) -> OnReading:
-    def told(progress: ReadingProgress) -> None:
+    def show(progress: ReadingProgress) -> None:
         line.show(
             f"reading {progress.opened} of {counted(progress.shards, 'shard')}:"
             f" {human_bytes(progress.bytes_here)} of {human_bytes(progress.bytes_all)} of"
             f" snapshots, {human_count(progress.commits)} commits"
         )
 
-    return told
+    return show
 
 
 def _downloading(line: ProgressLine) -> OnPiece:

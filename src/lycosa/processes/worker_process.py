@@ -74,7 +74,7 @@ class WorkerProcess:
 
     def __init__(self, stream: FrameStream) -> None:
         self._stream = stream
-        self._telling: set[asyncio.Task[None]] = set()
+        self._sending: set[asyncio.Task[None]] = set()
         self._log = EventLog(None, "worker")
         self._damaged = set[str]()  # segments of which the log says that they are damaged
         self._at_end = ExitStack()  # log and traces, which block for a moment
@@ -281,11 +281,11 @@ class WorkerProcess:
         task = asyncio.get_running_loop().create_task(
             self._stream.send(encode_worker_message(message))
         )
-        self._telling.add(task)
-        task.add_done_callback(self._told)
+        self._sending.add(task)
+        task.add_done_callback(self._sent)
 
-    def _told(self, task: asyncio.Task[None]) -> None:
-        self._telling.discard(task)
+    def _sent(self, task: asyncio.Task[None]) -> None:
+        self._sending.discard(task)
         # ``_listen`` ends the process when the supervisor is gone.
         with suppress(asyncio.CancelledError, ConnectionError):
             task.result()

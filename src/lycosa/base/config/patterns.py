@@ -145,9 +145,9 @@ def _other_meaning(pattern: str) -> tuple[int, _Flaw] | None:
     while position < len(pattern):
         sign = pattern[position]
         if found := _NUMBER_OR_QUOTE.match(pattern, position):
-            return position, _told(f"{_ESCAPE}{found[0]}")
+            return position, _flaw_of(f"{_ESCAPE}{found[0]}")
         if pattern.startswith(_NAME, position):
-            return position, _told(f"a reference {_NAME}")
+            return position, _flaw_of(f"a reference {_NAME}")
         if found := _OPEN_COUNT.match(pattern, position):
             return position, _Flaw(f"no minimum in {found[0]}", "", f"write {{0{found[0][1:]}")
         if sign == "[":
@@ -169,10 +169,10 @@ def _class_end(pattern: str, start: int) -> int:
 
 def _flaw(error: Exception) -> _Flaw:
     told = error.args[0]
-    return _told(told.decode("utf-8", "replace") if isinstance(told, bytes) else str(told))
+    return _flaw_of(told.decode("utf-8", "replace") if isinstance(told, bytes) else str(told))
 
 
-def _told(message: str) -> _Flaw:
+def _flaw_of(message: str) -> _Flaw:
     advice = next((advice for begins, advice in _ADVICE if message.startswith(begins)), "")
     return _Flaw(message, message.partition(": ")[2], advice)
 

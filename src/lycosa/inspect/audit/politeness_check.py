@@ -211,7 +211,7 @@ class PolitenessChecks:
         due_s = self._due_s(previous)
         is_one_clock = previous.boot == following.boot and previous.boot != ""
         tolerance_s = _TICK_S if is_one_clock else max(self._clock_tolerance_s, _TICK_S)
-        self.hosts.expect(gap.gap_s >= due_s - tolerance_s, _told(gap, due_s))
+        self.hosts.expect(gap.gap_s >= due_s - tolerance_s, _message_of(gap, due_s))
         if self._want_hosts:
             self._pace(gap, due_s)
 
@@ -256,7 +256,7 @@ def _is_cancelled(attempt: Attempt) -> bool:
     return attempt.outcome is Reason.INTERNAL and not attempt.status
 
 
-def _told(gap: Gap, due_s: float) -> str:
+def _message_of(gap: Gap, due_s: float) -> str:
     what = (
         f"{gap.host}: {gap.following.url} began {gap.gap_s:.6f} s after the end of"
         f" {gap.previous.url}"

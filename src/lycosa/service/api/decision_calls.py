@@ -79,7 +79,9 @@ class OperatorDecisions:
         """
         host = self._addressing.host(decision.host)
         decision = msgspec.structs.replace(decision, host=host)
-        answer = await self._calls.told(self._addressing.of_host(host), decision, DecisionAnswer)
+        answer = await self._calls.call_for(
+            self._addressing.of_host(host), decision, DecisionAnswer
+        )
         if answer.hosts == []:
             raise HostUnknown(host, await self._near_hosts(host))
         self._note(f"{decision.action.value} the host {host}", decision.by, decision.why)
@@ -128,7 +130,7 @@ class OperatorDecisions:
     ) -> DecisionAnswer:
         """The owner's last answer: the decision is complete, or the time is over."""
         while True:
-            answer = await self._calls.told(partition, decision, DecisionAnswer)
+            answer = await self._calls.call_for(partition, decision, DecisionAnswer)
             if answer.is_complete or asyncio.get_running_loop().time() >= until:
                 return answer
 

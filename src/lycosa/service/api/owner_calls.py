@@ -121,7 +121,7 @@ class OwnerCalls:
         """A piece of a stored body."""
         return await self._reply(partition, query, ContentFound, READ_S)
 
-    async def told(self, partition: int, call: Call, kind: type[_Reply]) -> _Reply:
+    async def call_for(self, partition: int, call: Call, kind: type[_Reply]) -> _Reply:
         """The reply to a call that is answered after a commit."""
         return await self._reply(partition, call, kind, WRITE_S)
 

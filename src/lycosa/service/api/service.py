@@ -288,7 +288,7 @@ class CrawlService:
             numbers = grouped[partition]
             try:
                 call = calls.GiveUrls(by, [urls[number] for number in numbers])
-                reply = await self._calls.told(partition, call, calls.GivenVerdicts)
+                reply = await self._calls.call_for(partition, call, calls.GivenVerdicts)
             except (OwnerSilent, ServiceRefusal) as error:
                 # Other owners have taken theirs. Unknown, because the URLs may be in a commit whose
                 # answer was lost.

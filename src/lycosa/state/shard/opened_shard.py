@@ -201,7 +201,7 @@ def _brought_up(
         )
         replayed, rebuilt = _catch_up(storage, claim, opened, owned)
         log.trim(max((last.sequence for last in claim.last), default=0))
-        yield claim, opened, _told(claim, report, opened, replayed, rebuilt)
+        yield claim, opened, _recovered(claim, report, opened, replayed, rebuilt)
     except BaseException:
         # Tables hold locks of this process, so a second try in it would find them in use.
         for each in opened.values():
@@ -266,7 +266,7 @@ def _remember(seen: SeenUrls, keys: Iterable[bytes], stamp: int) -> None:
     seen.seal(stamp)
 
 
-def _told(
+def _recovered(
     claim: Claim, report: Recovery, opened: Mapping[int, PartitionData], replayed: int, rebuilt: int
 ) -> Recovered:
     last = max((commit.wall for commit in claim.last), default=0.0)
