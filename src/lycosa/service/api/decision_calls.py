@@ -79,9 +79,8 @@ class OperatorDecisions:
         """
         host = self._addressing.host(decision.host)
         decision = msgspec.structs.replace(decision, host=host)
-        answer = await self._calls.call_for(
-            self._addressing.of_host(host), decision, DecisionAnswer
-        )
+        partition = self._addressing.of_host(host)
+        answer = await self._calls.call_for(partition, decision, DecisionAnswer)
         if answer.hosts == []:
             raise HostUnknown(host, await self._near_hosts(host))
         self._note(f"{decision.action.value} the host {host}", decision.by, decision.why)
