@@ -70,6 +70,7 @@ def test_everything_that_the_file_may_say_is_read(tmp_path: Path) -> None:
         (LEAST + '[coordinator]\naddresses = ["a"]', "coordinator.addresses: 'a' is not HOST:PORT"),
         (LEAST + '[tls]\nkey = "missing"', "tls.certificate: needed"),
         (LEAST + '[tls]\ncertificate = "missing"', "tls.certificate: "),
+        (LEAST + '[tls]\ncertificate = ""\nkey = ""\nauthority = ""', "tls.key: needed"),
         ("nodes = 0\n" + LEAST, "nodes: 0 is out of bounds, write 1 to 1024: Maximum number"),
         ('name = "news"\n[kafka]\naddresses = ["a"]', "kafka.addresses: 'a' is not HOST:PORT"),
         ('name = "news"\n[kafka]\naddresses = ["a:99999"]', "is not HOST:PORT"),

@@ -63,6 +63,7 @@ def import_folder(folder: Path, places: ClusterPlaces) -> MoveReport:
     Blocks. Raises ``ManifestError``, ``CrawlInUse``, ``PlaceTaken``, ``CommittedDataMissing``,
     ``StateDamaged``, ``TopicsUnfit``, and the errors of the services and of files.
     """
+    load_manifest(folder)  # before the lock, whose file must not be left in any other folder
     with CrawlLock(folder).acquire(time.time()):
         report = move_crawl(StoppedFolder(folder, places), places, places.given.shards)
         # before the lock is released: a folder whose crawl is elsewhere must not be crawled

@@ -127,9 +127,10 @@ def read_cluster_file(path: Path) -> ClusterFile:
     }
     replication = values.get("kafka.replication", _keys()["kafka.replication"].default)
     values.setdefault("kafka.min_insync", min(2, replication))
-    mistaken = {each.key for each in given} - read.keys()
+    keys = {each.key for each in given}
     if given:  # else it was not read
-        problems += (f"{path}: {each}" for each in _missing(values.keys() | mistaken))
+        mistaken = keys - read.keys()
+        problems += (f"{path}: {each}" for each in _missing(keys, values.keys() | mistaken))
     problems += (f"{path}: {each}" for each in _unreadable(values))
     if not problems:  # values are compared with each other only when each of them is valid
         problems += (f"{path}: {each}" for each in _contradictions(values, replication))
@@ -144,12 +145,12 @@ def _keys() -> dict[str, Field]:
     return {key: field for key, field in fields_of(ClusterFile).items() if key != "path"}
 
 
-def _missing(given: Collection[str]) -> Iterator[str]:
-    """Needed keys that are not given; an optional section needs its keys only if it is there."""
+def _missing(given: Collection[str], valued: Collection[str]) -> Iterator[str]:
+    """Needed keys without a value; an optional section needs its keys only if any is ``given``."""
     sections = {"", "kafka", *(key.rpartition(".")[0] for key in given)}
     for key, field in _keys().items():
         is_needed = field.default is msgspec.NODEFAULT and key.rpartition(".")[0] in sections
-        if is_needed and key not in given:
+        if is_needed and key not in valued:
             yield f"{key}: needed: {field.meaning}"
 
 

@@ -38,10 +38,8 @@ def prioritizer(weights: PrioritySection) -> Callable[[Factors], float]:
 
     def prioritize(factors: Factors) -> float:
         # A program that submits a URL knows better than any formula.
-        # A program that submits a URL knows better than any formula.
         if factors.given >= 0:
             return factors.given
-        # All weights are 0: every URL has the same priority, and the order is that of discovery.
         # All weights are 0: every URL has the same priority, and the order is that of discovery.
         if total == 0:
             return 0.5
