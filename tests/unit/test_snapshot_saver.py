@@ -1,5 +1,5 @@
 """Snapshots beside commits: when one is taken, what is trimmed after it, and that commits continue
-while it is saved aside.
+while it is saved in the background.
 """
 
 from __future__ import annotations
