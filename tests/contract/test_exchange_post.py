@@ -400,8 +400,8 @@ def sent_at(
     errand: bool = False,
     send_without_delay: tuple[float, float] = (999.0, 999.0),
 ) -> list[tuple[float, int]]:
-    """When, and with how many URLs, posts leave; ``commits`` are times and URLs, ``send_without_delay`` is from
-    when to when the sender hurries.
+    """When, and with how many URLs, posts leave; ``commits`` are times and URLs,
+    ``send_without_delay`` is from when to when the sender delays nothing.
     """
 
     async def main() -> list[tuple[float, int]]:

@@ -106,7 +106,7 @@ class RunningCoordinator:
             self._tell("waiting is over")
         self.waits_for = text
 
-    # -- what it hears
+    # -- messages that it receives
 
     async def receive(self, sender: str, message: messages.ToCoordinator) -> None:
         """Handle a message, and send what follows from it."""
