@@ -1,7 +1,7 @@
 """Resident memory of a worker by the number of queued URLs: ``python -m bench.memory_queued [--few
 10000] [--many 1000000]``.
 
-A worker is put together as a crawl puts it together (``assembly``), with its real tables, logs and
+A worker is put together as a crawl puts it together (``worker.assemble``), with its real tables, logs and
 store, and pages of 190 links are given to it as the parse stage gives them, through intake,
 URL-seen, partitions and commits. Then as many hosts as the workbench takes are acquired, so that
 the heads of their queues are in memory. What is printed is the process's resident memory then ("in

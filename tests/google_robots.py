@@ -3,7 +3,7 @@ plainest Python, to ask it anything.
 
 It shares nothing with the crawler's own reading, which is quick, bounded, and follows RFC 9309
 where the two differ. Each rule is tried on each question. The 545 answers that Google's own tests
-record hold it to the original (``conformance.test_robots_real``).
+record hold it to the original (``conformance/test_robots_real.py``).
 """
 
 from __future__ import annotations

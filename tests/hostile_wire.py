@@ -1,4 +1,4 @@
-"""Attacks below HTTP: programs of steps (see ``wire``) that cost a reader time or memory.
+"""Attacks below HTTP: programs of steps (see ``sent_response``) that cost a reader time or memory.
 
 Some also break its framing.
 """

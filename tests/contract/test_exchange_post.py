@@ -400,8 +400,8 @@ def sent_at(
     errand: bool = False,
     send_without_delay: tuple[float, float] = (999.0, 999.0),
 ) -> list[tuple[float, int]]:
-    """When, and with how many URLs, posts leave; ``commits`` are times and URLs, ``send_without_delay`` is from
-    when to when the sender hurries.
+    """When, and with how many URLs, posts leave; ``commits`` are times and URLs,
+    ``send_without_delay`` is from when to when the sender delays nothing.
     """
 
     async def main() -> list[tuple[float, int]]:
@@ -449,7 +449,7 @@ def test_little_is_posted_late_and_together_and_much_at_once() -> None:
     assert sent_at(late, (0.0, 3), errand=True) == [(0.0, 3)]
 
 
-def test_nothing_is_late_while_the_sender_hurries() -> None:
+def test_nothing_is_late_while_the_sender_delays_nothing() -> None:
     late = Lateness(fewer_than=100, seconds=10.0)
     send_without_delay = (2.0, 6.0)
     assert sent_at(late, (0.0, 3), send_without_delay=send_without_delay) == [(2.0, 3)]

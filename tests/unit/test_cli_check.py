@@ -65,7 +65,7 @@ def test_a_url_is_shown_with_all_that_it_is_to_a_crawl(capsys: pytest.CaptureFix
     )
 
 
-def test_settings_of_the_canonical_form_are_heeded(capsys: pytest.CaptureFixture[str]) -> None:
+def test_settings_of_the_canonical_form_are_applied(capsys: pytest.CaptureFixture[str]) -> None:
     (found,) = check(
         capsys,
         "url",

@@ -4,7 +4,7 @@ checked here.
     cli -> processes -> moves, service -> worker, inspect, feeds -> cluster -> stages -> state -> base
 
 A folder at the top imports from those that stand before it in ``LAYERS``, and from no other. Stages
-do not know each other. The rooms of a folder have an order too where the text says so.
+do not know each other. The packages of ``worker`` have an order too.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LAYERS = [
     ["__main__"],
 ]
 
-# What a stage may import beside ``base`` and itself: memory in front of the disk, where files are
+# What a stage may import besides ``base`` and itself: memory in front of the disk, where files are
 # that the disk does not have any more, values that are stored, and ports of other stages.
 STAGE_TOOLS = {
     "state.kv",
@@ -142,7 +142,7 @@ def test_imports_point_downwards() -> None:
     assert wrong == []
 
 
-def _room(name: str) -> str:
+def _package(name: str) -> str:
     """The folder of a module and the folder within it, such as ``stages.frontier``."""
     return ".".join(name.split(".")[:2])
 
@@ -152,8 +152,8 @@ def test_stages_do_not_know_each_other() -> None:
     for name, target in _edges():
         is_shared = (
             _part(target) == "base"
-            or _room(target) == _room(name)
-            or {_room(target), target} & STAGE_TOOLS
+            or _package(target) == _package(name)
+            or {_package(target), target} & STAGE_TOOLS
         )
         if _part(name) == "stages" and not is_shared:
             wrong.append(f"{name} imports {target}")
@@ -184,7 +184,7 @@ def test_no_module_reaches_itself_by_its_imports() -> None:
     assert _circle({name: targets for name, targets in GRAPH.items() if name}) == []
 
 
-@pytest.mark.parametrize("depth", [1, 2], ids=["folders", "rooms"])
+@pytest.mark.parametrize("depth", [1, 2], ids=["folders", "packages"])
 def test_no_package_reaches_itself_by_its_imports(depth: int) -> None:
     packages: dict[str, set[str]] = {}
     for name, target in _edges():
@@ -194,9 +194,9 @@ def test_no_package_reaches_itself_by_its_imports(depth: int) -> None:
     assert _circle(packages) == []
 
 
-def _levels(room: str) -> int:
-    """How many modules of a room stand on each other at most."""
-    inside = {name for name in GRAPH if name.startswith(room + ".")}
+def _levels(package: str) -> int:
+    """How many modules of a package stand on each other at most."""
+    inside = {name for name in GRAPH if name.startswith(package + ".")}
     levels: dict[str, int] = {}
 
     def level(name: str) -> int:
@@ -207,19 +207,19 @@ def _levels(room: str) -> int:
     return max(map(level, inside))
 
 
-@pytest.mark.parametrize("room", ["visit", "intake", "commit", "calls"])
-def test_a_room_of_the_worker_has_few_levels(room: str) -> None:
-    """So whoever reads a module has at most five others of its room to read below it."""
-    assert _levels(f"worker.{room}") <= 6
+@pytest.mark.parametrize("package", ["visit", "intake", "commit", "calls"])
+def test_a_package_of_the_worker_has_few_levels(package: str) -> None:
+    """So at most five other modules of its package are to be read below a module."""
+    assert _levels(f"worker.{package}") <= 6
 
 
 def test_the_rooms_of_the_worker_stand_on_each_other_in_order() -> None:
     order = ["intake", "visit", "commit", "worker", "calls", "assemble"]
-    rooms = {f"worker.{name}": number for number, name in enumerate(order)}
+    packages = {f"worker.{name}": number for number, name in enumerate(order)}
     wrong = [
         f"{name} imports {target}"
         for name, target in _edges()
-        if rooms.get(_room(target), -1) > rooms.get(_room(name), len(order))
+        if packages.get(_package(target), -1) > packages.get(_package(name), len(order))
     ]
     assert wrong == []
 

@@ -181,7 +181,7 @@ def test_a_search_that_runs_out_of_time_continues_where_it_ended(crawl: WrittenC
     assert pieces > 5
 
 
-def test_orders_that_are_tended_are_told_as_partial_until_all_hosts_were_read(
+def test_orders_that_are_kept_ready_are_reported_as_partial_until_all_hosts_were_read(
     crawl: WrittenCrawl,
 ) -> None:
     answers = StateAnswers(is_kept_ready=True, now=lambda: 50.0)

@@ -1,5 +1,5 @@
 """Snapshots beside commits: when one is taken, what is trimmed after it, and that commits continue
-while it is saved aside.
+while it is saved in the background.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class Bench:
                 await asyncio.sleep(0)
 
 
-async def test_commits_continue_while_a_snapshot_is_saved_aside(tmp_path: Path) -> None:
+async def test_commits_continue_while_a_snapshot_is_saved_in_the_background(tmp_path: Path) -> None:
     bench = Bench(tmp_path / "seen", is_aside=True)
     for number in range(1, 9):
         await bench.commit(number)

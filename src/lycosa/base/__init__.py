@@ -1,2 +1,3 @@
-"""What everything else uses: values, settings, URLs, the log, the machine, and messages between
-parts."""
+"""What all other packages use: values, settings, URLs, the log, tools next to the operating system,
+and messages between processes.
+"""

@@ -1,4 +1,4 @@
-"""The command line."""
+"""The command line: one module for each command, and what several commands share."""
 
 from lycosa.cli.main import main
 

@@ -1,1 +1,3 @@
-"""A crawl on many machines: the coordinator, and the services that it needs."""
+"""Several workers as one crawl, on one machine or many: the coordinator, connections between
+processes, and the services of a cluster (Kafka, Redis).
+"""

@@ -1,4 +1,4 @@
-"""The port from which a projector reads a crawl: the state whole, and the commits after it.
+"""The port from which a projector reads a crawl: the whole state, and the commits after it.
 
     view      ──► every row as of some commit of each partition
     commits   ──► the rows that each later commit wrote

@@ -1,4 +1,4 @@
-"""The statements that are allowed: those that only read, by DuckDB's own parser.
+"""The SQL statements that are allowed: those that only read, by DuckDB's own parser.
 
 The type of a statement is not enough. ``WITH x AS (COPY ... TO ...) SELECT ...`` is a SELECT to
 DuckDB and writes a file, ``EXPLAIN ANALYZE`` runs what it explains, and some table functions

@@ -1,4 +1,4 @@
-"""What the row of a stored capture says, as the values that its fetch had.
+"""Turns the journal row of a stored capture back into the values of its fetch.
 
 The state of a URL follows from these values as it did from the answer. Only the importance of the
 link by which the URL was found is in no row.

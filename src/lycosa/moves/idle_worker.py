@@ -1,4 +1,4 @@
-"""A worker that requests nothing: it does what only a worker can do with a state that is moved.
+"""The job of a worker that sends no requests, for moved state that only a worker can change.
 
 All stages are assembled over an open shard, and the loop of the worker does not run.
 """

@@ -1,4 +1,4 @@
-"""Shards that begin with a state that no commits of their logs made.
+"""Begins shards whose first state is a snapshot, not the commits of their logs.
 
 A shard may begin with rows that were prepared elsewhere: its crawl comes from another place, or its
 log was lost. The rows are saved as the snapshot of a commit that no log has. The log then begins

@@ -1,4 +1,4 @@
-"""A stopped crawl on a cluster, on its way to more shards.
+"""A stopped crawl on a cluster as the source of a move to more shards.
 
 Each shard is its newest snapshot with the commits behind it. Parcels that are in topics, which
 their receivers have not taken, become rows of their senders' outboxes again, under their numbers.

@@ -1,4 +1,4 @@
-"""The crawl of a folder, on its way to a cluster: its state, its attempt logs and its segments.
+"""A stopped crawl in a folder as the source of a move to a cluster.
 
 Nothing is changed in the folder. Table files that never change are linked, all others copied. Then
 the commits that the tables lack are applied from the logs, as a start would. Bytes that no commit

@@ -1,1 +1,3 @@
-"""Processes of a crawl: the supervisor, its workers, and what they report."""
+"""The processes of a crawl: supervisor, node and workers, a folder as a service, and
+``lycosa.Crawl``.
+"""

@@ -21,7 +21,7 @@ from lycosa.worker.job import WorkerJob
 
 
 def views_of_worker(job: WorkerJob, shard: Shard, assembled: Assembled) -> OpenView:
-    """Opens views of ``shard``, whose tables can be frozen (``viewable``).
+    """Opens views of ``shard``, whose tables can be frozen (``viewable_table``).
 
     A view shows the state after the last commit, with the live settings that apply now. Opening one
     waits for a write to the tables of the view.

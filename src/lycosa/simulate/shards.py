@@ -1,4 +1,4 @@
-"""Simulates the shards of a cluster: each crawls its hosts, and they exchange URLs over a post.
+"""Simulates the shards of a cluster: each crawls its hosts, and they exchange URLs in parcels.
 
 The hosts of a sample belong to shards by the hash of their site. Each shard is a worker with its
 own part of the processors and of the network: its frontier, visits and meters are those of
@@ -10,7 +10,7 @@ have not acknowledged when the next one is due stops its shard until then.
 A page of the sample stands for ``1 / share`` pages. It sends the rows of so many, because rows for
 one destination are what decides when a parcel leaves. Costs of the exchange count with ``share``.
 One link of each page is followed by the simulation: it leads to a page of any host, which its shard
-discovers when the post arrives.
+discovers when the parcel arrives.
 """
 
 from __future__ import annotations

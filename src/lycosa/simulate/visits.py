@@ -1,7 +1,7 @@
-"""Performs the visits of hosts as ``visit.pipeline`` does, without bytes.
+"""Performs the visits of hosts as ``worker.visit.pipeline`` does, without bytes.
 
 The decisions are the crawler's own code, ``schedule.visit_decisions``. The steps are performed by
-``simulate.simulated_stages``.
+``simulated_stages``.
 """
 
 from __future__ import annotations

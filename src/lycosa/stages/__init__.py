@@ -1,1 +1,3 @@
-"""The stages of a crawl. They do not know each other: the worker runs them in turn."""
+"""The stages of a URL's way through the crawl. They do not import each other; a worker connects
+them.
+"""

@@ -1,1 +1,3 @@
-"""What a crawl stores: tables, commit log, parcels, segments, snapshots, and where they are."""
+"""What a crawl stores: tables, commit log, parcels, attempt log, URL-seen, segments and snapshots,
+in a folder or in object storage.
+"""

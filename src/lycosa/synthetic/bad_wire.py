@@ -1,7 +1,7 @@
 """Misbehaviours below HTTP: programs of steps that no correct server sends.
 
-Each takes the response that it damages and yields steps (see ``wire``). Endless ones really are
-endless, so the reader has to stop.
+Each takes the response that it damages and yields steps (see ``sent_response``). Endless ones
+really are endless, so the reader has to stop.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""One worker: its loop, the order of the stages, what connects them, and its commits."""
+"""One worker: its loop, the assembly of its parts, and what these parts share."""

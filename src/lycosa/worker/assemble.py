@@ -1,4 +1,4 @@
-"""Assembles a worker from the parts of its four rooms, in the order in which they depend.
+"""Assembles a worker from the parts of its four packages, in the order in which they depend.
 
     owned shard -> intake -> visit -> commit -> the worker's loop -> calls
 

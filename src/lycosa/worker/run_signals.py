@@ -1,4 +1,4 @@
-"""What the parts of a worker say to its loop: that there may be work, and that the run should end.
+"""Signals from the parts of a worker to its loop: there may be work, or the run should end.
 
 The value is made before all parts. Each part that has something to say is given it, so no part
 needs the worker itself.

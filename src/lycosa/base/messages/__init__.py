@@ -1,1 +1,3 @@
-"""The messages between coordinator, nodes, workers and callers, and their times."""
+"""The messages between coordinator, nodes, workers and callers, and the timeouts by which they
+judge each other.
+"""

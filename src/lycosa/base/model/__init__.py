@@ -1,1 +1,3 @@
-"""The values that travel between stages: frozen, without behaviour, one file per event."""
+"""Frozen values without behaviour that stages, workers and stored records share, one module per
+kind.
+"""

@@ -1,4 +1,4 @@
-"""How workers end, for worker, supervisor and their callers."""
+"""How a worker's run ended, and how the previous owner of its shard ended."""
 
 from __future__ import annotations
 

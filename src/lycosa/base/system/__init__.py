@@ -1,1 +1,3 @@
-"""The machine and the operating system: durable files, frames, clocks, memory, cores."""
+"""Tools next to the operating system: durable files, sockets and frames, clocks, memory and cores,
+the meter, and plug-ins.
+"""

@@ -1,7 +1,7 @@
-"""What other processes get of this one's environment, which may have secrets.
+"""Which environment variables child processes get; some of this process's variables are secrets.
 
-A process that reads what strangers wrote gets only what it needs by name. A worker, which runs an
-operator's own plug-ins, gets everything except secrets that it does not use.
+A process that parses documents from the web gets only the variables that it needs, by name. A
+worker, which runs an operator's own plug-ins, gets everything except secrets that it does not use.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Frames over a socket on an event loop; ``wire`` has the frame format and the blocking side."""
+"""Frames over a socket on an event loop; ``frames`` has the format and the blocking side."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class FrameStream(asyncio.Protocol):
     frame. ``on_end`` is called once, with ``None`` when the peer closed or ``close`` was called,
     otherwise with a ``FrameError`` or ``OSError``. With ``on_frame`` nothing stops the peer, so the
     caller must bound the data that it requests. Without it, reading from the socket stops while
-    ``receive`` is behind. ``early_bytes`` are limits of the first payloads (``wire.FrameReader``).
+    ``receive`` is behind. ``early_bytes`` are limits of the first payloads (``FrameReader``).
     """
 
     def __init__(

@@ -2,7 +2,7 @@
 
 All identity rests on this module, so a crawl's manifest freezes ``Canonicalizer.identity()`` and
 ``Sites.version``. The module only re-exports names. ``canonical`` makes the canonical form,
-``parts`` slices it, ``session_parameters`` lists session parameters, ``sites`` reads the public
+``url_parts`` slices it, ``session_parameters`` lists session parameters, ``sites`` reads the public
 suffix list, and ``surt`` makes the key of CDXJ.
 """
 

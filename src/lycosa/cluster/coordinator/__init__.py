@@ -1,4 +1,5 @@
-"""Many workers as one crawl: which node runs which shard, permits for captures, and the end.
+"""The decisions for all workers of a crawl: which node runs which shard, permits for captures, and
+the end.
 
-This package is pure: nothing in it waits or does I/O.
+This package is pure: nothing in it waits, does I/O or reads a clock.
 """

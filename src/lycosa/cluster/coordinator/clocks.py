@@ -1,4 +1,4 @@
-"""Whose clock is right, when the clocks of a cluster disagree.
+"""Decides which clock is right when the clocks of a cluster disagree.
 
 The coordinator compares each node's clock with its own. That is a difference and says of neither
 clock that it is wrong. With several nodes the majority decides: a clock with which more than half

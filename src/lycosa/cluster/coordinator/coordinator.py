@@ -253,25 +253,25 @@ class Coordinator:
         place = self._placement.places[said.shard]
         if place.node != sender or place.assignment != said.assignment:
             return
-        seat = self._shard_owners[said.shard]
+        entry = self._shard_owners[said.shard]
         owner = (said.assignment, said.term)
         if isinstance(message, WorkerStatus):
             self._receive_status(said.shard, owner, message, now)
-        elif seat.owner != owner:
+        elif entry.owner != owner:
             return
         elif isinstance(message, Progress):
-            seat.heard.receive(message)
+            entry.heard.receive(message)
             self._check_limits()
         elif isinstance(message, ProbeAnswer):
             self._rounds.record_answer(said.shard, owner, message)
 
     def _receive_status(self, shard: int, owner: Owner, status: WorkerStatus, now: float) -> None:
-        seat = self._shard_owners[shard]
-        if seat.owner is not None and owner < seat.owner:
+        entry = self._shard_owners[shard]
+        if entry.owner is not None and owner < entry.owner:
             return
-        if owner != seat.owner:
-            seat.take(owner, status)
-        seat.status = status
+        if owner != entry.owner:
+            entry.take(owner, status)
+        entry.status = status
         changed = self._permits.record_status(shard, status)
         for permit in changed:
             self._send(messages.CONTROL, permit)
@@ -293,8 +293,8 @@ class Coordinator:
 
     def _tell_what_lacks(self, shard: int, now: float) -> None:
         """Send the owner what it lacks by its last status, unless it was just sent."""
-        seat = self._shard_owners[shard]
-        status = seat.status
+        entry = self._shard_owners[shard]
+        status = entry.status
         if status is None or self._shard_owners.owner(shard) is None:
             return
         may_end = not self._expects_asks and not self._requests.are_open_for(shard)
@@ -313,10 +313,10 @@ class Coordinator:
 
     def _tell_once(self, shard: int, message: ToldWorker, now: float) -> None:
         """Send the owner a message, unless the same was sent less than ``repeat_s`` ago."""
-        seat = self._shard_owners[shard]
-        what, at = seat.told.get(type(message), (None, now))
+        entry = self._shard_owners[shard]
+        what, at = entry.told.get(type(message), (None, now))
         if what != message or now - at >= self._rules.repeat_s:
-            seat.told[type(message)] = message, now
+            entry.told[type(message)] = message, now
             self._relay(shard, message)
 
     def _update_routes(self, now: float) -> None:

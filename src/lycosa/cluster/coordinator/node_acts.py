@@ -1,4 +1,6 @@
-"""The acts that a node plan demands of its node, and what the node reports to the plan."""
+"""The actions that a node plan returns for its node to perform, and the events that the node
+reports to the plan.
+"""
 
 from __future__ import annotations
 

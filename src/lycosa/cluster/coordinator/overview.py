@@ -1,4 +1,4 @@
-"""What a coordinator tells callers about the crawl, and which of their requests make no sense."""
+"""What a coordinator reports to callers about the crawl, and why it refuses requests."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def _nodes(placement: Placement, now: float) -> list[messages.NodeStatus]:
 def _shards(placement: Placement, shard_owners: ShardOwners) -> list[messages.ShardStatus]:
     found = []
     for shard, place in enumerate(placement.places):
-        seat, report = shard_owners[shard], place.report
+        entry, report = shard_owners[shard], place.report
         found.append(
             messages.ShardStatus(
                 shard=shard,
@@ -179,12 +179,12 @@ def _shards(placement: Placement, shard_owners: ShardOwners) -> list[messages.Sh
                 why=report.why if report is not None else "",
                 wanted=place.wanted,
                 is_leaving=bool(place.leaving),
-                address=seat.status.address if seat.status is not None else "",
-                captures=seat.progress.captures,
-                commits=seat.progress.commits,
-                queued=seat.progress.states.get("queued", 0),
-                is_idle=seat.progress.is_idle,
-                waits_for=seat.progress.waits_for if shard_owners.owner(shard) is not None else "",
+                address=entry.status.address if entry.status is not None else "",
+                captures=entry.progress.captures,
+                commits=entry.progress.commits,
+                queued=entry.progress.states.get("queued", 0),
+                is_idle=entry.progress.is_idle,
+                waits_for=entry.progress.waits_for if shard_owners.owner(shard) is not None else "",
                 is_unable=place.is_unable,
             )
         )

@@ -1,4 +1,4 @@
-"""The seats of a crawl's shards: the coordinator's knowledge of each shard's owner."""
+"""The owner of each shard, as the coordinator knows it: its last status, and what it was sent."""
 
 from __future__ import annotations
 
@@ -44,19 +44,19 @@ class ShardOwner:
         return self.heard.latest
 
     def take(self, owner: Owner, status: WorkerStatus) -> None:
-        """Give the seat to another owner; messages to the earlier one no longer count."""
+        """Note another owner; messages to the earlier one no longer count."""
         self.owner, self.status = owner, status
         self.heard.begin_process()
         self.told.clear()
 
     def leave(self) -> None:
-        """Forget the owner; it takes the seat again with its next status."""
+        """Forget the owner, until its next status."""
         self.owner = self.status = None
         self.told.clear()
 
 
 class ShardOwners:
-    """The seats by shard. ``placement`` decides who owns a shard."""
+    """The owners by shard. ``placement`` decides which node runs a shard."""
 
     def __init__(self, shards: int, placement: Placement) -> None:
         self._shard_owners = [ShardOwner() for _ in range(shards)]
@@ -73,29 +73,29 @@ class ShardOwners:
         return len(self._shard_owners)
 
     def clear(self) -> None:
-        for seat in self._shard_owners:
-            seat.leave()
+        for entry in self._shard_owners:
+            entry.leave()
 
     def have_finished(self) -> bool:
         """Whether all workers, which were told that no more follows, ended as finished."""
         return all(
-            seat.status is not None
-            and not seat.status.expects_more
-            and seat.owner is not None
-            and seat.owner[0] == place.assignment
+            entry.status is not None
+            and not entry.status.expects_more
+            and entry.owner is not None
+            and entry.owner[0] == place.assignment
             and place.is_over
             and place.report is not None
             and place.report.end == End.FINISHED.value
-            for seat, place in zip(self._shard_owners, self._placement.places, strict=True)
+            for entry, place in zip(self._shard_owners, self._placement.places, strict=True)
         )
 
     def owner(self, shard: int) -> Owner | None:
         """The shard's current owner, if it is known."""
-        place, seat = self._placement.places[shard], self._shard_owners[shard]
+        place, entry = self._placement.places[shard], self._shard_owners[shard]
         is_current = place.node and not place.leaving and not place.is_over
         return (
-            seat.owner
-            if is_current and seat.owner is not None and seat.owner[0] == place.assignment
+            entry.owner
+            if is_current and entry.owner is not None and entry.owner[0] == place.assignment
             else None
         )
 
@@ -111,26 +111,26 @@ class ShardOwners:
     def addresses(self) -> dict[int, str]:
         """The addresses of all current owners that have one, by shard."""
         return {
-            shard: seat.status.address
-            for shard, seat in enumerate(self._shard_owners)
-            if seat.status is not None and seat.status.address and self.owner(shard) is not None
+            shard: entry.status.address
+            for shard, entry in enumerate(self._shard_owners)
+            if entry.status is not None and entry.status.address and self.owner(shard) is not None
         }
 
     def progress(self) -> list[Progress]:
         """The last progress of each shard; one without an owner does not wait for anything."""
         return [
-            seat.progress
+            entry.progress
             if self.owner(shard) is not None
             else msgspec.structs.replace(
-                seat.progress, waits_for="", undelivered="", relief=""
+                entry.progress, waits_for="", undelivered="", relief=""
             ).with_numbers({"lycosa_fetches_in_progress": 0})
-            for shard, seat in enumerate(self._shard_owners)
+            for shard, entry in enumerate(self._shard_owners)
         ]
 
     def note_rates(self, now: float) -> None:
         """Note the counts of the crawl, about once a second."""
         if self._rates.is_due(now):
-            known = [seat.progress for seat in self._shard_owners if seat.progress.has_counts]
+            known = [entry.progress for entry in self._shard_owners if entry.progress.has_counts]
             self._rates.note(now, total(known), len(known))
 
     def rates(self) -> dict[str, dict[str, Number]]:
@@ -140,18 +140,18 @@ class ShardOwners:
     def captures(self) -> int:
         """The captures of the whole crawl, as reported by the owners."""
         return sum(
-            max(seat.progress.captures, seat.status.counted if seat.status else 0)
-            for seat in self._shard_owners
+            max(entry.progress.captures, entry.status.counted if entry.status else 0)
+            for entry in self._shard_owners
         )
 
     def committed(self) -> tuple[int, int]:
         """The committed captures of the whole crawl, and the bytes of bodies."""
-        reports = [seat.progress for seat in self._shard_owners]
+        reports = [entry.progress for entry in self._shard_owners]
         return sum(each.captures for each in reports), sum(each.body_bytes for each in reports)
 
     def are_idle(self) -> bool:
         """Whether all owners were idle in their last report."""
-        return is_over([seat.progress for seat in self._shard_owners], self.captures())
+        return is_over([entry.progress for entry in self._shard_owners], self.captures())
 
 
 def lacking(

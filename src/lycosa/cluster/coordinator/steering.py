@@ -1,4 +1,4 @@
-"""What operators steer while the crawl runs, after one more action of theirs."""
+"""The settings and the state of a crawl after an operator's request: set, pause, resume, stop."""
 
 from __future__ import annotations
 

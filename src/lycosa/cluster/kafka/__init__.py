@@ -1,4 +1,5 @@
-"""Kafka as the log of a shard's commits and as the post between shards; what its topics must be.
+"""Kafka as the log of a shard's commits and as the transport of parcels; how its topics must be
+set.
 
 Needs the extra ``cluster``. One machine needs none of this, so the names are imported when
 they are used.

@@ -1,4 +1,4 @@
-"""What a shard's partition of the changelog holds, and how it is folded to the commits that count.
+"""What a shard's partition of the changelog holds, and which of its commits count.
 
 Records are MessagePack arrays: ``ClaimRecord`` (an owner begins a term), ``CommitRecord`` (a
 commit, or one part of it, all parts in one transaction) and ``SnapshotRecord`` (a snapshot has all

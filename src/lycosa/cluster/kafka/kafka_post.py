@@ -1,4 +1,5 @@
-"""The post over Kafka: parcels go to the inbox of their destination, one or more to a record.
+"""The ``Post`` port over Kafka: parcels go to the inbox of their destination, one or more to a
+record.
 
 A parcel counts as posted only when it and every one before it to that destination are acknowledged,
 in that order in the topic. The producer is idempotent and repeats a record until it is

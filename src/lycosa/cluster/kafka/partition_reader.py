@@ -1,4 +1,4 @@
-"""Reads one partition from a position, blocking, for as long as the partition is away.
+"""Reads one partition from a position, blocking, and waits while the partition is unavailable.
 
 The reader says itself which partition and which position; there is no group and no stored position
 that could disagree with the commits. A position that does not exist is an error

@@ -1,4 +1,4 @@
-"""Makes the topics of a crawl, and finds what is set otherwise than the crawl needs.
+"""Makes the topics of a crawl, and finds settings of theirs that the crawl cannot work with.
 
 Each finding has the command that corrects it, for an operator to read and to run: settings of a
 cluster that others use as well are not changed behind their back.

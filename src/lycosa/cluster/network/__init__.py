@@ -1,4 +1,4 @@
-"""Connections between the processes of a crawl: both sides prove themselves before anything else.
+"""Connections between the processes of a crawl: both sides authenticate before any other message.
 
 ``FrameServer`` accepts them and ``connect`` makes them; both give a ``FrameStream``.
 ``SocketExchange`` is the exchange between the workers of one machine over them, ``NetworkInquiry``

@@ -1,4 +1,4 @@
-"""What a machine proves itself with: a token that all machines of the crawl have, TLS with
+"""What a machine authenticates itself with: a token that all machines of the crawl have, TLS with
 certificates of one authority, both, or nothing.
 
 With nothing, only loopback addresses are used. A token keeps others out; it does not hide what is

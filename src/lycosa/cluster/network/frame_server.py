@@ -1,4 +1,4 @@
-"""Accepts connections of other processes, and lets in those that prove themselves.
+"""Accepts connections of other processes, and lets in those that authenticate themselves.
 
 Whatever a peer does ends its own connection only. A connection that is not admitted within the
 handshake's time limit is closed. At most ``unproved`` connections are in the handshake; when one

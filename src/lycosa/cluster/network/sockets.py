@@ -1,4 +1,4 @@
-"""The exchange between the workers of one machine.
+"""The parcel exchange between the workers of one machine, over Unix sockets.
 
 Each worker has a Unix socket and one connection to each other worker. Messages are MessagePack in
 frames. The side that connects first states its crawl and then sends parcels, in each frame as many

@@ -1,1 +1,3 @@
-"""``lycosa serve`` and its callers: the coordinator of a crawl on many machines, over TCP."""
+"""Running a coordinator and reaching it: the server of ``lycosa serve``, and the commands that call
+it.
+"""

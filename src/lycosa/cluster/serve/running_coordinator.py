@@ -1,4 +1,5 @@
-"""Runs a coordinator: one message at a time, records before what follows from them, its end.
+"""Runs a coordinator: handles one message at a time, and saves records before it sends what follows
+from them.
 
 While a record waits for Kafka, everything that the coordinator would send waits, and no other
 message is handled. The crawl itself continues meanwhile. The coordinator ends when another one has
@@ -106,7 +107,7 @@ class RunningCoordinator:
             self._tell("waiting is over")
         self.waits_for = text
 
-    # -- what it hears
+    # -- messages that it receives
 
     async def receive(self, sender: str, message: messages.ToCoordinator) -> None:
         """Handle a message, and send what follows from it."""

@@ -1,1 +1,1 @@
-"""The shards of a crawl on many machines, as any machine reads them."""
+"""Reads the shards of a crawl on many machines, from any machine."""

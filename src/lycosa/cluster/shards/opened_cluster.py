@@ -1,4 +1,4 @@
-"""From a ``cluster.toml`` to a view of its crawl, on any machine that reaches the services.
+"""Opens a view of a crawl by its ``cluster.toml``, on any machine that reaches the services.
 
 What is downloaded is kept in a cache folder of the crawl: files of snapshots, tables of sealed
 segments, attempt logs, the public suffix list. The folder may be deleted at any time.

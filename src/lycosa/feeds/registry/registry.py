@@ -1,8 +1,8 @@
-"""A crawl's registry: the rows of its commits, for whichever database has the tables.
+"""A crawl's registry: writes the rows of its commits to any database behind ``RegistryTables``.
 
-Rows and the position up to which they were written change as one (``tables``), so the registry is
-always the state after some commit of each partition. The URLs of a partition that is read whole are
-written while its later commits are followed; its position is set when all of them are there.
+Rows and the position up to which they were written change as one, so the registry is always the
+state after some commit of each partition. The URLs of a partition that is read whole are written
+while its later commits are followed; its position is set when all of them are there.
 """
 
 from __future__ import annotations

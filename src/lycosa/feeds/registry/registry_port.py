@@ -1,4 +1,4 @@
-"""The port between a registry and the database that has its tables, and what may go wrong there.
+"""The port between a registry and the database that has its tables, and its errors.
 
     RegistryPlace.open ──► RegistryTables ──► write, write_captures, complete ──► close
 

@@ -40,7 +40,7 @@ class DeadLetterLister:
         self.position = query.after
 
     def letters(self) -> Iterator[dict[str, Any]]:
-        """The letters that are meant, behind the cursor. May raise ``OutOfTime``."""
+        """The dead letters that are meant, behind the cursor. May raise ``OutOfTime``."""
         for number, letter in self.read_dead_letters():
             mark = self._mark(number, letter)
             is_newest = letter.url not in self._newer
@@ -56,7 +56,7 @@ class DeadLetterLister:
                 yield row
 
     def read_dead_letters(self) -> Iterator[tuple[int, DeadLetterRecord]]:
-        """All letters with their numbers, the newest first, from about the cursor on."""
+        """All dead letters with their numbers, the newest first, from about the cursor on."""
         last = self._first_behind_cursor()
         while last > 0:
             first = max(last - _BLOCK + 1, 1)
@@ -69,7 +69,7 @@ class DeadLetterLister:
         return f"{_LATEST_US - letter.date_us:016x}{self._view.number:06x}{number:012x}"
 
     def _first_behind_cursor(self) -> int:
-        """The number to begin with: letters with a greater one come before the cursor.
+        """The number to begin with: dead letters with a greater one come before the cursor.
 
         The cursor may be of another partition, so the number is searched for by the date. Dates
         grow with the numbers, except after a clock was set back; a block more is read for that.
@@ -93,7 +93,7 @@ class DeadLetterLister:
         )
 
     def _row(self, number: int, letter: DeadLetterRecord) -> dict[str, Any] | None:
-        """The row of a letter; ``None`` when its URL is no dead letter any more."""
+        """The row of a dead letter; ``None`` when its URL is no dead letter any more."""
         host8, url8 = letter.url[:8], letter.url[8:]
         record, host = self._view.url_record(host8, url8), self._view.host_record(host8)
         if record is None or host is None or record.state is not UrlState.FAILED:

@@ -1,1 +1,1 @@
-"""The processes of one machine of a cluster."""
+"""A node of a cluster: its session and folder, its link to the coordinator, its workers' shards."""

@@ -1,4 +1,4 @@
-"""What a process that serves the HTTP interface of a crawl is told when it starts.
+"""The job of a process that serves the HTTP interface: the crawl, addresses, limits.
 
 No secret is in it: the process reads the tokens from the file or the environment itself.
 """

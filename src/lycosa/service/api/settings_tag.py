@@ -1,6 +1,6 @@
 """Live settings as a resource with versions (RFC 9110 sections 8.8.3 and 13.1.1).
 
-A client that changes settings on the ground of others sends the ``ETag`` that it got with them as
+A client whose change depends on the settings that it read sends the ``ETag`` that came with them as
 ``If-Match``. Without the header a change is unconditional.
 """
 

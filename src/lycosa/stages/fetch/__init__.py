@@ -1,4 +1,4 @@
-"""Everything that talks to the network: DNS lookups, address checks, HTTP requests."""
+"""Everything that talks to web servers: DNS lookups, address checks, HTTP requests."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,6 @@
-"""Takes hosts out of their turn: because they may not be visited, or for an answer from outside."""
+"""Removes hosts from where they wait for their turn: because they may not be visited, or for an
+answer from outside.
+"""
 
 from __future__ import annotations
 

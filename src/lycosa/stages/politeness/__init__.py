@@ -1,4 +1,6 @@
-"""Politeness: robots.txt, the delay of a host, and the table of addresses."""
+"""Politeness: robots.txt, the delay of a host, and the limits of IP addresses on a machine or
+cluster.
+"""
 
 from typing import TYPE_CHECKING
 

@@ -1,1 +1,1 @@
-"""Scheduling decisions as pure functions: priority, retry and refetch."""
+"""Scheduling decisions as pure functions: the steps of a visit, priority, retry and refetch."""

@@ -1,4 +1,6 @@
-"""The commit log: the decisions of one worker, in order, on disk before they take effect."""
+"""The commit log of a shard: the port, its implementations over files and in memory, the value of a
+commit, and the shard lease.
+"""
 
 from lycosa.state.commit.commit_log import (
     DEFAULT_FILE_BYTES,

@@ -1,4 +1,5 @@
-"""The exchange: delivers parcels to the partition that owns them, and sends it questions.
+"""The parcel exchange: outboxes with numbered parcels, and the ports that deliver parcels and
+questions to the partition that owns a URL.
 
 ``Post`` delivers parcels; ``Inquiry`` asks and calls.
 """

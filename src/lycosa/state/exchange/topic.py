@@ -1,4 +1,4 @@
-"""Parcels through topics.
+"""Parcels through topics: what a sender counts as posted, and topics in memory.
 
 Each destination has one append-only list, which its owner reads.
 

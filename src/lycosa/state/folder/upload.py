@@ -13,8 +13,8 @@ of each (``objects.sameness``). The removal is recorded first (``store.removed_f
 
 The last good copy of a file is never overwritten or deleted. A store that is the crawl folder, in
 it or around it is refused. Where the store has another content of a file, the copies are judged by
-what the crawl recorded (``copies``). The one here is uploaded again only when the stored one is the
-damaged one; otherwise both stay as they are and the file is reported as doubtful.
+what the crawl recorded (``file_copies``). The one here is uploaded again only when the stored one
+is the damaged one; otherwise both stay as they are and the file is reported as doubtful.
 """
 
 from __future__ import annotations

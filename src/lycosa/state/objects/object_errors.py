@@ -1,4 +1,4 @@
-"""What a store can answer instead of doing what it was asked, by whose fault it is.
+"""The errors of object stores, by cause.
 
 Every message names the store, says what went wrong in one line, and what to do. A store's own text
 is not repeated as a whole: it may contain access keys and signed headers.

@@ -1,8 +1,8 @@
-"""The port of object storage: six calls that every kind of store can keep.
+"""The port of object storage: six calls that every kind of store can implement.
 
 A key is a relative path, ``warc/NAME.warc.gz``. An object appears whole or not at all, and a later
 ``put`` replaces it whole. All calls block and belong on another thread. They raise ``ObjectError``
-(``errors``), whose class gives the cause and whether a retry can help.
+(``object_errors``), whose class gives the cause and whether a retry can help.
 
 ``create`` decides between two programs which one was first. A store may have stored the object
 although its answer was lost. The retry then finds an object, so a caller that gets

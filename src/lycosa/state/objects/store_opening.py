@@ -1,4 +1,4 @@
-"""From a URL to a store, and whether a store keeps what is asked of it.
+"""Opens a store by its URL, and checks that the store supports what a crawl needs.
 
 ``s3://BUCKET/PREFIX``, ``gs://BUCKET/PREFIX``, ``az://CONTAINER/PREFIX`` and ``file:///FOLDER``.
 Credentials come from the environment alone, so that no URL and no setting has one.

@@ -1,4 +1,4 @@
-"""URL-seen and content-seen: was this URL, this body or a similar text met before?"""
+"""URL-seen and content-seen: was this URL, this body or a similar text seen before?"""
 
 from typing import TYPE_CHECKING
 

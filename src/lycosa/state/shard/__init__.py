@@ -1,4 +1,5 @@
-"""A shard: everything that one worker owns, built from its commits.
+"""A shard, which is everything that one worker owns: opened from its commits, its snapshots, and
+views of it.
 
-It stands above the ports of log, segments and snapshots.
+It is built on the ports of log, segments and snapshots.
 """

@@ -1,9 +1,9 @@
 """A view of a shard from within the process of its running worker.
 
 The view shows what is committed in the worker's tables, while the worker continues. If the tables
-can be frozen (``viewable``), all reads see the moment at which the view was made, however long they
-take; meanwhile the worker's writes save the values that they replace. Tables that cannot be frozen
-are read as they are, so a view of them is valid only until the next commit is applied.
+can be frozen (``viewable_table``), all reads see the moment at which the view was made, however
+long they take; meanwhile the worker's writes save the values that they replace. Tables that cannot
+be frozen are read as they are, so a view of them is valid only until the next commit is applied.
 
 Making a view waits for a write to the tables that is in progress, and reading blocks. So both
 belong on another thread, or on the loop in slices: scans stream, and reading one key costs some

@@ -5,8 +5,8 @@ and the writes of later commits are applied to it as the owner applied them. Not
 trimmed or saved, so the owner is not disturbed. It may trim the log and take new snapshots
 meanwhile; when the log no longer continues the restored snapshot, the newer one is restored.
 
-This is for stores whose ``restore`` creates a new table each time, as in a cluster. The tables of a
-crawl folder belong to their owner; ``folder_view`` reads those.
+This is for stores whose ``restore_partition`` creates a new table each time, as in a cluster. The
+tables of a crawl folder belong to their owner; ``folder_view`` reads those.
 """
 
 from __future__ import annotations

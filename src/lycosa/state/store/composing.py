@@ -1,4 +1,5 @@
-"""Puts the WARC and the journal of a segment together from its parts, whatever became of these.
+"""Puts the WARC and the journal of a segment together from its parts, also when parts are damaged
+or missing.
 
 A commit names the length of each open file and the CRC-32 of its bytes. If the parts give other
 bytes, each of them is read again and examined: the members of its WARC and the frame of its journal

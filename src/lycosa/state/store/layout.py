@@ -1,7 +1,7 @@
 """Names of the files of a segment: the only place that knows them.
 
-Folder and suffix of each kind of derived file are in ``derived``. A segment is one WARC file, its
-row journal and the files derived from them, all with the same stem
+Folder and suffix of each kind of derived file are in ``derived_files``. A segment is one WARC file,
+its row journal and the files derived from them, all with the same stem
 ``{crawl}-w{worker}-{number}-{time}``, or ``{crawl}-w{shard}-t{term}-{number}-{time}`` where each
 owner of a shard begins new segments. The WARC and journal of an open segment have the suffix
 ``.open``. Derived files are built as ``.{file}.tmp`` and renamed. So a reader of

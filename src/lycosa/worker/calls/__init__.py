@@ -1,1 +1,1 @@
-"""What others ask of a worker and send to it while the crawl runs."""
+"""What a worker receives while the crawl runs: calls, questions, and parcels of other workers."""

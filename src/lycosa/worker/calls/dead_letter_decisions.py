@@ -24,9 +24,9 @@ from lycosa.base.model.dead_letter import DecidedDeadLetter
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import InvalidUrl, hash8
 from lycosa.stages.frontier.crawl_clock import CrawlClock
+from lycosa.stages.frontier.dead_letter_actions import carry_out_decision
 from lycosa.stages.frontier.dead_letters import decode_letter
 from lycosa.stages.frontier.decision_log import ActionRow
-from lycosa.stages.frontier.letter_decisions import carry_out_decision
 from lycosa.stages.frontier.partition import Partition
 from lycosa.state.kv.table_records import dead_letter_key, prefix_end, url_key
 from lycosa.worker.intake.intake import Intake

@@ -1,7 +1,7 @@
 """The second phase of a start: brings a crawl folder to its last commit before any worker starts.
 
 It cuts and deletes what no commit names. So it comes after the first phase (``start_check``), which
-finds out whether a commit is missing. Both functions run ``opening.bring_up`` over the files of the
+finds out whether a commit is missing. Both functions run ``bring_up`` over the files of the
 folder: those of all workers at a start, or those of one worker after it died. After a start the
 partitions can be assigned to any number of workers, because no log is needed any more.
 """

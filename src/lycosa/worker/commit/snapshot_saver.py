@@ -2,9 +2,8 @@
 
 On one machine a snapshot is a flush, and the next commit waits for it. In a cluster its files are
 sent to object storage. That may take longer than a lease lasts, so commits continue meanwhile
-(``ShardStorage.saves_in_background``); only the trim happens between two commits. A snapshot that
-is saved aside may contain commits behind the one that it is named after. Its table says up to which
-one.
+(``ShardStorage.saves_in_background``); only the trim happens between two commits. Such a snapshot
+may contain later commits than the one that it is named after. Its table says up to which one.
 
 A snapshot that cannot be stored is tried again after a pause that doubles. Otherwise each commit,
 one a second, would write and send the files of a store that is away.

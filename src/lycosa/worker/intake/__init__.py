@@ -1,1 +1,3 @@
-"""What comes into the frontier, and parcels between partitions."""
+"""What enters the frontier: seeds, outlinks, redirects, sitemaps, and parcels to and from other
+workers.
+"""

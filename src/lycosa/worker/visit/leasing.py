@@ -1,4 +1,4 @@
-"""Decide which of a host's URLs may be requested next, by crash counts, budgets and robots.txt.
+"""Decides which of a host's URLs may be requested next, by crash counts, budgets and robots.txt.
 
 Hundreds of URLs in a row may be disallowed, and a hostile robots.txt makes each judgement cost
 milliseconds. So the loop may run other tasks between judgements (``schedule.visit_decisions`` says

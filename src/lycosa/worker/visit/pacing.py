@@ -1,4 +1,4 @@
-"""Decides how long a host rests after an exchange; the only place that does.
+"""Decides how long a host rests after a request; the only module that does.
 
 The rules are in ``politeness.delay``. This module applies them to the host's visit state. A
 ``HostRest`` is made before a request and called when the request has ended. If it is never called,

@@ -32,7 +32,7 @@ def test_every_module_has_a_stage() -> None:
 
 def test_every_folder_has_a_stage_of_its_own() -> None:
     """So that a new one is not counted as the start."""
-    split = ("base", "stages", "state")  # their rooms are of several stages
+    split = ("base", "stages", "state")  # their packages belong to several stages
     parts = [name.split(".")[1:] for name in _modules() if name.count(".") > 1]
     folders = {".".join(part[: 2 if part[0] in split and len(part) > 2 else 1]) for part in parts}
     assert len(folders) > 25
