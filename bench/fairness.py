@@ -34,8 +34,8 @@ from bench.interpreter import described
 from numpy.typing import NDArray
 
 from lycosa.base.config.sections import PolitenessSection
-from lycosa.base.model.completed import Completed, UrlState
 from lycosa.base.model.discovered import Discovered, LinkKind
+from lycosa.base.model.url_state import Completed, UrlState
 from lycosa.base.urls.identity import hash8
 from lycosa.stages.frontier.frontier import QUANTUM
 from lycosa.stages.frontier.lease import Lease

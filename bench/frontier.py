@@ -35,9 +35,9 @@ from bench.frontier_web import Web, pages
 from bench.interpreter import described
 
 from lycosa.base.config.sections import CanonicalSection, PrioritySection, ScopeSection, TrapSection
-from lycosa.base.model.completed import Completed, UrlState
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.parsed import Link
+from lycosa.base.model.url_state import Completed, UrlState
 from lycosa.base.urls.identity import Canonicalizer, Sites, hash8, hash8_all, hosts_of
 from lycosa.stages.admit.scope import Scope
 from lycosa.stages.admit.traps import Traps

@@ -23,9 +23,9 @@ from tempfile import TemporaryDirectory
 import uvloop
 
 from lycosa.base.config.sections import BudgetSection, Config, ScopeRule, ScopeSection
-from lycosa.base.model.completed import UrlState
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.parsed import Link, Parsed
+from lycosa.base.model.url_state import UrlState
 from lycosa.base.system.clock import SystemClock
 from lycosa.base.system.process_memory import give_back, use_few_arenas
 from lycosa.base.urls.identity import hash8

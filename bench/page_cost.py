@@ -374,7 +374,7 @@ def write_bytecode(runners: Iterable[Contestant]) -> None:
         "lycosa.cli.crawl",
         "lycosa.processes.supervisor",
         "lycosa.processes.worker_process",
-        "lycosa.stages.parse.child",
+        "lycosa.stages.parse.parser_process",
         "py3langid.langid",
     ]
     modules += [f"bench.crawlers.{each.name}_links" for each in runners if each.name in _NEEDS]

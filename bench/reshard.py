@@ -13,8 +13,8 @@ from pathlib import Path
 
 import msgspec
 
-from lycosa.base.model.completed import History, UrlState
 from lycosa.base.model.discovered import LinkKind
+from lycosa.base.model.url_state import History, UrlState
 from lycosa.base.urls.identity import hash8, partition_of
 from lycosa.moves.reshard.counting import recounted
 from lycosa.moves.reshard.division import Division, OldState

@@ -68,7 +68,7 @@ def _measure() -> dict[str, float]:
 def _real() -> dict[str, float]:
     """Every file, asked about paths that its own rules suggest, and about its front page."""
     # Imported here: the parent has another checkout on its path.
-    from lycosa.stages.politeness.robots_file import parse_robots
+    from lycosa.stages.politeness.robots_parser import parse_robots
     from lycosa.stages.politeness.robots_rules import Matcher
 
     with tarfile.open(REAL) as archive:
@@ -122,7 +122,7 @@ def _questions(patterns: list[str], chance: Random) -> Iterator[str]:
 
 def _hostile() -> dict[str, float]:
     """Files of 512 kB, asked about paths of 70 octets and of 2 kB."""
-    from lycosa.stages.politeness.robots_file import parse_robots
+    from lycosa.stages.politeness.robots_parser import parse_robots
     from lycosa.stages.politeness.robots_rules import Matcher
 
     figures = {}

@@ -16,8 +16,8 @@ from lycosa.base.model.end import End
 from lycosa.base.ports import Parser, ResolveError, Resolver
 from lycosa.base.reasons import Reason
 from lycosa.processes.session import Session
-from lycosa.stages.parse.child import ParserConfig
-from lycosa.stages.parse.inline import InlineParser
+from lycosa.stages.parse.inline_parser import InlineParser
+from lycosa.stages.parse.parser_process import ParserConfig
 from lycosa.state.folder.names import spool_folder, suffix_list
 from lycosa.state.kv.rocks import rocks_opener
 from lycosa.synthetic import (

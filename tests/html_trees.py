@@ -19,7 +19,7 @@ import html5lib
 from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser, LexborNode
 
 from lycosa.base.model.discovered import LinkKind
-from lycosa.stages.parse.elements import RawPage
+from lycosa.stages.parse.element_readers import RawPage
 from lycosa.stages.parse.refresh import parse_refresh
 from lycosa.stages.parse.srcset import srcset_urls
 

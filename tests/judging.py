@@ -22,9 +22,9 @@ from lycosa.base.config.sections import (
     ScopeRule,
     ScopeSection,
 )
-from lycosa.base.model.completed import UrlState
 from lycosa.base.model.errand import Asker
 from lycosa.base.model.fetched import FetchKind
+from lycosa.base.model.url_state import UrlState
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8, join_url
 from lycosa.stages.frontier.visit_state import HostState, VisitRecord, decode_visit

@@ -21,12 +21,7 @@ import msgspec
 from lycosa.base.system.frames import UNREADABLE
 from lycosa.state.commit import NOTHING, Log, Mark
 from lycosa.state.shard.opened_shard import PartitionData
-from lycosa.state.shard.usable_snapshots import (
-    UNLISTED_S,
-    commit_needed,
-    mark_of_key,
-    none_usable,
-)
+from lycosa.state.shard.usable_snapshots import UNLISTED_S, commit_needed, mark_of_key, none_usable
 from memory_segments import Objects
 
 _KEPT = 2

@@ -23,12 +23,7 @@ import msgspec
 from lycosa.base.config.sections import PolitenessSection
 from lycosa.base.model.pool_use import PoolState
 from lycosa.base.ports import SlotNote
-from lycosa.stages.politeness.address_pool import (
-    MICRO,
-    PoolAnswer,
-    PoolCall,
-    PoolWorker,
-)
+from lycosa.stages.politeness.address_pool import MICRO, PoolAnswer, PoolCall, PoolWorker
 from lycosa.stages.politeness.node_addresses import NodeAddresses
 from lycosa.stages.politeness.pooled_addresses import PooledAddresses
 from lycosa.synthetic import VirtualClock, run_virtual

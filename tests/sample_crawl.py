@@ -6,13 +6,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lycosa.base.model.completed import History, UrlState
 from lycosa.base.model.discovered import LinkKind
+from lycosa.base.model.url_state import History, UrlState
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import Sites, hash8, host_of, partition_of, scheme_of, target_of
 from lycosa.stages.frontier.visit_state import HostState, VisitRecord
 from lycosa.stages.politeness.robots_cache import RobotsRecord
-from lycosa.stages.politeness.robots_file import parse_robots
+from lycosa.stages.politeness.robots_parser import parse_robots
 from lycosa.state.commit import Commit, CommitLog, PartitionBatch, marked
 from lycosa.state.folder import manifest as manifests
 from lycosa.state.kv.rocks import RocksKeyValue

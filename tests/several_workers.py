@@ -33,7 +33,7 @@ from lycosa.cluster.coordinator.node_acts import (
     TellWorker,
 )
 from lycosa.cluster.coordinator.node_plan import NodePlan
-from lycosa.stages.parse.inline import InlineParser
+from lycosa.stages.parse.inline_parser import InlineParser
 from lycosa.stages.parse.parser_config import ParserConfig
 from lycosa.state.exchange import ExchangeEnds, InProcessExchange
 from lycosa.synthetic import Faults, SyntheticFetcher, VirtualOffload, run_virtual

@@ -20,7 +20,7 @@ from lycosa.base.config.sections import Config
 from lycosa.base.model.end import End
 from lycosa.base.ports import Fetcher, Resolver
 from lycosa.processes.session import Session
-from lycosa.stages.parse.inline import InlineParser
+from lycosa.stages.parse.inline_parser import InlineParser
 from lycosa.stages.parse.parser_config import ParserConfig
 from lycosa.state.commit import ShardLease, folder_lease
 from lycosa.state.kv.kv_port import KeyValue, Opener, SavedTable

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from lycosa.base.model.completed import History, UrlState
 from lycosa.base.model.discovered import LinkKind
+from lycosa.base.model.url_state import History, UrlState
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8, host_of, scheme_of, target_of
 from lycosa.stages.frontier.dead_letters import DeadLetterRecord

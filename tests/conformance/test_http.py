@@ -21,7 +21,7 @@ import pytest
 from http_answers import fetch_all
 from lycosa.base.model.fetched import Fetched
 from lycosa.base.reasons import Reason
-from lycosa.base.system.decode import decode_content
+from lycosa.base.system.content_encoding import decode_content
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data" / "http"
 COMPRESSED = DATA / "compressed"

@@ -11,7 +11,7 @@ from warcio.archiveiterator import ArchiveIterator
 from http_answers import ANSWERS, Verdict, fetch_all
 from lycosa.base.model.fetched import Fetched
 from lycosa.base.reasons import Reason
-from lycosa.base.system.decode import decode_content
+from lycosa.base.system.content_encoding import decode_content
 from lycosa.state.store.warc_records import Draft
 from store_samples import capture
 

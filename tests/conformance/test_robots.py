@@ -18,7 +18,7 @@ from urllib.parse import urljoin
 
 import pytest
 
-from lycosa.stages.politeness.robots_file import parse_robots
+from lycosa.stages.politeness.robots_parser import parse_robots
 from lycosa.stages.politeness.robots_rules import Matcher, RobotsRules, RobotsVerdict, robots_target
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data" / "robots"

@@ -21,7 +21,7 @@ import pytest
 import google_robots
 from lycosa.base.config.sections import CanonicalSection
 from lycosa.base.urls.identity import Canonicalizer, InvalidUrl, target_of
-from lycosa.stages.politeness.robots_file import MAX_BYTES, parse_robots
+from lycosa.stages.politeness.robots_parser import MAX_BYTES, parse_robots
 from lycosa.stages.politeness.robots_rules import Matcher, normal_pattern, normal_target
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data" / "robots"

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.base.model.completed import UrlState
 from lycosa.base.model.discovered import LinkKind
+from lycosa.base.model.url_state import UrlState
 from lycosa.base.urls.identity import Sites, hash8, partition_of
 from lycosa.inspect.committed_state import read_folder
 from lycosa.stages.frontier.visit_state import HostState, VisitRecord

@@ -14,8 +14,8 @@ from lycosa.base.model.parsed import Document, Parsed
 from lycosa.base.ports import Parser
 from lycosa.base.reasons import Reason
 from lycosa.base.system.clock import SystemClock
-from lycosa.stages.parse.inline import InlineParser
-from lycosa.stages.parse.parent import ChildParser
+from lycosa.stages.parse.child_parser import ChildParser
+from lycosa.stages.parse.inline_parser import InlineParser
 from lycosa.stages.parse.parser_config import ParserConfig
 
 PAGE = b"""<!DOCTYPE html><html lang=en><title>Wolves &amp; spiders</title><meta name=robots content=noarchive>

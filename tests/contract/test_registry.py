@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from crawling import Pages, crawl_folder, moved, page, robots
-from lycosa.base.model.completed import History, UrlState
+from lycosa.base.model.url_state import History, UrlState
 from lycosa.base.reasons import Reason
 from lycosa.cli.main import main
 from lycosa.feeds import FolderSource, ProjectionReport, Projector, Registry, RegistryError

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cassandra_server import CassandraServer
-from lycosa.base.model.completed import History, UrlState
+from lycosa.base.model.url_state import History, UrlState
 from lycosa.base.reasons import Reason
 from lycosa.cli.main import main
 from lycosa.feeds import CassandraPlace, FolderSource, Projector, Registry, RegistryError

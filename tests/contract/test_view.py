@@ -32,7 +32,7 @@ from lycosa.inspect.explain.explanation import explain
 from lycosa.inspect.saved_settings import load_saved_settings
 from lycosa.inspect.state_rows import state_rows
 from lycosa.processes.session import Session
-from lycosa.stages.parse.inline import InlineParser
+from lycosa.stages.parse.inline_parser import InlineParser
 from lycosa.stages.parse.parser_config import ParserConfig
 from lycosa.state.commit import (
     Commit,

@@ -11,8 +11,8 @@ import pytest
 
 from judging import are_balanced, asked, host_states, is_polite, new_folder, quick_config
 from lycosa.base.config.sections import BudgetSection, RetrySection
-from lycosa.base.model.completed import UrlState
 from lycosa.base.model.end import End
+from lycosa.base.model.url_state import UrlState
 from lycosa.inspect.audit.folder_audit import audit
 from lycosa.state.commit import Commit, CommitLog
 from lycosa.state.kv.memory_table import MemoryTables

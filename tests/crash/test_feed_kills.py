@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.base.model.completed import UrlState
+from lycosa.base.model.url_state import UrlState
 from lycosa.inspect.committed_state import read_folder
 from lycosa.synthetic import SyntheticWeb, WebPlan
 from proofs.crawls import RunningCrawl, Whom, lycosa

@@ -18,7 +18,7 @@ from lycosa.base.config.sections import CanonicalSection, ParseSection
 from lycosa.base.model.parsed import Document
 from lycosa.base.reasons import Reason
 from lycosa.base.system.clock import SystemClock
-from lycosa.stages.parse.parent import ChildParser
+from lycosa.stages.parse.child_parser import ChildParser
 from lycosa.stages.parse.parser_config import ParserConfig
 
 

@@ -12,10 +12,10 @@ import pytest
 
 from judging import are_balanced, asked, host_states, is_polite, outcomes, quick_config, stored_rows
 from lycosa.base.config.sections import LimitSection
-from lycosa.base.model.completed import UrlState
 from lycosa.base.model.end import End
 from lycosa.base.model.fetched import Fetched, FetchRequest
 from lycosa.base.model.page import Page
+from lycosa.base.model.url_state import UrlState
 from lycosa.base.ports import Fetcher
 from lycosa.base.reasons import Reason
 from lycosa.stages.frontier.visit_state import HostState

@@ -12,9 +12,9 @@ import pytest
 from test_poison import ANSWERS, A, B, Deadly, Deaths, X
 
 from judging import are_balanced, is_polite, outcomes
-from lycosa.base.model.completed import UrlState
 from lycosa.base.model.end import End, PreviousEnd
 from lycosa.base.model.fetched import Fetched, FetchRequest
+from lycosa.base.model.url_state import UrlState
 from lycosa.base.ports import Fetcher
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8, host_of

@@ -33,8 +33,8 @@ from judging import (
     stored_rows,
 )
 from lycosa.base.config.sections import Config, FrontierSection, PolitenessSection, StoreSection
-from lycosa.base.model.completed import UrlState
 from lycosa.base.model.end import End
+from lycosa.base.model.url_state import UrlState
 from lycosa.inspect.audit.folder_audit import audit
 from lycosa.state.kv.kv_port import KeyValue
 from lycosa.state.kv.memory_table import MemoryTables

@@ -9,9 +9,9 @@ import pytest
 from judging import are_balanced, asked, host_states, is_polite, outcomes, quick_config, stored_rows
 from lycosa.base.config.sections import FrontierSection, RetrySection, ScopeRule, ScopeSection
 from lycosa.base.model.capture import Original
-from lycosa.base.model.completed import UrlState
 from lycosa.base.model.end import End
 from lycosa.base.model.fetched import FetchKind
+from lycosa.base.model.url_state import UrlState
 from lycosa.base.reasons import Reason
 from lycosa.stages.frontier.visit_state import HostState
 from lycosa.synthetic import Response

@@ -16,8 +16,8 @@ from judging import are_balanced, asked, host_states, is_polite, outcomes, quick
 from lycosa.base.calls import HostAction, HostDecision, encode_call
 from lycosa.base.config.sections import Config, FetchSection, FrontierSection, RetrySection
 from lycosa.base.messages.progress import Progress
-from lycosa.base.model.completed import UrlState
 from lycosa.base.model.fetched import Fetched, FetchRequest
+from lycosa.base.model.url_state import UrlState
 from lycosa.base.ports import Clock, Fetcher
 from lycosa.base.reasons import Reason
 from lycosa.stages.frontier.visit_state import HostState

@@ -22,7 +22,7 @@ from judging import (
     tables,
 )
 from lycosa.base.config.sections import BudgetSection
-from lycosa.base.model.completed import UrlState
+from lycosa.base.model.url_state import UrlState
 from lycosa.base.reasons import Reason
 from lycosa.stages.admit.linking_sites import linking_sites
 from lycosa.stages.frontier.visit_state import HostState

@@ -24,10 +24,10 @@ from judging import (
     tables,
 )
 from lycosa.base.config.sections import Config, FrontierSection, PolitenessSection, RobotsSection
-from lycosa.base.model.completed import UrlState
 from lycosa.base.model.end import End
 from lycosa.base.model.errand import Answer
 from lycosa.base.model.fetched import FetchKind
+from lycosa.base.model.url_state import UrlState
 from lycosa.base.reasons import Reason
 from lycosa.inspect.audit.folder_audit import audit
 from lycosa.inspect.explain.facts import why_host

@@ -11,9 +11,9 @@ import pytest
 
 from judging import are_balanced, is_polite, outcomes, quick_config
 from lycosa.base.config.sections import FrontierSection, PolitenessSection
-from lycosa.base.model.completed import UrlState
 from lycosa.base.model.end import End
 from lycosa.base.model.fetched import Fetched, FetchKind, FetchRequest
+from lycosa.base.model.url_state import UrlState
 from lycosa.base.ports import Fetcher
 from lycosa.base.reasons import Reason
 from lycosa.inspect.audit.folder_audit import audit

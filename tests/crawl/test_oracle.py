@@ -19,9 +19,9 @@ from judging import (
     stored_rows,
 )
 from lycosa.base.config.sections import PolitenessSection, RetrySection, ScopeRule, ScopeSection
-from lycosa.base.model.completed import UrlState
 from lycosa.base.model.end import End
 from lycosa.base.model.fetched import FetchKind
+from lycosa.base.model.url_state import UrlState
 from lycosa.base.reasons import Reason
 from lycosa.stages.frontier.visit_state import HostState
 from lycosa.synthetic import OracleRules, SyntheticWeb, WebPlan

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from crawling import QUICK, Pages, crawl_folder, page
 from lycosa.base.config.sections import Config, ScopeSection
-from lycosa.base.model.completed import UrlState
 from lycosa.base.model.discovered import LinkKind
+from lycosa.base.model.url_state import UrlState
 from lycosa.base.reasons import Reason
 from lycosa.inspect.committed_state import read_folder
 from lycosa.inspect.saved_settings import PureRules, SettingsUnreadable, load_saved_settings

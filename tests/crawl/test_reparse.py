@@ -16,13 +16,13 @@ import pytest
 from crawling import QUICK, Pages, crawl_folder, page
 from lycosa.base.calls import DecisionAnswer, ReparseDecision, decode_reply, encode_call
 from lycosa.base.config.sections import PolitenessSection
-from lycosa.base.model.completed import UrlState
 from lycosa.base.model.parsed import Document, Parsed
+from lycosa.base.model.url_state import UrlState
 from lycosa.base.reasons import Reason
 from lycosa.cli import main
 from lycosa.inspect.audit.folder_audit import audit
 from lycosa.inspect.committed_state import read_folder
-from lycosa.stages.parse.inline import InlineParser
+from lycosa.stages.parse.inline_parser import InlineParser
 from lycosa.stages.parse.parser_config import ParserConfig
 from lycosa.state.folder.names import table_folder
 from lycosa.state.kv.rocks import rocks_opener

@@ -24,8 +24,8 @@ from judging import (
     urls_of,
 )
 from lycosa.base.config.sections import BudgetSection, FrontierSection
-from lycosa.base.model.completed import UrlState
 from lycosa.base.model.fetched import FetchKind
+from lycosa.base.model.url_state import UrlState
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import join_url
 from lycosa.state.exchange import (

@@ -16,13 +16,13 @@ import pytest
 from crawling import QUICK, Names, Pages, crawl_folder, html, moved, page, robots
 from judging import counters_of, is_balanced, urls_of
 from lycosa.base.config.sections import Config, FrontierSection, StoreSection
-from lycosa.base.model.completed import UrlState
 from lycosa.base.model.fetched import FetchKind
+from lycosa.base.model.url_state import UrlState
 from lycosa.base.urls.identity import hash8, host_of
 from lycosa.moves.stored_captures import EnteredCaptures, StoredCaptures
 from lycosa.processes.session import Session
 from lycosa.stages.frontier.visit_state import decode_visit
-from lycosa.stages.parse.inline import InlineParser
+from lycosa.stages.parse.inline_parser import InlineParser
 from lycosa.stages.parse.parser_config import ParserConfig
 from lycosa.stages.politeness.delay import longest_delay
 from lycosa.state.folder.names import spool_folder, suffix_list, table_folder

@@ -12,9 +12,9 @@ import pytest
 
 from judging import are_balanced, outcomes, quick_config, stored_rows
 from lycosa.base.config.sections import FrontierSection
-from lycosa.base.model.completed import History, UrlState
 from lycosa.base.model.discovered import Discovered, LinkKind
 from lycosa.base.model.fetched import FetchKind
+from lycosa.base.model.url_state import History, UrlState
 from lycosa.state.kv.table_records import UrlRecord, decode_url, encode_url
 from lycosa.synthetic import Response
 from scripted import Answer, first, moved, page, robots, scripted_crawl

@@ -12,8 +12,8 @@ import pytest
 
 from judging import are_balanced, asked, host_states, outcomes, quick_config, tables
 from lycosa.base.config.sections import Config, FetchSection, RetrySection, RobotsSection
-from lycosa.base.model.completed import UrlState
 from lycosa.base.model.end import End
+from lycosa.base.model.url_state import UrlState
 from lycosa.base.ports import ResolveError
 from lycosa.base.reasons import Reason
 from lycosa.inspect.explain.facts import why_host

@@ -14,7 +14,7 @@ from crawling import page as html_page
 from judging import quick_config
 from lycosa.base.config.sections import RetrySection
 from lycosa.base.messages.progress import HostNote, Progress
-from lycosa.base.model.completed import UrlState
+from lycosa.base.model.url_state import UrlState
 from lycosa.base.urls.identity import hash8, host_of
 from lycosa.inspect.committed_state import read_folder
 from lycosa.processes.status_file import waiting_for

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import msgspec
 
 from judging import urls_of
-from lycosa.base.model.completed import History
 from lycosa.base.model.near_duplicate import Verdict
+from lycosa.base.model.url_state import History
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import join_url
 from lycosa.state.kv.kv_port import KeyValue

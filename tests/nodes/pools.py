@@ -15,12 +15,7 @@ import msgspec
 
 from lycosa.base.model.pool_use import PoolState
 from lycosa.base.ports import Addresses, Clock, SlotNote
-from lycosa.stages.politeness.address_pool import (
-    MICRO,
-    PoolAnswer,
-    PoolCall,
-    PoolWorker,
-)
+from lycosa.stages.politeness.address_pool import MICRO, PoolAnswer, PoolCall, PoolWorker
 from lycosa.stages.politeness.node_addresses import WorkerAddresses
 from lycosa.stages.politeness.pooled_addresses import PooledAddresses
 from lycosa.synthetic import RequestLog

@@ -24,7 +24,7 @@ from lycosa.base.model.partition_key import PartitionKey
 from lycosa.base.ports import Addresses, Clock, Parser
 from lycosa.base.urls.identity import Sites
 from lycosa.cluster.coordinator.coordinator import Coordinator
-from lycosa.stages.parse.inline import InlineParser
+from lycosa.stages.parse.inline_parser import InlineParser
 from lycosa.stages.parse.parser_config import ParserConfig
 from lycosa.state.exchange import InProcessExchange, MemoryTopics, NoAnswer, Parcel
 from lycosa.state.folder import manifest as manifests

@@ -43,7 +43,7 @@ class Watcher:
                 command = _read(pid, "cmdline")
                 kind = (
                     "child"
-                    if "lycosa.stages.parse.child" in command
+                    if "lycosa.stages.parse.parser_process" in command
                     else "worker"
                     if "lycosa.processes.worker_process" in command
                     else ""

@@ -36,7 +36,7 @@ from absences import Absence, Attempt, AwayFetcher, AwayQuery, away_by
 from histories import judge_end
 from judging import asked, is_polite, new_folder, quick_config
 from lycosa.base.config.sections import Config, DnsSection
-from lycosa.base.model.completed import UrlState
+from lycosa.base.model.url_state import UrlState
 from lycosa.base.reasons import Reason
 from lycosa.cli.output import ExitCode
 from lycosa.inspect.committed_state import read_folder

@@ -29,7 +29,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from lycosa.base.model.completed import UrlState
+from lycosa.base.model.url_state import UrlState
 from lycosa.inspect.committed_state import read_folder
 from lycosa.synthetic import Response
 from proofs.crawls import FAST, RunningCrawl, Whom, children, command_of
@@ -191,7 +191,12 @@ def parse_child(running: RunningCrawl) -> int:
     """The process id of the first worker's parse child; 0 when there is none."""
     for worker in running.workers()[:1]:
         return next(
-            (pid for pid in children(worker) if "lycosa.stages.parse.child" in command_of(pid)), 0
+            (
+                pid
+                for pid in children(worker)
+                if "lycosa.stages.parse.parser_process" in command_of(pid)
+            ),
+            0,
         )
     return 0
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from test_partition import START, commit, done, found, open_partition
 
 from lycosa.base.config.sections import PolitenessSection
-from lycosa.base.model.completed import UrlState
+from lycosa.base.model.url_state import UrlState
 from lycosa.base.urls.identity import hash8
 from lycosa.stages.frontier.frontier import QUANTUM, Frontier
 from lycosa.stages.frontier.partition import Partition

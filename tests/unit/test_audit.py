@@ -15,9 +15,9 @@ import pytest
 
 from crawling import QUICK, crawl_folder
 from lycosa.base.config.sections import PolitenessSection, ScopeRule, ScopeSection
-from lycosa.base.model.completed import UrlState
 from lycosa.base.model.discovered import Discovered, LinkKind
 from lycosa.base.model.fetched import FetchKind
+from lycosa.base.model.url_state import UrlState
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import reversed_host
 from lycosa.inspect.audit.audit_report import AuditReport, Check

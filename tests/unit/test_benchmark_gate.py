@@ -59,7 +59,7 @@ def test_a_slow_crawl_that_was_not_slow_tells_nothing() -> None:
     [
         ("/a/.venv/bin/python3 -m lycosa.processes.worker_process 11", "worker"),
         ("/a/.venv/bin/python3 -m lycosa.worker_process 11", "worker"),
-        ("python -P -m lycosa.stages.parse.child 9 4711", "child"),
+        ("python -P -m lycosa.stages.parse.parser_process 9 4711", "child"),
         ("python -O -m bench.frontier --links 5", "frontier"),
         ("python -m bench.frontier --make 1,2,3", None),
         ("/a/.venv/bin/python3 /a/.venv/bin/lycosa crawl http://x/", None),

@@ -7,7 +7,7 @@ from test_partition import START, commit, done, found, open_partition
 
 from judging import is_balanced
 from lycosa.base.model.capture import RobotsDecision
-from lycosa.base.model.completed import History, UrlState
+from lycosa.base.model.url_state import History, UrlState
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8
 from lycosa.stages.frontier.chosen_leases import lease_chosen

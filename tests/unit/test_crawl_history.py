@@ -9,7 +9,7 @@ import pytest
 
 from lycosa.base.messages.coordinator_messages import ClusterStatus, ShardStatus
 from lycosa.cluster.coordinator.crawl_metrics import crawl_metrics
-from lycosa.service.page.history import CrawlHistory
+from lycosa.service.page.chart_samples import CrawlHistory
 from progress_making import progress_with
 
 

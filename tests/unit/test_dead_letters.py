@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from crawling import Pages, crawl_folder, html, page
-from lycosa.base.model.completed import UrlState
+from lycosa.base.model.url_state import UrlState
 from lycosa.cli.main import main
 from lycosa.cli.output import ExitCode
 from lycosa.feeds import DeadLetterFeed

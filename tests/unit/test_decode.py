@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lycosa.base.reasons import Reason
-from lycosa.base.system.decode import MAX_MEMBERS, RATIO_FREE_BYTES, decode_content
+from lycosa.base.system.content_encoding import MAX_MEMBERS, RATIO_FREE_BYTES, decode_content
 
 if sys.version_info >= (3, 14):
     from compression import zstd

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lycosa.base.config.sections import FrontierSection
-from lycosa.base.model.completed import History, UrlState
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.parsed import Link
+from lycosa.base.model.url_state import History, UrlState
 from lycosa.base.system.frames import UNREADABLE
 from lycosa.base.urls.identity import hash8, host_of
 from lycosa.stages.frontier.discovery import LinkSource

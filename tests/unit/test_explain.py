@@ -16,13 +16,13 @@ import pytest
 
 from crawling import QUICK, Names, Pages, crawl_folder, html, moved, page, robots
 from lycosa.base.config.sections import BudgetSection, ScopeRule, ScopeSection, SitemapSection
-from lycosa.base.model.completed import UrlState
+from lycosa.base.model.url_state import UrlState
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8
 from lycosa.inspect.committed_state import read_folder
 from lycosa.inspect.explain.explanation import explain
 from lycosa.inspect.explain.facts import Explanation
-from lycosa.inspect.explain.unknown import stage_of
+from lycosa.inspect.explain.unknown_url import stage_of
 from lycosa.inspect.saved_settings import SettingsUnreadable, load_saved_settings
 from lycosa.inspect.top_lists import host_line
 from lycosa.stages.admit import traps

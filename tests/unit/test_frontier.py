@@ -7,8 +7,8 @@ from __future__ import annotations
 import msgspec
 from test_partition import START, commit, done, found, open_partition
 
-from lycosa.base.model.completed import UrlState
 from lycosa.base.model.errand import Asker, Errand
+from lycosa.base.model.url_state import UrlState
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8
 from lycosa.stages.frontier.errand_queue import MAX_WAITING, asker_count, with_asker

@@ -59,7 +59,7 @@ PURE = [
 ]
 PURE += [
     f"stages.politeness.{name}"
-    for name in ("delay", "robots_cache", "robots_file", "robots_rules", "wildcards")
+    for name in ("delay", "robots_cache", "robots_parser", "robots_rules", "wildcards")
 ]
 IMPURE_MODULES = {
     "asyncio",
@@ -305,7 +305,7 @@ _STAGES_HEAVY = {"turbohtml", "pycurl", "aiodns", "pycares", "uvloop", "brotli",
         ),
         ("lycosa.processes.worker_process", {*_ALWAYS_HEAVY - {"numpy"}, "turbohtml", "email"}),
         (
-            "lycosa.stages.parse.child",
+            "lycosa.stages.parse.parser_process",
             {
                 *_ALWAYS_HEAVY - {"numpy"},
                 *_STAGES_HEAVY - {"turbohtml", "brotli", "isal.igzip_lib"},

@@ -19,9 +19,9 @@ from lycosa.base.model.parsed import Document, Parsed
 from lycosa.base.reasons import Reason
 from lycosa.base.system.clock import SystemClock
 from lycosa.inspect.audit.folder_audit import audit
+from lycosa.stages.parse.child_parser import ChildParser
 from lycosa.stages.parse.html import read_html
-from lycosa.stages.parse.inline import build_parser
-from lycosa.stages.parse.parent import ChildParser
+from lycosa.stages.parse.inline_parser import build_parser
 from lycosa.stages.parse.parser_config import ParserConfig
 from lycosa.stages.parse.syndication_feed import read_feed
 from lycosa.state.store.journal import read_rows

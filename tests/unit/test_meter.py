@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from lycosa.base.messages.progress import ContinuedProgress, Progress, total
-from lycosa.base.model.completed import UrlState
+from lycosa.base.model.url_state import UrlState
 from lycosa.base.system.meter import Meter, MeterSnapshot, carried, merged_snapshot
 from lycosa.base.system.metric_catalogue import METRICS, SECONDS, URL_STATES, MetricKind
 from lycosa.base.system.metrics_text import metrics_text

@@ -39,7 +39,11 @@ def test_no_public_name_is_defined_in_two_modules() -> None:
 
 
 def test_names_of_commands_are_those_of_commands_alone() -> None:
-    programs = {"stages/parse/child.py", "processes/worker_process.py", "synthetic/__main__.py"}
+    programs = {
+        "stages/parse/parser_process.py",
+        "processes/worker_process.py",
+        "synthetic/__main__.py",
+    }
     for path in sorted(SOURCE.rglob("*.py")):
         place = str(path.relative_to(SOURCE))
         if OF_EACH_COMMAND.intersection(_defined(path)):

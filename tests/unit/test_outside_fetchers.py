@@ -29,9 +29,9 @@ from lycosa.base.calls import (
 )
 from lycosa.base.config.sections import Config, FetchSection, LimitSection, PolitenessSection
 from lycosa.base.model.capture import RobotsDecision
-from lycosa.base.model.completed import UrlState
 from lycosa.base.model.end import End
 from lycosa.base.model.fetched import Limits
+from lycosa.base.model.url_state import UrlState
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8
 from lycosa.cli.main import main

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lycosa.base.config.sections import PrioritySection
-from lycosa.base.model.completed import History
 from lycosa.base.model.discovered import Discovered, LinkKind
 from lycosa.base.model.factors import Factors
+from lycosa.base.model.url_state import History
 from lycosa.base.urls.identity import hash8
 from lycosa.stages.frontier.discovery import record_of
 from lycosa.stages.frontier.ranking import factors_of_found, factors_of_known

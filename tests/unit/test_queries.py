@@ -25,7 +25,7 @@ from lycosa.base.calls import (
 )
 from lycosa.base.config.sections import Config, FrontierSection
 from lycosa.base.messages.coordinator_messages import ClusterStatus
-from lycosa.base.model.completed import History, UrlState
+from lycosa.base.model.url_state import History, UrlState
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import Sites, hash8, reversed_host
 from lycosa.cluster.network import Credentials

@@ -7,7 +7,7 @@ from __future__ import annotations
 from test_partition import START, SetSeen, found
 
 from lycosa.base.config.sections import FrontierSection, PrioritySection
-from lycosa.base.model.completed import Completed, History, UrlState
+from lycosa.base.model.url_state import Completed, History, UrlState
 from lycosa.base.urls.identity import hash8, host_of
 from lycosa.stages.frontier.partition import Partition
 from lycosa.stages.frontier.partition_rules import FrontierRules

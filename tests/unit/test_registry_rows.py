@@ -11,8 +11,8 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from lycosa.base.model.completed import History, UrlState
 from lycosa.base.model.discovered import LinkKind
+from lycosa.base.model.url_state import History, UrlState
 from lycosa.base.urls.identity import hash8
 from lycosa.feeds.registry.postgres_schema import month_statement, table_statements
 from lycosa.feeds.registry.registry_rows import (

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from protego import Protego
 
-from lycosa.stages.politeness.robots_file import MAX_BYTES, MAX_LINE_BYTES, parse_robots
+from lycosa.stages.politeness.robots_parser import MAX_BYTES, MAX_LINE_BYTES, parse_robots
 from lycosa.stages.politeness.robots_rules import (
     Matcher,
     RobotsRules,

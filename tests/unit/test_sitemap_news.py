@@ -11,8 +11,8 @@ from test_partition import START, commit, done, found, open_partition
 
 from judging import is_balanced
 from lycosa.base.config.sections import RefetchRule, RefetchSection
-from lycosa.base.model.completed import History, UrlState
 from lycosa.base.model.discovered import Discovered, LinkKind
+from lycosa.base.model.url_state import History, UrlState
 from lycosa.base.urls.identity import hash8, host_of
 from lycosa.stages.frontier.sitemap_news import SitemapNews
 from lycosa.state.kv.memory_table import MemoryKeyValue

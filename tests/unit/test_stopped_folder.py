@@ -22,9 +22,9 @@ from lycosa.base.calls import (
     read_delay,
     read_remark,
 )
-from lycosa.base.model.completed import UrlState
 from lycosa.base.model.dead_letter import DeadLetterAction
 from lycosa.base.model.parsed import Document, Parsed
+from lycosa.base.model.url_state import UrlState
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.near_hosts import HostUnknown
 from lycosa.inspect.audit.folder_audit import audit
@@ -35,7 +35,7 @@ from lycosa.service.api.api_job import ApiLimits
 from lycosa.service.api.decision_calls import OperatorDecisions
 from lycosa.service.api.owner_calls import OwnerCalls
 from lycosa.stages.frontier.decision_log import ACTIONS, ActionRow, decode_action
-from lycosa.stages.parse.inline import InlineParser
+from lycosa.stages.parse.inline_parser import InlineParser
 from lycosa.stages.parse.parser_config import ParserConfig
 from lycosa.state.commit import CommitLog
 from lycosa.state.folder.lock import CrawlInUse

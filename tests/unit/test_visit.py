@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lycosa.base.config.sections import BudgetSection, RetrySection
-from lycosa.base.model.completed import UrlState
 from lycosa.base.model.fetched import Fetched
+from lycosa.base.model.url_state import UrlState
 from lycosa.base.reasons import Reason
 from lycosa.stages.schedule import visit_decisions as module
 from lycosa.stages.schedule.fetch_outcome import Meaning

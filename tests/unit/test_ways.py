@@ -186,7 +186,7 @@ def test_each_step_says_in_a_sentence_what_the_module_does(page: Path) -> None:
     ("rows", "reason"),
     [
         (["worker/visit/nothing.py"], "no module"),
-        (["worker/visit/pipeline.py", "stages/parse/child.py"], "says not how"),
+        (["worker/visit/pipeline.py", "stages/parse/parser_process.py"], "says not how"),
     ],
 )
 def test_a_page_that_is_wrong_is_found(rows: list[str], reason: str) -> None:

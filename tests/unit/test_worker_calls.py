@@ -30,9 +30,9 @@ from lycosa.base.calls import (
     decode_reply,
     encode_call,
 )
-from lycosa.base.model.completed import UrlState
 from lycosa.base.model.dead_letter import DeadLetter, DeadLetterAction
 from lycosa.base.model.end import End
+from lycosa.base.model.url_state import UrlState
 from lycosa.base.reasons import Reason
 from lycosa.base.system.clock import SystemClock
 from lycosa.base.urls.identity import hash8

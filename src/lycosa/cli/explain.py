@@ -8,12 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lycosa.cli.crawl_reading import (
-    CrawlCommand,
-    CrawlPlace,
-    crawl_place,
-    reading_crawl,
-)
+from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, crawl_place, reading_crawl
 from lycosa.cli.output import ExitCode, clean, emit, emit_json, emit_pairs
 
 if TYPE_CHECKING:

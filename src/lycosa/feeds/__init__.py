@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from lycosa.feeds.feed_position import BadPosition
     from lycosa.feeds.folder_feed import DeadLetterFeed, FolderFeed, PageFeed
     from lycosa.feeds.folder_source import FolderSource
+    from lycosa.feeds.projector_source import CaptureLines, ProjectorSource
     from lycosa.feeds.registry.cassandra_place import CassandraPlace
     from lycosa.feeds.registry.postgres_tables import PostgresPlace
     from lycosa.feeds.registry.projector import ProjectionLag, ProjectionReport, Projector
     from lycosa.feeds.registry.registry import Registry
     from lycosa.feeds.registry.registry_port import DatabaseAway, PositionsMoved, RegistryError
-    from lycosa.feeds.source import CaptureLines, ProjectorSource
 else:
     __getattr__ = lazy_names(
         __name__,
@@ -33,7 +33,7 @@ else:
             "registry.postgres_tables": "PostgresPlace",
             "registry.projector": "ProjectionLag ProjectionReport Projector",
             "registry.registry": "Registry",
-            "source": "CaptureLines ProjectorSource",
+            "projector_source": "CaptureLines ProjectorSource",
             "registry.registry_port": "DatabaseAway PositionsMoved RegistryError",
         },
     )

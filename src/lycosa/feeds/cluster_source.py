@@ -15,7 +15,7 @@ from itertools import islice
 from lycosa.cluster.kafka.changelog_reader import ChangelogReader
 from lycosa.cluster.shards.cluster_view import sealed_segments
 from lycosa.cluster.shards.opened_cluster import OpenedCluster
-from lycosa.feeds.source import UNREAD, CaptureLines, JournalPosition
+from lycosa.feeds.projector_source import UNREAD, CaptureLines, JournalPosition
 from lycosa.state.commit import Commit
 from lycosa.state.shard.view import CrawlView
 from lycosa.state.store import StoredSegment, layout

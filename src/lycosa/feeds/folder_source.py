@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lycosa.feeds.log_tail import TailReader
-from lycosa.feeds.source import UNREAD, CaptureLines, JournalPosition
+from lycosa.feeds.projector_source import UNREAD, CaptureLines, JournalPosition
 from lycosa.state.commit import Commit, Mark
 from lycosa.state.commit.commit_log_files import log_files_of
 from lycosa.state.folder.manifest import load_manifest

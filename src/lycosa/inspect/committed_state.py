@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from lycosa.base.model.completed import UrlState
+from lycosa.base.model.url_state import UrlState
 from lycosa.base.urls.identity import Sites, hash8, host_of, join_url, partition_of
 from lycosa.stages.frontier.crawl_clock import ahead_s, time_at_start
 from lycosa.stages.frontier.visit_state import HostState, VisitRecord, decode_visit

@@ -17,7 +17,7 @@ import msgspec
 
 from lycosa.base.config.sections import Config
 from lycosa.base.messages.progress import Progress
-from lycosa.base.model.completed import UrlState
+from lycosa.base.model.url_state import UrlState
 from lycosa.base.reasons import Reason
 from lycosa.base.system.durations import long_duration
 from lycosa.inspect.committed_state import CrawlReader, TableView

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from lycosa.base.model.completed import UrlState
 from lycosa.base.model.dead_letter import DeadLetterAction, ListedDeadLetter
+from lycosa.base.model.url_state import UrlState
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8, host_of
 from lycosa.inspect.committed_state import CrawlReader, TableView, UrlEntry

@@ -17,7 +17,7 @@ from lycosa.base.model.fetched import Fetched, FetchKind, FetchRequest, Limits
 from lycosa.base.ports import Fetcher, Resolver
 from lycosa.base.reasons import Reason
 from lycosa.base.system.clock import SystemClock
-from lycosa.base.system.decode import decode_content
+from lycosa.base.system.content_encoding import decode_content
 from lycosa.base.urls.identity import (
     Canonicalizer,
     InvalidUrl,
@@ -30,7 +30,7 @@ from lycosa.base.urls.identity import (
 from lycosa.inspect.committed_state import CrawlReader
 from lycosa.stages.fetch import AiodnsQuery, CachingResolver, CurlFetcher, Guard, build_user_agent
 from lycosa.stages.politeness.robots_cache import RobotsRecord, after_fetch, answer_of
-from lycosa.stages.politeness.robots_file import parse_robots
+from lycosa.stages.politeness.robots_parser import parse_robots
 from lycosa.state.kv.table_records import robots_key
 from lycosa.state.store import layout
 from lycosa.state.store.journal_rows import JournalRow

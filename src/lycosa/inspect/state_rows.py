@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lycosa.base.model.completed import History
+from lycosa.base.model.url_state import History
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import host_of
 from lycosa.inspect.committed_state import CrawlReader, HostEntry, UrlEntry

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import msgspec
 
-from lycosa.base.model.completed import UrlState
 from lycosa.base.model.discovered import LinkKind
+from lycosa.base.model.url_state import UrlState
 from lycosa.base.reasons import Reason
 from lycosa.base.system.durations import long_duration
 from lycosa.inspect.committed_state import CrawlReader, UrlEntry, read_folder

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from base64 import b32decode
 
-from lycosa.base.model.completed import History, UrlState
 from lycosa.base.model.discovered import Discovered, LinkKind
 from lycosa.base.model.fetched import Fetched
 from lycosa.base.model.parsed import Directives, Link, Parsed
+from lycosa.base.model.url_state import History, UrlState
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8, host_of
 from lycosa.stages.schedule.fetch_outcome import FetchOutcome, Meaning

@@ -18,11 +18,11 @@ import msgspec
 
 from lycosa.base.config.sections import Config
 from lycosa.base.model.capture import Original
-from lycosa.base.model.completed import Completed, History, UrlState
 from lycosa.base.model.dead_letter import DeadLetter
 from lycosa.base.model.discovered import Discovered, LinkKind
 from lycosa.base.model.fetched import Fetched, FetchKind
 from lycosa.base.model.parsed import Parsed
+from lycosa.base.model.url_state import Completed, History, UrlState
 from lycosa.base.ports import Offload
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import InvalidUrl, hash8, host_of, robots_url

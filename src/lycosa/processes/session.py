@@ -26,12 +26,7 @@ from lycosa.base.model.recovered import Recovered
 from lycosa.base.ports import Clock
 from lycosa.base.system.clock import SystemClock
 from lycosa.base.system.durable import replace_file
-from lycosa.base.system.memory_plan import (
-    RECOVERY_BYTES,
-    MemoryPlan,
-    fitted,
-    worker_count,
-)
+from lycosa.base.system.memory_plan import RECOVERY_BYTES, MemoryPlan, fitted, worker_count
 from lycosa.base.system.software import SOFTWARE
 from lycosa.stages.fetch.headers import build_user_agent
 from lycosa.stages.frontier.crawl_clock import ahead_s, time_at_start

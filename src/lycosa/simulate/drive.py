@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from lycosa.base.model.completed import UrlState
+from lycosa.base.model.url_state import UrlState
 from lycosa.simulate.jump_clock import SIMULATION_EPOCH
 from lycosa.simulate.resources import HOSTS, POLITENESS, WORKBENCH
 from lycosa.simulate.sample import Sample

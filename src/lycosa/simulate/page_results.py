@@ -10,10 +10,10 @@ from collections.abc import Callable
 import msgspec
 
 from lycosa.base.config.sections import Config
-from lycosa.base.model.completed import Completed, History, UrlState
 from lycosa.base.model.discovered import Discovered, LinkKind
 from lycosa.base.model.fetched import Fetched
 from lycosa.base.model.parsed import Link
+from lycosa.base.model.url_state import Completed, History, UrlState
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8
 from lycosa.simulate.host_answers import KnownHost

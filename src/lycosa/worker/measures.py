@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from lycosa.base.model.completed import UrlState
+from lycosa.base.model.url_state import UrlState
 from lycosa.base.ports import Clock
 from lycosa.base.reasons import Reason
 from lycosa.base.system.meter import Meter

@@ -11,7 +11,7 @@ from lycosa.base.system.memory_plan import MemoryPlan
 from lycosa.base.system.meter import Meter
 from lycosa.base.urls.identity import Sites
 from lycosa.stages.fetch import AiodnsQuery, CachingResolver, CookieJars, CurlFetcher, Guard
-from lycosa.stages.parse.parent import ChildParser
+from lycosa.stages.parse.child_parser import ChildParser
 from lycosa.stages.parse.parser_config import ParserConfig
 from lycosa.state.commit import ShardLease, folder_lease
 from lycosa.state.folder.names import spool_folder, suffix_list

@@ -13,7 +13,7 @@ from fuzz.judging import MAX_BYTES, shared, vectors
 from lycosa.base.config.sections import RetrySection
 from lycosa.base.model.fetched import Fetched
 from lycosa.base.reasons import Reason
-from lycosa.base.system.decode import RATIO_FREE_BYTES, decode_content
+from lycosa.base.system.content_encoding import RATIO_FREE_BYTES, decode_content
 from lycosa.stages.fetch.headers import HeaderBlock, protocol_of
 from lycosa.stages.schedule.fetch_outcome import judge_answer
 

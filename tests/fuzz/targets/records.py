@@ -17,9 +17,9 @@ from lycosa.base.messages.worker_messages import (
     decode_to_worker,
 )
 from lycosa.base.model.capture import Original
-from lycosa.base.model.completed import History, UrlState
 from lycosa.base.model.discovered import Discovered, LinkKind
 from lycosa.base.model.parsed import Document, Link, Parsed
+from lycosa.base.model.url_state import History, UrlState
 from lycosa.base.model.usage import Usage
 from lycosa.base.system.frames import UNREADABLE, FrameError, FrameReader, frame_pieces
 from lycosa.cluster.network.connection import DECODER as EXCHANGED

@@ -10,7 +10,7 @@ from itertools import islice
 
 import google_robots
 from fuzz.judging import MAX_BYTES, shared, vectors
-from lycosa.stages.politeness.robots_file import parse_robots
+from lycosa.stages.politeness.robots_parser import parse_robots
 from lycosa.stages.politeness.robots_rules import (
     Matcher,
     RobotsRule,

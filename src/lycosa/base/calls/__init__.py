@@ -22,7 +22,7 @@ from lycosa.base.calls.operator_decisions import (
     read_delay,
     read_remark,
 )
-from lycosa.base.calls.outside import (
+from lycosa.base.calls.outside_fetchers import (
     LONGEST_LEASE_S,
     MOST_LENT,
     GiveResults,

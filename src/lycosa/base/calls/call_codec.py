@@ -10,7 +10,7 @@ from lycosa.base.calls.operator_decisions import (
     HostDecision,
     ReparseDecision,
 )
-from lycosa.base.calls.outside import GiveResults, LeaseUrls, ResultsTaken, UrlsLeased
+from lycosa.base.calls.outside_fetchers import GiveResults, LeaseUrls, ResultsTaken, UrlsLeased
 from lycosa.base.calls.queries import ContentFound, Found, StateQuestion
 from lycosa.base.calls.submission import GivenVerdicts, GiveUrls
 

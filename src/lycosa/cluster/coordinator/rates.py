@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 
 from lycosa.base.messages.progress import Progress
-from lycosa.base.model.completed import UrlState
+from lycosa.base.model.url_state import UrlState
 from lycosa.base.system.meter import Number
 
 _EVERY_S = 1.0

@@ -30,7 +30,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from uuid import UUID
 
-from lycosa.base.model.completed import UrlState
+from lycosa.base.model.url_state import UrlState
+from lycosa.feeds.projector_source import JournalPosition
 from lycosa.feeds.registry.cassandra_connection import CassandraConnection, Statement
 from lycosa.feeds.registry.cassandra_schema import (
     COMPLETE,
@@ -61,7 +62,6 @@ from lycosa.feeds.registry.registry_rows import (
     HostSummary,
     Row,
 )
-from lycosa.feeds.source import JournalPosition
 from lycosa.state.commit import Mark
 
 _MICROSECONDS = 1_000_000

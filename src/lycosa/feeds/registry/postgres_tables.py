@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
 
+from lycosa.feeds.projector_source import JournalPosition
 from lycosa.feeds.registry.postgres_connection import (
     PostgresConnection,
     connect_database,
@@ -51,7 +52,6 @@ from lycosa.feeds.registry.registry_rows import (
     Row,
     RowTime,
 )
-from lycosa.feeds.source import JournalPosition
 from lycosa.state.commit import Mark
 from lycosa.state.shard.view import CrawlOrigin
 

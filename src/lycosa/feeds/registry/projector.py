@@ -15,7 +15,8 @@ from itertools import islice
 
 import msgspec
 
-from lycosa.base.model.completed import UrlState
+from lycosa.base.model.url_state import UrlState
+from lycosa.feeds.projector_source import ProjectorSource
 from lycosa.feeds.registry.changes import Changes, CommitsMissing
 from lycosa.feeds.registry.registry import Registry
 from lycosa.feeds.registry.registry_port import (
@@ -34,7 +35,6 @@ from lycosa.feeds.registry.registry_rows import (
     row_time,
     summary_of_host,
 )
-from lycosa.feeds.source import ProjectorSource
 from lycosa.stages.frontier.dead_letters import LETTERS, decode_letter
 from lycosa.stages.frontier.visit_state import VisitRecord, decode_visit
 from lycosa.state.commit import MARK_KEY, NOTHING, Mark

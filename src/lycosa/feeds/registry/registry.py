@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from lycosa.base.model.completed import UrlState
+from lycosa.base.model.url_state import UrlState
+from lycosa.feeds.projector_source import UNREAD, CaptureLines, JournalPosition
 from lycosa.feeds.registry.changes import Changes, WrittenValue
 from lycosa.feeds.registry.registry_port import (
     CaptureStep,
@@ -29,7 +30,6 @@ from lycosa.feeds.registry.registry_rows import (
     registry_url,
     summary_of_host,
 )
-from lycosa.feeds.source import UNREAD, CaptureLines, JournalPosition
 from lycosa.stages.frontier.visit_state import VisitRecord, decode_visit
 from lycosa.state.commit import Mark
 from lycosa.state.kv.table_records import decode_url

@@ -13,8 +13,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+from lycosa.feeds.projector_source import JournalPosition
 from lycosa.feeds.registry.registry_rows import HostSummary, Row, RowTime
-from lycosa.feeds.source import JournalPosition
 from lycosa.state.commit import Mark
 from lycosa.state.shard.view import CrawlOrigin
 

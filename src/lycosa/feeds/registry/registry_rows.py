@@ -15,8 +15,8 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 
 import msgspec
 
-from lycosa.base.model.completed import History, UrlState
 from lycosa.base.model.fetched import FetchKind
+from lycosa.base.model.url_state import History, UrlState
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import Sites, hash8, join_url
 from lycosa.stages.frontier.visit_state import VisitRecord, counted_as

@@ -24,12 +24,7 @@ from lycosa.base.messages.timeouts import ClusterRules
 from lycosa.cluster.shards.opened_cluster import OpenedCluster
 from lycosa.inspect.audit.audit_report import AuditReport, Check, OnAuditProgress
 from lycosa.inspect.audit.audited_segments import Segment, warc_reader
-from lycosa.inspect.audit.crawl_audit import (
-    AuditedCrawl,
-    AuditOptions,
-    audit_crawl,
-    no_progress,
-)
+from lycosa.inspect.audit.crawl_audit import AuditedCrawl, AuditOptions, audit_crawl, no_progress
 from lycosa.inspect.audit.derived_check import DerivedChecks
 from lycosa.inspect.audit.politeness_check import AttemptLogs, OwnersLogs
 from lycosa.state.attempts.shipping import last_files

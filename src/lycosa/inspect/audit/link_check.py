@@ -25,7 +25,7 @@ from lycosa.inspect.committed_state import CrawlReader, TableView
 from lycosa.inspect.saved_settings import PureRules, SavedSettings
 from lycosa.stages.admit.sitemap_scope import may_list
 from lycosa.stages.frontier.unparsed_bodies import NOT_PARSED
-from lycosa.stages.parse.inline import build_parser
+from lycosa.stages.parse.inline_parser import build_parser
 from lycosa.stages.parse.parser_config import ParserConfig
 from lycosa.stages.schedule.fetch_outcome import Meaning, judge_answer
 from lycosa.state.exchange import urls_in_outboxes

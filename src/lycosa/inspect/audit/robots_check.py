@@ -15,11 +15,11 @@ from lycosa.base.config.sections import Config
 from lycosa.base.model.capture import Location, RobotsDecision
 from lycosa.base.model.fetched import Fetched, FetchKind
 from lycosa.base.reasons import Reason
-from lycosa.base.system.decode import decode_content
+from lycosa.base.system.content_encoding import decode_content
 from lycosa.base.urls.identity import target_of
 from lycosa.inspect.audit.audit_report import Check
 from lycosa.inspect.committed_state import CrawlReader
-from lycosa.stages.politeness.robots_file import parse_robots
+from lycosa.stages.politeness.robots_parser import parse_robots
 from lycosa.stages.politeness.robots_rules import Matcher, RobotsRules
 from lycosa.state.store.journal_rows import JournalRow
 from lycosa.state.store.stored_data import StoredRecord, location_of

@@ -12,9 +12,9 @@ import re
 from lycosa.base.urls.identity import InvalidUrl, hash8, join_url
 from lycosa.inspect.committed_state import CrawlReader, UrlEntry
 from lycosa.inspect.explain.facts import Explanation
-from lycosa.inspect.explain.known import KnownUrl
+from lycosa.inspect.explain.known_url import KnownUrl
 from lycosa.inspect.explain.lookup import LinkSearch, found_on
-from lycosa.inspect.explain.unknown import UnknownUrl
+from lycosa.inspect.explain.unknown_url import UnknownUrl
 from lycosa.inspect.saved_settings import SavedSettings
 from lycosa.state.kv.table_records import UrlRecord, prefix_end
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lycosa.base.model.completed import UrlState
+from lycosa.base.model.url_state import UrlState
 from lycosa.inspect.committed_state import TableView, UrlEntry
 from lycosa.inspect.explain.facts import Explanation, when
 from lycosa.stages.frontier.decision_log import ACTIONS, decode_action

@@ -30,7 +30,7 @@ from lycosa.base.calls import (
     UrlQuery,
     UrlStatesQuery,
 )
-from lycosa.base.model.completed import UrlState
+from lycosa.base.model.url_state import UrlState
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import InvalidUrl, hash8, host_of
 from lycosa.inspect.committed_state import CrawlReader, HostEntry, TableView

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from lycosa.base.system.decode import decode_content
+from lycosa.base.system.content_encoding import decode_content
 from lycosa.base.urls.identity import surt
 from lycosa.inspect.committed_state import CrawlReader, UrlEntry
 from lycosa.inspect.queries.time_budget import OutOfTime, TimeBudget

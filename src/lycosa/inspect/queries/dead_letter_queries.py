@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from lycosa.base.calls import DeadLettersQuery
-from lycosa.base.model.completed import UrlState
+from lycosa.base.model.url_state import UrlState
 from lycosa.base.urls.identity import hash8, join_url
 from lycosa.inspect.committed_state import TableView
 from lycosa.stages.frontier.dead_letters import (

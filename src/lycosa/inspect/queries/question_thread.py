@@ -42,7 +42,7 @@ from lycosa.base.calls import (
 from lycosa.base.model.parsed import Document, Link
 from lycosa.base.system.clock import SystemClock
 from lycosa.base.system.meter import Meter
-from lycosa.stages.parse.parent import ChildParser
+from lycosa.stages.parse.child_parser import ChildParser
 from lycosa.stages.parse.parser_config import ParserConfig
 from lycosa.state.kv.kv_port import TableError
 from lycosa.state.shard.view import CrawlView

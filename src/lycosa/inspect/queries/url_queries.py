@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from lycosa.base.model.completed import UrlState
+from lycosa.base.model.url_state import UrlState
 from lycosa.base.urls.identity import hash8, host_of, join_url, scheme_of
 from lycosa.inspect.committed_state import CrawlReader, TableView, UrlEntry
 from lycosa.inspect.explain.explanation import explain

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
-from lycosa.base.model.completed import UrlState
+from lycosa.base.model.url_state import UrlState
 from lycosa.moves.reshard.host_owners import HostOwners, StateDamaged
 from lycosa.stages.frontier.visit_state import HostState, VisitRecord, counted_as, decode_visit
 from lycosa.state.kv.table_records import UrlRecord, decode_url, prefix_end

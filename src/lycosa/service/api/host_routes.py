@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query, Request
 
 from lycosa.base.calls import HostAction, HostDecision, HostsQuery, HostUrlsQuery, new_call
-from lycosa.base.model.completed import UrlState
+from lycosa.base.model.url_state import UrlState
 from lycosa.service.api.examples import (
     HOST_EXAMPLE,
     URL_ROW_EXAMPLE,

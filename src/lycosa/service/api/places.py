@@ -18,12 +18,7 @@ from lycosa.base.config.sections import Config
 from lycosa.base.messages.coordinator_messages import ClusterStatus
 from lycosa.base.system.frames import UNREADABLE
 from lycosa.base.urls.identity import Canonicalizer, Sites, host_of, partition_of
-from lycosa.cluster.network import (
-    Credentials,
-    NetworkInquiry,
-    SocketExchange,
-    credentials_of,
-)
+from lycosa.cluster.network import Credentials, NetworkInquiry, SocketExchange, credentials_of
 from lycosa.cluster.serve.caller import CoordinatorPlace
 from lycosa.cluster.shards.stored_crawl import read_crawl, stored_sites
 from lycosa.inspect.queries.question_thread import StateReader

@@ -30,8 +30,8 @@ from lycosa.base.messages.coordinator_messages import (
     PauseCrawl,
     StopCrawl,
 )
-from lycosa.base.model.completed import UrlState
 from lycosa.base.model.end import End
+from lycosa.base.model.url_state import UrlState
 from lycosa.base.urls.identity import InvalidUrl, hash8, host_of
 from lycosa.service.api.actions_list import listed_actions
 from lycosa.service.api.answers import (

@@ -14,7 +14,7 @@ from starlette.staticfiles import StaticFiles
 from lycosa.service.api.api_process import run_api
 from lycosa.service.api.app import problem_of
 from lycosa.service.page.action_forms import steering_forms
-from lycosa.service.page.history import CrawlHistory
+from lycosa.service.page.chart_samples import CrawlHistory
 from lycosa.service.page.rendering import error_page
 from lycosa.service.page.view_pages import reading_routes
 

@@ -24,7 +24,7 @@ from lycosa.service.api.merging import decoded_about
 from lycosa.service.api.overview_answer import counted_status
 from lycosa.service.api.problems import Problem
 from lycosa.service.api.request_context import service_of
-from lycosa.service.page.history import CrawlHistory
+from lycosa.service.page.chart_samples import CrawlHistory
 from lycosa.service.page.limits import SILENT_S, crawl_limits
 from lycosa.service.page.number_text import text_of_bytes
 from lycosa.service.page.rendering import page_response, shown

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from lycosa.base.model.capture import Original
-from lycosa.base.model.completed import UrlState
 from lycosa.base.model.near_duplicate import Verdict
+from lycosa.base.model.url_state import UrlState
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8, host_of
 from lycosa.stages.frontier.lease import Lease

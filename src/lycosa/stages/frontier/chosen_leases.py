@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from lycosa.base.model.completed import UrlState
+from lycosa.base.model.url_state import UrlState
 from lycosa.stages.frontier.lease import Lease
 from lycosa.stages.frontier.partition import Partition
 from lycosa.stages.frontier.visit_state import HostState, VisitState, counted_as

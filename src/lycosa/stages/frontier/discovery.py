@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 import msgspec
 import numpy as np
 
-from lycosa.base.model.completed import UrlState
 from lycosa.base.model.discovered import NO_HINT, Discovered
 from lycosa.base.model.parsed import Link
+from lycosa.base.model.url_state import UrlState
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import target_of
 from lycosa.stages.frontier.ranking import stored_importance

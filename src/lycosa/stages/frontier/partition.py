@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lycosa.base.config.sections import FrontierSection
-from lycosa.base.model.completed import Completed, UrlState
 from lycosa.base.model.discovered import Discovered, LinkKind
 from lycosa.base.model.parsed import Link
+from lycosa.base.model.url_state import Completed, UrlState
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import host_of
 from lycosa.stages.frontier.alike_pages import AlikePages

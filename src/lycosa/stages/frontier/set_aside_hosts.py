@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lycosa.base.model.completed import UrlState
+from lycosa.base.model.url_state import UrlState
 from lycosa.base.reasons import Reason
 from lycosa.stages.frontier.due import DueQueue
 from lycosa.stages.frontier.visit_state import (

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from lycosa.base.model.completed import Completed, UrlState
 from lycosa.base.model.discovered import LinkKind
+from lycosa.base.model.url_state import Completed, UrlState
 from lycosa.base.reasons import Reason
 from lycosa.stages.frontier.due import DueQueue
 from lycosa.state.kv.overlay import Overlay

@@ -12,9 +12,9 @@ from functools import partial
 
 import msgspec
 
-from lycosa.base.model.completed import UrlState
 from lycosa.base.model.errand import Errand, Question
 from lycosa.base.model.pace import Pace, with_times
+from lycosa.base.model.url_state import UrlState
 from lycosa.base.model.usage import Usage
 from lycosa.base.reasons import Reason
 from lycosa.stages.frontier.back_queue import BackQueue, Lane

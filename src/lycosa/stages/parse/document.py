@@ -18,11 +18,11 @@ from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.fetched import MAX_SITEMAP_BYTES, as_sent
 from lycosa.base.model.parsed import Directives, Document, Parsed
 from lycosa.base.reasons import Reason
-from lycosa.base.system.decode import decode_content
+from lycosa.base.system.content_encoding import decode_content
 from lycosa.base.urls.identity import Canonicalizer, InvalidUrl
 from lycosa.stages.parse.charset import decode_text
 from lycosa.stages.parse.directives import read_directives
-from lycosa.stages.parse.elements import RawLink, RawPage
+from lycosa.stages.parse.element_readers import RawLink, RawPage
 from lycosa.stages.parse.fingerprint import simhash
 from lycosa.stages.parse.html import fold_lines, read_html
 from lycosa.stages.parse.language import LanguageGuesser, primary_subtag

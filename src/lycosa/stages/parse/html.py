@@ -27,7 +27,7 @@ import turbohtml
 from turbohtml import PlainText
 
 from lycosa.stages.parse.charset import charset_name
-from lycosa.stages.parse.elements import READERS, RawPage, read_anchor, read_base
+from lycosa.stages.parse.element_readers import READERS, RawPage, read_anchor, read_base
 
 _WANTED = (
     "a", "area", "link", "meta", "title", "form", "frame", "iframe", "img", "script[src]", "source",

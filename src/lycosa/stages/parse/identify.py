@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from lycosa.base.model.fetched import Fetched
-from lycosa.base.system.decode import decode_content
+from lycosa.base.system.content_encoding import decode_content
 from lycosa.stages.parse.media_type import media_type_of, sniff
 
 _RECEIVED = 16_384  # bytes, from which the sniffer's window can be unpacked

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from lycosa.base.model.parsed import Link
 from lycosa.base.urls.identity import Canonicalizer, InvalidUrl, hash8, hash8_all, hosts_of, resolve
-from lycosa.stages.parse.elements import RawLink
+from lycosa.stages.parse.element_readers import RawLink
 
 
 class Outlinks:

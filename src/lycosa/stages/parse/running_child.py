@@ -122,7 +122,7 @@ def start_child(now: float) -> RunningChild:
                 sys.executable,
                 "-P",
                 "-m",
-                "lycosa.stages.parse.child",
+                "lycosa.stages.parse.parser_process",
                 str(theirs.fileno()),
                 str(os.getpid()),
             ],

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         decision,
         robots_state,
     )
-    from lycosa.stages.politeness.robots_file import parse_robots
+    from lycosa.stages.politeness.robots_parser import parse_robots
     from lycosa.stages.politeness.robots_rules import (
         Matcher,
         RobotsRules,
@@ -45,7 +45,7 @@ else:
             "robots_cache": (
                 "RobotsAnswer RobotsRecord RobotsState after_fetch answer_of decision robots_state"
             ),
-            "robots_file": "parse_robots",
+            "robots_parser": "parse_robots",
             "robots_rules": "Matcher RobotsRules RobotsVerdict robots_target",
         },
     )

@@ -33,7 +33,7 @@ from lycosa.base.config.sections import RobotsSection
 from lycosa.base.model.capture import RobotsDecision
 from lycosa.base.model.fetched import Fetched
 from lycosa.base.reasons import Reason
-from lycosa.stages.politeness.robots_file import parse_robots
+from lycosa.stages.politeness.robots_parser import parse_robots
 from lycosa.stages.politeness.robots_rules import RobotsRules, RobotsVerdict
 
 LONGEST_USE_S = 86400.0

@@ -12,8 +12,8 @@ from typing import ClassVar
 import msgspec
 
 from lycosa.base.config.sections import BudgetSection, RetrySection
-from lycosa.base.model.completed import UrlState
 from lycosa.base.model.fetched import Fetched
+from lycosa.base.model.url_state import UrlState
 from lycosa.base.reasons import Reason
 from lycosa.stages.schedule.fetch_outcome import FetchOutcome
 

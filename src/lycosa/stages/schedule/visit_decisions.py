@@ -56,7 +56,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lycosa.base.config.sections import BudgetSection, RetrySection
-from lycosa.base.model.completed import UrlState
+from lycosa.base.model.url_state import UrlState
 from lycosa.base.reasons import Reason
 from lycosa.stages.schedule import steps
 from lycosa.stages.schedule.fetch_outcome import (

@@ -50,8 +50,8 @@ from uuid import UUID
 
 import msgspec
 
-from lycosa.base.model.completed import History, UrlState
 from lycosa.base.model.discovered import LinkKind
+from lycosa.base.model.url_state import History, UrlState
 from lycosa.base.reasons import Reason
 
 SEQ_BYTES = 6

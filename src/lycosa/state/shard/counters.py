@@ -11,7 +11,7 @@ from typing import Protocol
 
 import msgspec
 
-from lycosa.base.model.completed import UrlState
+from lycosa.base.model.url_state import UrlState
 from lycosa.base.reasons import Reason
 from lycosa.state.kv.table_records import meta_key
 

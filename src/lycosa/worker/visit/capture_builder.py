@@ -16,11 +16,11 @@ import msgspec
 
 from lycosa.base.config.sections import Config
 from lycosa.base.model.capture import Capture, Location, Original, RobotsDecision
-from lycosa.base.model.completed import Completed, History, UrlState
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.fetched import Fetched, FetchKind
 from lycosa.base.model.page import page_of
 from lycosa.base.model.parsed import Parsed
+from lycosa.base.model.url_state import Completed, History, UrlState
 from lycosa.base.ports import Offload
 from lycosa.base.reasons import Reason
 from lycosa.stages.frontier.crawl_clock import CrawlClock

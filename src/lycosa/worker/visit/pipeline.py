@@ -22,9 +22,9 @@ from typing import Any
 import msgspec
 
 from lycosa.base.config.sections import Config
-from lycosa.base.model.completed import Completed, UrlState
 from lycosa.base.model.dead_letter import DeadLetter
 from lycosa.base.model.fetched import Fetched, FetchKind
+from lycosa.base.model.url_state import Completed, UrlState
 from lycosa.base.urls.identity import InvalidUrl
 from lycosa.stages.frontier.lease import Lease
 from lycosa.stages.frontier.visit_state import VisitState
@@ -69,10 +69,10 @@ from lycosa.worker.visit.capture_builder import CaptureBuilder
 from lycosa.worker.visit.errands import Errands
 from lycosa.worker.visit.leasing import Leasing
 from lycosa.worker.visit.lending import Lending
-from lycosa.worker.visit.page_turns import PageTurns
+from lycosa.worker.visit.page_requests import PageTurns
 from lycosa.worker.visit.parser_queue import ParserQueue
 from lycosa.worker.visit.permits import Permits
-from lycosa.worker.visit.robots_turns import RobotsTurns
+from lycosa.worker.visit.robots_requests import RobotsTurns
 from lycosa.worker.visit.set_aside import set_aside
 from lycosa.worker.visit.visit_in_progress import Visit
 from lycosa.worker.visit.worker_stages import Stages

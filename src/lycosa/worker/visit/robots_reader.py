@@ -16,7 +16,7 @@ import msgspec
 from lycosa.base.config.sections import RobotsSection
 from lycosa.base.model.fetched import Fetched
 from lycosa.base.ports import Offload
-from lycosa.base.system.decode import decode_content
+from lycosa.base.system.content_encoding import decode_content
 from lycosa.stages.politeness.robots_cache import RobotsAnswer, RobotsRecord, after_fetch, answer_of
 from lycosa.stages.politeness.robots_rules import Matcher
 from lycosa.state.kv.table_records import encode_record

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from types import TracebackType
 
 from lycosa.base.model.capture import RobotsDecision
-from lycosa.base.model.completed import Completed
 from lycosa.base.model.errand import Errand
 from lycosa.base.model.fetched import Fetched, FetchRequest
+from lycosa.base.model.url_state import Completed
 from lycosa.stages.frontier.frontier import Frontier
 from lycosa.stages.frontier.lease import Lease
 from lycosa.stages.frontier.outside_leases import LeaseRow

@@ -29,13 +29,13 @@ from lycosa.worker.visit.host_robots import MOST_RULES, Robots
 from lycosa.worker.visit.leasing import Leasing
 from lycosa.worker.visit.lending import Lending
 from lycosa.worker.visit.pacing import Pacing
-from lycosa.worker.visit.page_turns import PageTurns
+from lycosa.worker.visit.page_requests import PageTurns
 from lycosa.worker.visit.parser_queue import ParserQueue
 from lycosa.worker.visit.permits import GrantedPermits, LocalPermits
 from lycosa.worker.visit.pipeline import Pipeline, VisitSteps
 from lycosa.worker.visit.request_sender import RequestSender, RequestSlots
 from lycosa.worker.visit.robots_reader import RobotsReader
-from lycosa.worker.visit.robots_turns import RobotsTurns
+from lycosa.worker.visit.robots_requests import RobotsTurns
 from lycosa.worker.visit.slicing import Slices
 from lycosa.worker.visit.worker_stages import EndedUrls, Stages
 from lycosa.worker.worker_ports import Ports

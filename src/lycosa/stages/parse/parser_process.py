@@ -7,8 +7,8 @@ has the default action, so it ends this process even inside a C parser, and its 
 parent why. Time in which other processes had the processor does not count. The child ends when the
 socket closes; where the system supports it, it is killed when its parent dies.
 
-It is started as ``python -m lycosa.stages.parse.child FD PARENT``. The first frame that it receives
-is a ``ParserConfig``; its first answer is empty and says that it is ready. With
+It is started as ``python -m lycosa.stages.parse.parser_process FD PARENT``. The first frame that it
+receives is a ``ParserConfig``; its first answer is empty and says that it is ready. With
 ``LYCOSA_TEST_HOOKS=1`` in its environment, a document whose URL contains ``/hook-segfault``,
 ``/hook-hang``, ``/hook-stall`` (it hangs without using the processor) or ``/hook-memory`` makes it
 fail in that way, so that tests can check that crawls survive it.
@@ -35,7 +35,7 @@ from lycosa.base.logs.log_writer import opened_log
 from lycosa.base.model.parsed import Document
 from lycosa.base.system.frames import FrameError, FrameSocket
 from lycosa.stages.parse.answer_parts import in_parts
-from lycosa.stages.parse.inline import build_parser
+from lycosa.stages.parse.inline_parser import build_parser
 from lycosa.stages.parse.parser_config import ParserConfig
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h

@@ -6,8 +6,8 @@ import base64
 from collections.abc import Callable
 from typing import Any
 
-from lycosa.base.model.completed import History, UrlState
 from lycosa.base.model.dead_letter import DeadLetterAction
+from lycosa.base.model.url_state import History, UrlState
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import host_of, join_url, scheme_of
 from lycosa.inspect.committed_state import CrawlReader, TableView, UrlEntry
