@@ -28,7 +28,8 @@ does not run, the documents are parsed by this command, and `lycosa crawl --dir 
 links. If it runs, and on a cluster, its workers parse them, and the command does not wait for
 that. A crawl of a cluster that is finished continues for it.
 
-Each start of the crawl parses such documents too, except those that need --killed.
+Each start of the crawl parses such documents too, except those that need --killed. If this command
+is interrupted, the next start parses the rest.
 """
 
 
