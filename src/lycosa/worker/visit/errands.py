@@ -126,13 +126,9 @@ class Errands:
             )
         partition = self._frontier.partitions[host.partition]
         partition.counters.asked += 1
+        # The number tells a late answer to an earlier question from one to this question.
         question = Question(
-            # The number tells a late answer to an earlier question from one to this question.
-            secure,
-            partition.counters.asked,
-            url,
-            hops + 1,
-            self._time() + PATIENCE_S,
+            secure, partition.counters.asked, url, hops + 1, self._time() + PATIENCE_S
         )
         put_question(partition, host, question)
         # Before the errand is posted: a host of this worker may answer within that call.
