@@ -302,6 +302,7 @@ def _size(path: Path) -> int:
     try:
         return path.stat().st_size
     except FileNotFoundError:
+        # A crawl that runs closes and deletes files between the listing and this line.
         return 0
 
 

@@ -81,6 +81,7 @@ class CrawlTables:
                 write_state(reader, kind, path, is_empty=kind not in filled)
                 self._view(kind, [path])
         except BaseException:
+            # Also for an interrupt from the keyboard: the temporary files may be large.
             self._stack.close()
             raise
 
@@ -94,6 +95,7 @@ class CrawlTables:
         table's file: only statements that ``sql_gate`` accepts may follow.
         """
         listed = ", ".join(_quoted(path) for path in [*self._files, *files])
+        # In this order: after the next two statements nothing can be set any more.
         self.connection.execute(f"SET allowed_paths = [{listed}]")
         self.connection.execute("SET enable_external_access = false")
         self.connection.execute("SET lock_configuration = true")

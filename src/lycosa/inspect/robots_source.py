@@ -162,6 +162,7 @@ async def _follow(url: str, config: Config, fetcher: Fetcher, resolver: Resolver
     canonicalizer = Canonicalizer(config.canonical)
     fetched = Fetched(url, Reason.TOO_MANY_REDIRECTS)
     for _ in range(_HOPS + 1):
+        # The first address is enough: a check for a person, who can repeat it.
         address = (await resolver.resolve(name_of(host_of(url))))[0]
         fetched = await fetcher.fetch(FetchRequest(url, address, FetchKind.ROBOTS, limits=limits))
         if fetched.status not in _REDIRECTS:

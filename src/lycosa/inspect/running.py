@@ -21,10 +21,13 @@ def is_running(folder: Path) -> bool:
     try:
         fd = os.open(folder / "lock", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
+        # Without the file no crawl ever ran here, or the folder is not ours to read.
         return False
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError:
+        # A shared lock fails only while a crawl holds the exclusive one: readers do not exclude
+        # each other.
         return True
     finally:
         os.close(fd)
@@ -36,4 +39,6 @@ def lock_holder(folder: Path) -> LockHolder | None:
     try:
         return msgspec.json.decode((folder / "lock").read_bytes(), type=LockHolder)
     except (OSError, *UNREADABLE):
+        # The file may be empty for a moment, between its truncation and the writing of the new
+        # holder.
         return None

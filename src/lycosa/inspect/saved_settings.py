@@ -46,12 +46,14 @@ def load_saved_settings(reader: CrawlReader) -> SavedSettings:
     except (OSError, *UNREADABLE) as error:
         folder = reader.origin.folder
         path = settings_path(folder) if folder else f"the settings of {reader.name}"
+        # Defaults would judge URLs by other rules than the crawl did, without a word about it.
         raise SettingsUnreadable(
             f"{path}: {error}; restore it, or delete it to use the default settings"
         ) from error
     config, is_recorded = recorded or Config(), recorded is not None
     identity = reader.manifest.identity
     canonical = msgspec.convert(identity.canonical, CanonicalSection)
+    # The manifest counts for what cannot change; the settings may have been edited since.
     frontier = msgspec.structs.replace(
         config.frontier, partitions=identity.partitions, bands=identity.bands
     )
@@ -131,6 +133,7 @@ class PureRules:
             try:
                 scope = self._scopes[places] = Scope(self._config.scope, self._site_of)
             except ValueError as error:
+                # A version before this one may have accepted the pattern.
                 raise SettingsUnreadable(
                     f"saved with the crawl: {error}; resume the crawl with a pattern that is"
                     " supported, which replaces the saved one"

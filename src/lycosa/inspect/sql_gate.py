@@ -62,6 +62,7 @@ def check_reads_only(statement: str) -> None:
             raise NotAQuestion(f"give one SQL statement; there are {len(parsed) or 'none'}")
         kind = _kind(parsed[0])
         if kind == "EXPLAIN":
+            # EXPLAIN ANALYZE executes its statement, so this one has to pass all checks as well.
             inner = parser.extract_statements(_explained(statement))
             if len(inner) != 1 or _kind(inner[0]) != "SELECT":
                 raise _refused(f"EXPLAIN of {_kind(inner[0]) if inner else 'nothing'}")
@@ -77,6 +78,8 @@ def check_reads_only(statement: str) -> None:
     try:
         tree: dict[str, Any] = json.loads(row[0]) if row else {"error": True}
     except RecursionError:
+        # The parsed form is nested as deeply as the statement, and a statement is input from
+        # outside.
         raise _refused("a statement nested this deeply") from None
     if tree.get("error") or len(tree.get("statements", ())) != 1:
         raise _refused(

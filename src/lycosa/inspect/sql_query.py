@@ -53,8 +53,10 @@ def refuse_writes(statement: str) -> None:
     try:
         check_reads_only(statement)
     except NotAQuestion as error:
+        # `from None`, because the refusal is the whole cause.
         raise SqlError(str(error)) from None
     except duckdb.Error as error:
+        # A syntax error: DuckDB's first line names it, and the others repeat the statement.
         raise SqlError(_first_line(error)) from error
 
 

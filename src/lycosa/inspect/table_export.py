@@ -78,6 +78,8 @@ def write_file(
     """
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, "is a folder", str(path))
+    # In the same folder, so that the rename is atomic: readers see the old file or the whole new
+    # one.
     temporary = path.with_name(f".{path.name}.tmp")
     try:
         temporary.touch()
@@ -157,6 +159,7 @@ def _write_parquet(reader: CrawlReader, kind: str, where: str, path: Path) -> in
     """Write a Parquet file. DuckDB streams it; the state needs DuckDB only for a condition."""
     if kind in STATE and not where:
         write_state(reader, kind, path)
+        # DuckDB reads the number from the footer, without the rows.
         counted = (
             duckdb.connect(":memory:")
             .execute("SELECT count(*) FROM read_parquet(?)", [str(path)])

@@ -222,6 +222,7 @@ def _line(reader: CrawlReader, entry: UrlEntry) -> str:
     with reader.partition_view(entry.partition) as view:
         host = view.host_record(entry.host8)
     reason, detail = entry.record.reason, entry.record.detail
+    # A URL that was never requested has no reason itself: its host did not let it.
     if reason is Reason.NONE and host is not None:
         reason = host.last_error if host.last_error is not Reason.NONE else host.reason
         detail = host.detail

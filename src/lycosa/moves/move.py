@@ -104,8 +104,10 @@ def move_crawl(source: MoveSource, places: ClusterPlaces, shards: int) -> MoveRe
     made = NewGeneration(places, _next_manifest(state, generation, shards), config)
     places.on_step("taking parcels", 0, 0)
     held = asyncio.run(drain_parcels(state))
+    # After all reading, so that a damaged state leaves no topics behind.
     made.make_topics()
     counters = made.write_shards(state, held)
+    # After the new shards are written: from here on the old division accepts no commit.
     segments = source.complete_segments(state)
     made.put_in_force(source.number, state.records)
     if not state.is_orderly:

@@ -109,6 +109,7 @@ class NewGeneration:
             old = OldState(owners, state.manifest.identity.bands, state.was_on_machine, held)
             mark = Mark(max(state.term, state.newest.term) + 1, state.newest.sequence + 1)
             first = FirstCommit(0, mark, state.wall, state.time, state.settings, state.is_orderly)
+            # In groups, because each open table takes memory and files.
             for start in range(0, self._shards, _AT_ONCE):
                 shards = range(start, min(start + _AT_ONCE, self._shards))
                 self._write_group(old, shards, counters, first)
@@ -128,6 +129,7 @@ class NewGeneration:
             division = Division(old, RowSink(tables), counters)
             step = f"dividing rows for shards {shards[0]} to {shards[-1]}"
             division.write(lambda done: on_step(step, done, 0))
+            # Before the first snapshot is saved: a row that is lost here would stay unnoticed.
             _check(old.owners, tables, counters)
             for shard in shards:
                 on_step("saving shards", shard + 1, self._shards)
@@ -154,6 +156,7 @@ class NewGeneration:
         saved = [*records, EndSaved(End.STOPPED.value, False), AsksSaved(True)]
         places = self._places
         control = KafkaControl(places.client, self._topics, self.manifest.crawl, places.tell)
+        # The claim fences a coordinator of this generation, so two programs cannot both append.
         try:
             control.claim()
             control.append([(key_of(each), msgspec.msgpack.encode(each)) for each in saved])

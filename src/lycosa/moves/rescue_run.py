@@ -89,11 +89,14 @@ async def rescue_crawl(places: ClusterPlaces, is_dry: bool = False) -> RescueRep
     known = read_rescue(place.store)
     _refuse_remains(places, topics, place, known.marks if known else {})
     state = known or _planned(place)
+    # Marks and lost parts stay those of the first try: they name snapshots that may be saved
+    # already.
     if known is not None:
         places.tell(f"continuing the rescue that began at {known.host}")
     elif not is_dry:
         state = _created(place.store, state)
     remains: dict[int, LeftShard] = {}
+    # All shards are surveyed before one is made, because each needs the parcels that others took.
     for shard in place.shards:
         places.on_step(f"shard {shard}: reading its newest snapshot", 0, 0)
         lost = state.lost.get(shard, [])
@@ -179,6 +182,7 @@ def _begin_logs(
             )
         ) from error
     for shard, mark in state.marks.items():
+        # A log that names a missing snapshot could not be opened by any owner.
         if place.store.find(key := snapshot_key(shard, mark)) is None:
             raise RescueRefused(
                 f"{key}, the first snapshot of shard {shard}, has vanished from the object storage;"
@@ -201,6 +205,7 @@ def _begin_logs(
         used = state.shards[shard].snapshot or NOTHING
         between = [mark for mark in stored_marks(place.store, shard) if used < mark < first]
         place.store.delete([snapshot_key(shard, mark) for mark in between])
+    # The report is stored before `rescue.json` is deleted, so a kill in between loses neither.
     done_name = f"rescues/{state.began:.0f}-{state.id}.json"
     place.store.put(done_name, msgspec.json.encode(state))
     place.store.delete([RESCUE_NAME])
@@ -212,6 +217,7 @@ def read_rescue(store: ObjectStore) -> RescueState | None:
     try:
         state = msgspec.json.decode(store.get(RESCUE_NAME), type=RescueState)
     except ObjectMissing:
+        # Most starts are the first: there is no rescue to continue.
         return None
     except UNREADABLE as error:
         raise RescueRefused(

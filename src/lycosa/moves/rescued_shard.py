@@ -116,6 +116,7 @@ class ShardRescue:
         data = self._opened()
         parcels = self._begin(data.table)
         lengths = self._segments.left_lengths()
+        # The worker must be closed before `_save` opens the same table again.
         async with self._worker(data) as (assembled, captures):
             captures.forget_urls((each.host8, each.url8) for each in self._remains.lost)
             listed = self._segments.list_segments(lengths)
@@ -148,6 +149,7 @@ class ShardRescue:
         """The table of the snapshot, which the survey restored, and its URL-seen."""
         data = self._place.snapshots(self._shard).open_partition(self._shard)
         stamp = stamp_of(mark_of(data.table))
+        # Only a URL-seen of the same commit as the table has all of its URLs.
         if data.seen.stamp != stamp:
             data.seen.rebuild(known_hashes(data.table), stamp)
         return data
@@ -189,6 +191,7 @@ class ShardRescue:
         if self._view is PointOfView.NOTHING or self._remains.snapshot is None:
             return [*self._of_earlier_divisions(), *segments]
         with _viewed_table(self._place, self._shard, self._view, table) as view:
+            # From the newest back: usually only few segments are behind the snapshot.
             for at in range(len(segments) - 1, -1, -1):
                 pages = [
                     _is_in(view, row)
@@ -218,6 +221,7 @@ class ShardRescue:
         batch: list[JournalRow] = []
         urls: set[str] = set()
         for row in filter(captures.owns, self._segments.read_rows(segment)):
+            # No URL twice in a batch, because a lease exists once for each URL.
             if len(batch) >= _ROWS or row.url in urls:
                 await self._enter(assembled, captures, batch)
                 batch, urls = [], set()

@@ -128,6 +128,7 @@ class StoppedCluster:
             shard, last = item
             close_log(places.client, self._topics, self._manifest.crawl, shard, last, places.tell)
 
+        # Closing a log waits for Kafka most of the time.
         with ThreadPoolExecutor(_LOGS_AT_ONCE) as pool:
             for done, _ in enumerate(pool.map(close, state.ends.items()), 1):
                 places.on_step("closing logs", done, len(state.ends))
@@ -231,6 +232,7 @@ def _return_parcels(
     taken = numbers[receiver].taken
     held: dict[tuple[int, int], Parcel] = {}
     for parcel in parcels:
+        # Those up to the number that the receiver's table has are in its rows already.
         if parcel.sequence > taken.get(parcel.source, 0):
             held.setdefault((parcel.source, parcel.sequence), parcel)
     for source, table in tables.items():

@@ -130,6 +130,7 @@ class StoppedFolder:
             )
         source = self._folder if segment.is_closed else self._copied(segment, work)
         kinds = self._kinds(source, segment)
+        # A file that was removed here after its upload is made again from the committed part.
         if any(not (source / layout.file_name(kind, segment.name)).exists() for kind in kinds):
             source = self._copied(segment, work)
         try:
@@ -151,6 +152,7 @@ class StoppedFolder:
 
     def _put(self, key: str, path: Path) -> None:
         found = self._places.objects.find(key)
+        # A move that was killed is repeated with the same segments, which are large.
         if found is None or found.size != path.stat().st_size:
             self._places.objects.put(key, path)
 
@@ -222,6 +224,7 @@ def _copy_table(source: Path, target: Path) -> None:
             except OSError as error:
                 if error.errno not in _NO_LINKS:
                     raise
+        # The lock belongs to a table that is open, and the copy is not.
         if path.name != "LOCK":
             shutil.copyfile(path, target / path.name)
 
@@ -235,10 +238,12 @@ def _apply_logs(folder: Path, tables: dict[int, KeyValue]) -> tuple[float, float
     wall = crawl_time = 0.0
     sequence = max((mark.sequence for mark in marks.values()), default=0)
     for worker, commit in merged_by_worker(saved_logs(log_folder(folder)).values()):
+        # Commits of early versions have no crawl time; wall time was used then.
         if (commit.time or commit.wall) >= crawl_time:
             wall, crawl_time = commit.wall, commit.time or commit.wall
         sequence = max(sequence, commit.sequence)
         for batch in commit.batches:
+            # The table may have the commit already: tables are written after the log.
             if commit.mark > marks[batch.partition]:
                 tables[batch.partition].write(marked(batch, commit.mark, worker))
                 marks[batch.partition] = commit.mark

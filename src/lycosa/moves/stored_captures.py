@@ -134,6 +134,7 @@ class StoredCaptures:
             return
         lease = Lease(host, QueueEntry(0, 0, hash8(row.url), 0), record)
         counters, refused = partition.counters.rule_refusals, host.record.refused
+        # Copies: the refused links of this page were counted when it was captured.
         partition.counters.rule_refusals = dict(counters)
         outcome, target = self._judged(row, lease, record.history or NO_HISTORY)
         self._file_content(row)
@@ -208,6 +209,7 @@ class StoredCaptures:
         try:
             return outcome, self._worker.intake.canonical(row.location, row.url)
         except InvalidUrl:
+            # As the visit judged it: a redirect to no URL is a failure.
             return FetchOutcome(Meaning.FAILED, Reason.BAD_REDIRECT), ""
 
     def _completed(

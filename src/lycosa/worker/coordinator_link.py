@@ -115,7 +115,10 @@ class CoordinatorLink:
     async def send_news(self) -> None:
         """Send the status whenever permits were returned or none is left; until cancelled."""
         while True:
+            # The half second between two reports is too long here: without a permit no visit
+            # starts.
             await self._news.wait()
+            # Cleared before the status is made, so that news after it causes another message.
             self._news.clear()
             self._tell(self.status())
 
@@ -146,10 +149,13 @@ class CoordinatorLink:
         worker.wake()
 
     async def _take_seeds(self, message: Seeds) -> None:
+        # The coordinator repeats the message until it is answered, also while the seeds are taken.
         if message.call in self._under_way:
             return
         if message.call not in self._answers:
             self._under_way.add(message.call)
+            # The mark must go also when the commit fails, or the repeated message would never be
+            # answered.
             try:
                 refused = []
                 for start in range(0, len(message.raw), _SEEDS_AT_ONCE):
@@ -159,10 +165,12 @@ class CoordinatorLink:
                     await asyncio.sleep(0)
                 date_us = int(self._assembled.clock.wall() * 1e6)
                 self._assembled.live.log_seeds(message, date_us)
+                # The answer ends the repetition, so the seeds must be in the log before it.
                 await self._assembled.worker.committer.commit()
             finally:
                 self._under_way.discard(message.call)
             self._answers[message.call] = SeedsTaken(message.call, refused)
+            # The oldest answer: a repetition of its message is the most improbable one.
             if len(self._answers) > _ANSWERS:
                 del self._answers[next(iter(self._answers))]
         self._tell(self._answers[message.call])
@@ -171,6 +179,7 @@ class CoordinatorLink:
         """The answer to a probe. A worker that has not read its inbox to the end is not idle."""
         worker, outgoing = self._assembled.worker, self._assembled.outgoing
         incoming, topic = self._assembled.incoming, self._assembled.topic
+        # Numbers that only grow show the coordinator whether anything happened between two probes.
         requests = sum(
             partition.counters.requests for partition in worker.frontier.partitions.values()
         )

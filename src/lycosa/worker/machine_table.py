@@ -39,10 +39,13 @@ def machine_table(section: PolitenessSection) -> Path:
         _make_private(folder)
         path = folder / MACHINE_TABLE_NAME
         for each in (path, path.with_name(HOST_TABLE_NAME)):
+            # No symbolic link is followed: a folder for temporary files is open to other users.
             os.close(os.open(each, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+        # Opened once here, so that a damaged or foreign file stops the start, not a worker later.
         open_machine_table(path, section).close()
         open_host_table(path, section).close()
     except (OSError, ValueError) as error:
+        # A `ValueError` describes the file, and an `OSError` has the words of the system.
         what = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise NoMachineTable(f"{folder}: {what}") from error
     return path
@@ -100,6 +103,7 @@ def machine_folder() -> Path:
 def _make_private(folder: Path) -> None:
     """Make the folder. It must be ours, no link, and not writable by others. Raises ``OSError``."""
     folder.mkdir(mode=0o700, exist_ok=True)
+    # Looked at again after `mkdir`, because the folder may be one that another user made before.
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
         raise PermissionError(1, "it is not a folder that belongs to you alone", str(folder))

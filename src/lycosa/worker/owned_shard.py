@@ -61,6 +61,7 @@ class OwnedShard(msgspec.Struct, frozen=True):
 def open_owned_shard(job: WorkerJob, clock: CrawlClock, shard: Shard) -> OwnedShard:
     """Open what the worker owns, over an open shard. Blocks."""
     config, attempts = job.config, attempts_folder(job.folder)
+    # The term is in it, so that a new owner does not repeat the choices of the one before.
     chance = random.Random(f"{config.seed}:{job.number}:{shard.term}")
     partitions = {
         number: _partition(job, number, data, clock) for number, data in shard.data.items()
@@ -88,6 +89,7 @@ def open_owned_shard(job: WorkerJob, clock: CrawlClock, shard: Shard) -> OwnedSh
     recent = recent_hosts(
         job, clock, lambda host: operator_delay_s(partitions.get(owner_of(host)), host)
     )
+    # Outside fetchers may still request the URLs that an earlier owner lent them.
     lent = _lent_hosts(partitions, clock)
     frontier.hold_back(recent | {host: max(at, recent.get(host, at)) for host, at in lent.items()})
     return OwnedShard(

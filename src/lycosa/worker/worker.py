@@ -180,6 +180,8 @@ class Worker:
                 # Otherwise a page that kills workers before their first commit would never be
                 # found.
                 await self.committer.commit()
+            # The links of these bodies are not in the frontier yet, so an empty frontier would not
+            # be the end.
             if self.reparsing.waiting():
                 self._reparse = self.begin(self.reparsing.run(self._may_reparse))
             self._reparse_at = self._clock.monotonic() + _REPARSE_S
@@ -187,6 +189,8 @@ class Worker:
                 await self._pause()
             if self._reparse is not None:
                 self._reparse.cancel()  # a stop does not wait for it: the next start continues it
+            # The timeout is for the parser only: a visit that waits for one has no event that ends
+            # the wait.
             while self._running:
                 await asyncio.wait(
                     self._running, timeout=_IDLE_S, return_when=asyncio.FIRST_COMPLETED
@@ -194,10 +198,13 @@ class Worker:
                 if self._pipeline.parsing.lacks_parser:
                     # A stop does not wait until the system can start a parser.
                     self._pipeline.parsing.break_off()
+            # A visit may have failed while the others ended; the last commit must not follow an
+            # error.
             self._raise_failure()
             await self.committer.finish()
             return end
         finally:
+            # After an error visits are still in flight. Their URLs stay queued, as after a crash.
             for task in self._running:
                 task.cancel()
             await asyncio.gather(*self._running, return_exceptions=True)
@@ -211,7 +218,9 @@ class Worker:
         # In this order, because a delay between the two clocks then makes a host that waits by
         # crawl time wait longer, not shorter.
         time, now = self._clock.time(), self._clock.monotonic()
+        # Read once in a step, so that all decisions of the step agree.
         self.has_lease = self._files.lease.holds(now)
+        # A look at the disk is a system call, and this line runs at every turn of the loop.
         if now - self._looked_at_disk >= _DISK_S:
             self._looked_at_disk = now
             self.free_bytes = self._files.free_bytes()
@@ -219,6 +228,7 @@ class Worker:
         self.repaired_waits += self.frontier.repair_impossible_waits(time)
         if self.frontier.next_due() <= time:
             self.frontier.wake_due(time)
+        # Before visits are started: each of them would delay the stop.
         if self._signals.end is not None:
             return self._signals.end
         self._has_more = self._start_visits(now, time)
@@ -244,6 +254,7 @@ class Worker:
                 or self._lending.open_leases
             )
         )
+        # A quiet worker has nothing to gather for a larger parcel, and the receiver may be idle.
         self._outgoing.send_at_once(is_quiet)
         self.is_idle = is_free and is_quiet
         self.reaches_nobody = (
@@ -275,6 +286,8 @@ class Worker:
         The limit keeps the next turn of the loop short, in which all of them run.
         """
         for _ in range(_STARTED_AT_ONCE):
+            # An acquired host has left the workbench, so it is only acquired when a visit may
+            # start.
             host = self.frontier.acquire(now, time) if self._may_start else None
             if self._benched:
                 # Before the visit begins, which looks up the name of its host itself.
@@ -335,11 +348,13 @@ class Worker:
         now, time = self._clock.monotonic(), self._clock.time()
         times = [_IDLE_S, self.committer.longest_s]
         ready = self.frontier.next_time()
+        # Without a free slot a ready host would wake the loop again and again for nothing.
         if ready is not None and self._may_start:
             times.append(ready - now)
         times.append(self.frontier.next_due() - time)
         if self._has_more:
             times.append(0.0)
+        # News since the start of the step has set the event, so the wait then ends at once.
         timer = asyncio.get_running_loop().call_later(max(min(times), 0.0), self._news.set)
         try:
             await self._news.wait()
@@ -379,6 +394,7 @@ class Worker:
 
     async def _visit(self, host: VisitState) -> None:
         async with self._pipeline.hold(host) as visit:
+            # A cheap check first: finding the next URLs reads the table, and suspects are rare.
             has_suspects = self._files.crashes.has_suspects
             if self._is_careful or (has_suspects and await self._is_suspect(host)):
                 await self._visit_alone(visit)
@@ -402,18 +418,24 @@ class Worker:
         If the worker dies meanwhile, the cause is known. In a careful start the URLs are also in
         the log, for the shard's next owner.
         """
+        # Counted before the lock is taken, so that no new visit starts while this one waits.
         self._solo_waiting += 1
         try:
             async with self._solo:
+                # Suspects that wait for the lock are visits too, so they are not waited for.
                 while self._visits > self._solo_waiting:
                     await self._clock.sleep(0.01)
                 urls = await self._pipeline.next_urls(visit.host) if self._is_careful else ()
                 self._files.crashes.name_urls(urls)
+                # If this visit kills the worker, nothing of the visits before it is lost.
                 await self.committer.commit()
                 try:
                     await self._pipeline.run(visit)
                 finally:
+                    # Also after an error or a cancellation: a name that stays would accuse the URL
+                    # at the next start.
                     self._files.crashes.unname_urls(urls)
+                # The next suspect must not be accused of what this visit did.
                 await self.committer.commit()
         finally:
             self._solo_waiting -= 1

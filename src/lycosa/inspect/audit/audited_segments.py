@@ -81,6 +81,7 @@ def _segment(folder: Path, name: str, lengths: Mapping[str, int], check: Check) 
             with layout.open_segment_file(path) as file:
                 size = file.seek(0, os.SEEK_END)
         except FileNotFoundError:
+            # Missing files are a finding; the other segments are checked all the same.
             check.expect(
                 False,
                 f"{path.relative_to(folder)} is"
@@ -93,11 +94,13 @@ def _segment(folder: Path, name: str, lengths: Mapping[str, int], check: Check) 
                 f"{path.relative_to(folder)} has {size} bytes, but {committed} were committed",
             )
         paths[kind] = path
+        # Bytes behind the committed length belong to no commit, and the next start cuts them off.
         known[kind] = size if committed is None else min(size, committed)
         is_closed = is_closed and known[kind] == size
     try:
         header = read_header(paths[layout.JOURNAL])
     except (JournalError, ElsewhereError) as error:
+        # Without its header a segment has no worker and no time, so nothing in it can be judged.
         check.expect(False, str(error))
         return None
     length = None if is_closed else known[layout.JOURNAL]
@@ -133,6 +136,8 @@ def members(path: Path) -> Iterator[bytes]:
     with path.open("rb") as file:
         left = b""
         while left or (left := file.read(_CHUNK)):
+            # A new object for each member: they are compressed separately, so that each record can
+            # be read alone.
             unpacker, parts = zlib.decompressobj(_GZIP), []
             while True:
                 parts.append(unpacker.decompress(left))

@@ -127,4 +127,5 @@ def _rows_of_segment(segment: Segment, check: Check) -> Iterator[JournalRow]:
     try:
         yield from segment.rows()
     except JournalError as error:
+        # The rows before the damage were checked, and the other segments follow.
         check.expect(False, str(error))

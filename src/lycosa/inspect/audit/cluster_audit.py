@@ -53,6 +53,8 @@ def audit_cluster(
     """
     opened.view.open_shards()
     is_running = not all(each.is_final for each in opened.view.shards.values())
+    # In the cache folder, because a folder for temporary files may be in memory and a segment is
+    # large.
     with tempfile.TemporaryDirectory(prefix="lycosa-audit-", dir=opened.cache) as work:
         crawl = AuditedCrawl(
             opened.view,

@@ -217,6 +217,7 @@ class _Audit:
                 else:
                     yield from self.crawl.view.read_rows(segment)
             except (JournalError, OSError) as error:
+                # Counted and not raised: one damaged journal must not hide what the others show.
                 check.add_breach(str(error))
 
 

@@ -244,6 +244,7 @@ class _TextCheck:
         try:
             return next(self._records, None)
         except (zlib.error, EOFError) as error:
+            # Behind damage no member can be found, so this file counts as ended.
             self._check.add_breach(str(error))
             return None
 

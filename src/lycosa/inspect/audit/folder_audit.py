@@ -39,11 +39,14 @@ def audit(
 ) -> AuditReport:
     """Audit a crawl folder and return the report. Blocks, and raises as ``audit_crawl`` does."""
     started = time.monotonic()
+    # Asked before and after: a crawl that starts in between changes files that are being compared.
     is_live = is_running(folder)
     while True:
         try:
             report = audit_crawl(_audited(folder, is_live), options, progress)
         except Exception:
+            # An error while files change under the audit says nothing, so the audit is repeated as
+            # a live one.
             if is_live or not is_running(folder):
                 raise
         else:

@@ -137,6 +137,7 @@ class LinkCheck:
         try:
             target = self._saved.canonicalizer.canonical(answer.location, row.url)
         except InvalidUrl:
+            # The crawl stored this answer as a bad redirect, so there is no link to look for.
             return
         self._link(
             row, Link(target, hash8(host_of(target)), hash8(target), LinkKind.REDIRECT), row.depth

@@ -80,6 +80,7 @@ def _check_shard(
                 if (each.segment, each.offset) >= first:
                     stored.append(place_key(each.url, each.fetch_number, each.segment, each.offset))
         except JournalError as error:
+            # The rows that were read before the damage are compared all the same.
             check.add_breach(str(error))
     wanted = np.sort(np.frombuffer(stored, dtype=np.uint64)) if stored else keys[:0]
     missing = len(np.setdiff1d(wanted, keys))

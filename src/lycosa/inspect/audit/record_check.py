@@ -70,10 +70,12 @@ class RecordChecks:
                 companion = _record_at(segment, data, start, end, row.metadata_length)
                 self._companion(row, companion, "metadata")
         except ElsewhereError as error:
+            # Removed here after its upload, which is no fault; the report counts it as not read.
             self.unread += 1
             self.check.add_note(f"not read: {error}")
             return None
         except (RecordError, OSError, ObjectError) as error:
+            # A capture without a readable record is what the crawl promises never to have.
             self.check.expect(False, f"{row.url}: {error}")
             return None
         self.check.checked += 1

@@ -63,12 +63,14 @@ class RemovedCheck:
                 return f"{removed.url} does not have it: restore it there or here from a copy"
             if found.size != removed.bytes:
                 return f"{removed.url} has {found.size} bytes of its {removed.bytes}"
+            # The same share of files at each audit: chosen by name, not by chance.
             if zlib.crc32(removed.file.encode()) >= self._share * 2**32:
                 return ""
             content = hashlib.sha256()
             for piece in object_pieces(store, removed.file, removed.bytes):
                 content.update(piece)
         except ObjectMissing:
+            # It was there at the `find` above, so another program deleted it since.
             return f"{removed.url} does not have it any more"
         if content.hexdigest() != removed.sha256:
             return f"{removed.url} has another content of it: its SHA-256 is not the recorded one"

@@ -103,6 +103,8 @@ class RobotsAudit:
                 f"{url}: decided by robots.txt {decision.version}, which no WARC record has"
             )
             return
+        # The stored bytes are parsed again, so the rules as they are now judge the decision of
+        # then.
         rules, matcher = self._load(decision.version, location)
         verdict = matcher.judge_target(target_of(url))
         told = (decision.allowed, decision.line, decision.rule, decision.group)

@@ -33,15 +33,18 @@ def check_seen(check: Check, folder: Path, view: TableView) -> None:
     try:
         header, payload = map_hash_file(path, MAGIC, VERSION)
     except FileNotFoundError:
+        # The file saves time at the start and is no part of the state, so its absence is no fault.
         check.add_note(
             "a partition without a sorted file (a Bloom filter, or never saved) is rebuilt from"
             " the table at the next start"
         )
         return
     except HashFileDamaged as error:
+        # Not a breach for the same reason: nothing is lost with this file.
         check.add_note(f"{error}; the next start rebuilds it from the table")
         return
     known: Hashes = payload[: 8 * header.count].view("<u8")
+    # The opposite is dangerous: URLs that only this file knows would never be crawled.
     if header.stamp > stamp_of(view.mark):
         check.expect(
             False, f"partition {view.number}: {path.name} has commits that its table lacks"

@@ -46,6 +46,8 @@ def _check_one(
     try:
         listed = decode_snapshot_list(store.get(snapshot_key(shard, mark)))
     except ObjectMissing:
+        # A running worker deletes old snapshots, so the list is read once more before it is a
+        # fault.
         if mark in stored_marks(store, shard):
             check.expect(False, f"{told}: its list is missing")
         return  # a newer one replaced it

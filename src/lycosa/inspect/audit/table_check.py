@@ -39,6 +39,7 @@ class TableCheck:
         try:
             found = self._take(wanted.num_rows)
         except _UNREADABLE as error:
+            # One breach for the file: behind damage every further row would differ.
             return self._give_up(f"cannot be read: {error}")
         if found.num_rows < wanted.num_rows:
             return self._give_up(f"ends {wanted.num_rows - found.num_rows} rows before the journal")
@@ -82,6 +83,7 @@ class TableCheck:
         try:
             found = found.cast(wanted.type)
         except _UNREADABLE:
+            # A type that cannot be converted is a difference of the whole column, told once.
             return self._tell(
                 column, f"column {column} has type {found.type}, expected {wanted.type}"
             )

@@ -47,6 +47,7 @@ def explain(
                 f"http://{asked}" if _NO_SCHEME.fullmatch(asked) else asked
             )
         except InvalidUrl as error:
+            # A text that is no URL is an answer too: the reader learns why it was never crawled.
             return answer.set_verdict(
                 "not_a_url", f"This is not a URL that can be crawled: {error.detail}."
             )

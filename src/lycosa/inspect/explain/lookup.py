@@ -95,6 +95,7 @@ def stored_capture(source: CrawlView, segment: str, offset: int) -> Stored | Non
             each.name == name and not each.is_closed for each in source.list_segments()
         )
     except (RecordError, OSError):
+        # The explanation is useful without its record, and the audit reports what is damaged.
         return None
     is_its_own = beside.fields.get("WARC-Concurrent-To") == record.fields.get("WARC-Record-ID")
     metadata = (
@@ -157,6 +158,7 @@ def found_on(reader: CrawlReader, url: str) -> Search:
                 else None
             )
         except (JournalError, OSError):
+            # Counted, because "no link was found" would be wrong while a journal is unread.
             unread.append(segment.name)
             continue
         if link is not None:

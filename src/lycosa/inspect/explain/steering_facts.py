@@ -21,6 +21,7 @@ def steering_facts(
         if entry.state in (UrlState.QUEUED, UrlState.PARKED):
             text = f"It waits: {host.pause.by} paused its host at {since}{why}."
             answer.set_verdict("paused", text)
+    # After the pause, whose verdict this one replaces: a URL that is lent is out already.
     value = view.get(outside_key(entry.host8, entry.url8))
     if value is not None:
         lease = decode_lease(value)

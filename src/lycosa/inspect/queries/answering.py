@@ -74,6 +74,7 @@ class StateAnswers:
         self, source: CrawlView, partition: int, question: StateQuestion, budget: TimeBudget
     ) -> CallReply:
         """The answer to one question. Raises what the view raises for damaged files."""
+        # Every row that is read is counted, so a question about a large partition ends in time.
         reader = CrawlReader(BudgetedView(source, budget))
         saved = self.saved = load_saved_settings(reader)
         with reader.partition_view(partition) as view:
@@ -187,6 +188,7 @@ class _Asked(msgspec.Struct, frozen=True):
             row["decisions"] = decisions_about(self.view, name)
             row["fetches"] = last_fetches(self.reader, self.view, entry)
         except OutOfTime:
+            # The row itself is there; decisions and fetches only add to it.
             is_partial = True
         return self.found([row], is_partial=is_partial)
 
@@ -206,6 +208,7 @@ class _Asked(msgspec.Struct, frozen=True):
                 if len(rows) >= min(query.most, MAX_ROWS):
                     return self.found(rows, cursor)
         except OutOfTime:
+            # The cursor is behind the last row that was looked at, so the next call makes progress.
             return self.found(rows, cursor, is_partial=True)
         return self.found(rows)
 
@@ -216,6 +219,7 @@ class _Asked(msgspec.Struct, frozen=True):
             try:
                 url = canonicalizer.canonical(given)
             except InvalidUrl:
+                # What is no URL has no state, and the caller sees that the row is missing.
                 continue
             host8 = hash8(host_of(url))
             record = self.view.url_record(host8, hash8(url))
@@ -231,6 +235,7 @@ class _Asked(msgspec.Struct, frozen=True):
         try:
             entry = finder.find(query.url, query.after)
         except OutOfTime:
+            # With the position of the search, at which the caller's next question continues it.
             return self.found([], finder.position, is_partial=True)
         except InvalidUrl:
             entry = None  # the explanation says what is wrong with it
@@ -243,6 +248,7 @@ class _Asked(msgspec.Struct, frozen=True):
         except OutOfTime:
             row |= {
                 "asked": query.url,
+                # The record was found in time, so it is answered although the explanation was not.
                 "url": entry.url if entry else query.url,
                 "verdict": entry.state.label if entry else "unknown",
                 "headline": "Explaining it takes longer than a running crawl may be kept busy:"
@@ -258,6 +264,7 @@ class _Asked(msgspec.Struct, frozen=True):
         try:
             entry = finder.find(query.url)
         except OutOfTime:
+            # No part of an answer is useful here: captures belong to a URL that is not found yet.
             return CallRefusal(_NOT_FOUND_IN_TIME)
         if entry is None:
             return self.found([])
@@ -272,13 +279,16 @@ class _Asked(msgspec.Struct, frozen=True):
         try:
             entry = finder.find(query.url)
         except OutOfTime:
+            # Without the URL there is no place from which a repeated call could continue.
             return CallRefusal(_NOT_FOUND_IN_TIME)
         captures, is_complete = (
             captures_of(self.reader, entry, self.budget) if entry else ([], True)
         )
+        # The capture that was asked for may be one of those that were not read.
         if query.at and not is_complete:
             return CallRefusal("the captures of this URL take too long to read; ask for the newest")
         capture = capture_at(captures, query.at)
+        # One record is read from here on, whose size is bounded.
         self.budget.release()
         content = content_of(self.reader, capture) if capture else None
         if entry is None or capture is None or content is None:
@@ -302,6 +312,8 @@ class _Asked(msgspec.Struct, frozen=True):
                 if len(rows) >= min(query.most, MAX_ROWS):
                     return self.found(rows, lister.position)
         except OutOfTime:
+            # The position counts the dead letters that did not match too, so the next call
+            # continues behind them.
             return self.found(rows, lister.position, is_partial=True)
         return self.found(rows)
 
@@ -315,6 +327,7 @@ class _Asked(msgspec.Struct, frozen=True):
                 if len(rows) >= min(query.most, MAX_ROWS):
                     return self.found(rows, cursor)
         except OutOfTime:
+            # Empty pages are possible; the cursor tells the caller where to continue.
             return self.found(rows, cursor, is_partial=True)
         return self.found(rows)
 

@@ -92,6 +92,7 @@ class _Pass:
                 self.hosts += 1
                 budget.spend()
         except OutOfTime:
+            # Not an error: `next_key` has the place, and the next idle time continues there.
             return False
         finally:
             self.work_s += budget.spent_s - began

@@ -80,6 +80,8 @@ class HostLister:
                     page.cursor = mark
                     return page
         except OutOfTime:
+            # The position is that of the search, which may be far behind the last host that
+            # matched.
             page.is_partial, page.cursor = True, self._position
         return page
 
@@ -166,9 +168,11 @@ class HostLister:
                 mark = order_mark(rank_of(entry.record, query.sort), host8)
                 if mark > query.after:
                     kept.append((mark, host8))
+                # Sorting out only now and then keeps memory bounded at little cost for each host.
                 if len(kept) > 4 * query.most:
                     kept = heapq.nsmallest(query.most + 1, kept)
         except OutOfTime:
+            # The order is then that of the hosts which were read, and the caller is told.
             page.is_partial = True
         self._budget.release()  # the rest is one page
         found = heapq.nsmallest(query.most + 1, kept)

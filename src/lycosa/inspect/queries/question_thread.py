@@ -155,7 +155,9 @@ class StateReader:
         """End the thread after the question that it answers now; refuse the others."""
         self._is_ending.set()
         if self._thread is not None:
+            # The thread may wait in `get`, where it does not see the event.
             self._questions.put(None)
+            # On another thread: the loop must turn until the question in progress is answered.
             await asyncio.to_thread(self._thread.join)
         self._end_texts()
         await asyncio.gather(*self._closing)
@@ -169,6 +171,7 @@ class StateReader:
         """
         while True:
             try:
+                # The timeout gives idle time to the orders of hosts.
                 waiting = self._questions.get(timeout=self._pause_s())
             except Empty:
                 self._read_hosts()
@@ -181,6 +184,8 @@ class StateReader:
         """The answer, as soon as the share allows the work; none for a caller that went away."""
         while not waiting.is_late and (wait_s := self.allowance.wait_s()) > 0:
             rest_s = max(waiting.until - time.monotonic(), 0.0)
+            # A wait on the event, so that `close` does not wait until the share allows the
+            # question.
             if self._is_ending.wait(min(wait_s, rest_s, _LOOK_S)):
                 break
         if self._is_ending.is_set():
@@ -192,16 +197,19 @@ class StateReader:
 
     def _measured(self, waiting: _Waiting) -> CallReply:
         began, usual_s = time.thread_time(), sys.getswitchinterval()
+        # The loop must not wait the usual 5 ms of CPython for the lock each time it has work.
         sys.setswitchinterval(_TURN_S)
         try:
             return self._answer(waiting.partition, waiting.question)
         except _UNREADABLE as error:
+            # Damage is for the audit to judge; a question must not end the crawl.
             return CallRefusal(f"the state cannot be read: {error}")
         except Exception as error:  # a program error must not end the thread, nor the crawl
             return CallRefusal(f"the question cannot be answered: {error!r}"[:500])
         finally:
             self.answered += 1
             sys.setswitchinterval(usual_s)
+            # Also after an error: the time was used.
             self.allowance.use(time.thread_time() - began)
 
     def _answer(self, partition: int, question: StateQuestion) -> CallReply:
@@ -235,6 +243,7 @@ class StateReader:
         # the next question tells about damage
         with suppress(*_UNREADABLE), self._open_view(unread[0]) as view:
             self._answers.read_orders(view, unread[0], TimeBudget(_PART_S))
+        # Counted like a question, so both together keep within the share.
         self.allowance.use(time.thread_time() - began)
 
     # -- texts

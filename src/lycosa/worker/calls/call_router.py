@@ -58,6 +58,8 @@ class CallRouter:
         try:
             call = decode_call(body)
         except UNREADABLE as error:
+            # Bytes of another version or a stranger: the caller gets an answer, and the worker
+            # continues.
             return encode_reply(CallRefusal(f"not a call that this version knows: {error}"[:500]))
         return encode_reply(await self.answer(partition, call, read))
 
@@ -83,10 +85,13 @@ class CallRouter:
         try:
             reply = await handler(self._partitions[partition], call)
             self.activity += has_effect
+            # A refusal changed nothing, so it needs no commit.
             if not isinstance(reply, CallRefusal):
                 await self._worker.next_commit(is_called=True)
             return reply
         finally:
+            # Only after the commit: with an open call the worker is not idle, so the crawl cannot
+            # end before.
             self._worker.open_calls -= has_effect
             self._asking -= not has_effect
             self._worker.wake()
@@ -96,6 +101,7 @@ class CallRouter:
     ) -> CallReply:
         if read is None:
             return CallRefusal(f"this worker does not answer {type(question).__name__}")
+        # A question keeps no crawl from its end, but it counts for the bound of open calls.
         self._questions += 1
         try:
             return await read(partition, question)  # type: ignore[arg-type]

@@ -63,6 +63,8 @@ class DeadLetterHandler:
         """Retry or drop dead letters, as many as one call may."""
         if problem := _problem_of(decision):
             return CallRefusal(problem)
+        # The row of the decision is in the table, so a repeated call finds it also at another
+        # owner.
         log = partition.decisions
         # A call may be repeated while it is still being carried out; the second finds the effect.
         async with self._turn:
@@ -79,6 +81,8 @@ class DeadLetterHandler:
                     row, changed=row.changed + step.changed, rest=step.rest
                 )
                 log.renew(row)
+                # Other tasks run between two steps, and a commit cut here has the row and its
+                # effect.
                 await self._clock.sleep(0)
             return DecisionAnswer(row.changed, is_complete=not row.rest)
 
@@ -100,6 +104,8 @@ class DeadLetterHandler:
         try:
             return hash8(self._intake.host_named(host))
         except InvalidUrl:
+            # A hash that matches no dead letter, so nothing is decided. Empty bytes would match all
+            # of them.
             return hash8(host)
 
 
@@ -153,6 +159,7 @@ class _Work:
                 continue
             self._wanted.discard(url[8:])
             changed += self._decide(url, number)
+        # A list of hashes ends when all were found; otherwise everything older is searched.
         if oldest and (self._wanted or not searches):
             rest = f"{_LETTERS} {oldest}"
         elif self._host8 and (self._wanted or not searches):

@@ -56,6 +56,7 @@ class HostDecisionHandler:
         if self._intake.partition_of_host(name) != partition.number:
             return CallRefusal(f"{name} does not belong to partition {partition.number}")
         site = self._intake.site_of(name)
+        # An incomplete index would miss hosts of the site, and the operator would not know.
         if decision.is_site and not partition.visits.names.is_complete:
             return CallRefusal("the index of host names is not complete yet; try again in a while")
         hosts = self._meant(partition, name, site if decision.is_site else "")
@@ -67,6 +68,7 @@ class HostDecisionHandler:
         if not hosts and decision.is_new:
             hosts = [partition.find_or_add_host(hash8(name), f"http://{name}/")]
         names = [host.name for host in hosts[:MAX_NAMED]]
+        # The call was repeated, so its effect is in the table already.
         known = partition.decisions.find(decision.call)
         if known is not None:
             return DecisionAnswer(known.changed, hosts=names)
@@ -82,6 +84,7 @@ class HostDecisionHandler:
             host = partition.visits.find_host(hash8(name))
             return [host] if host is not None else []
         visits = partition.visits
+        # One more than the limit, which shows that there are too many.
         found = map(visits.find_host, visits.names.hosts_below(site, MAX_OF_SITE + 1))
         return [
             host for host in found if host is not None and self._intake.site_of(host.name) == site

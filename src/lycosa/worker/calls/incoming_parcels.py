@@ -96,6 +96,7 @@ class IncomingParcels:
             self._worker.fail(error)  # the missing parcels cannot arrive any more
             raise
         inbox = self._inboxes[parcel.destination]
+        # A loop: a commit that was cut before the parcel was taken does not contain it.
         while not inbox.is_committed(parcel.source, parcel.sequence):
             await self._worker.next_commit()
 
@@ -115,6 +116,7 @@ class IncomingParcels:
 
     def _take(self, parcel: Parcel) -> None:
         inbox, receivers = self._inboxes[parcel.destination], self._receivers
+        # A sender repeats a parcel whose acknowledgement was lost.
         if not inbox.is_new(parcel.source, parcel.sequence, parcel.acknowledged):
             return
         if parcel.places:
@@ -131,6 +133,8 @@ class IncomingParcels:
             receivers.errands.deliver_item(parcel.destination, errand)
         for answer in parcel.answers:
             receivers.errands.deliver_item(parcel.destination, answer)
+        # Last, with no await since the first line: a commit has the contents and the number, or
+        # neither.
         inbox.accept_parcel(parcel.source, parcel.sequence)
         self.activity += 1
 
@@ -145,12 +149,17 @@ class IncomingParcels:
                     if parcel is not None:
                         self._take(parcel)
                 except ParcelGap:
+                    # Its sender posts it again behind the missing one, so nothing is lost.
                     self.stepped_over += 1
                 except ParcelsLost as error:
+                    # No later record can contain these parcels, so reading on would lose them
+                    # silently.
                     raise _lost_in_topic(error) from error
                 # No await since the parcel was taken, so that both are in the same commit.
                 topic.position = position
                 self._worker.wake()
+            # No more is read until a commit; what was taken would fill memory in an outage of the
+            # log.
             while topic.uncommitted >= _MAX_UNCOMMITTED:
                 await self._worker.next_commit()
 

@@ -87,6 +87,8 @@ class LeaseService:
                 async with asyncio.timeout(seconds):
                     await signal.wait()
             except TimeoutError:
+                # Not an error: the caller gets what there is, perhaps nothing, and when to ask
+                # again.
                 return
 
     def _lent_before(self, partition: Partition, call: LeaseUrls) -> list[LeasedUrl]:
@@ -122,6 +124,7 @@ class LeaseService:
     async def _take(
         self, partition: Partition, holder: str, result: OutsideResult
     ) -> tuple[ResultVerdict, str]:
+        # The result would wait in memory for the parser, so the caller waits with it.
         while not self._visit.pipeline.parsing.may_start:
             await self._clock.sleep(_WAIT_S)
         found = _ID.fullmatch(result.lease)
@@ -136,6 +139,8 @@ class LeaseService:
         elif row.holder != holder:
             return ResultVerdict.UNKNOWN, "another fetcher holds this lease"
         if (storing := self._storing.get(row.lease)) is None:
+            # The URL may be in another fetcher's hands by now, so this answer must not end its
+            # lease.
             if not self._is_open(row):
                 return ResultVerdict.LATE, "the lease has expired, and the URL is queued again"
             limits = self._visit.stages.sender.limits
@@ -147,8 +152,11 @@ class LeaseService:
             if isinstance(started, str):
                 return ResultVerdict.REFUSED, started
             storing = started
+        # `wait` cancels nothing: several calls may wait for this visit, and one of them may be
+        # cancelled.
         await asyncio.wait([storing])
         if storing.cancelled() or storing.exception() is not None:
+            # The error ends the worker by itself; the fetcher only learns that nothing is certain.
             return ResultVerdict.UNKNOWN, "the worker stopped: call again"
         return ResultVerdict.TAKEN, ""
 
@@ -180,8 +188,10 @@ class LeaseService:
         host, record = partition.visits.find_host(url[:8]), partition.find_record(url[:8], url[8:])
         assert host is not None and record is not None, row
         permits, has_permit = self._visit.permits, self._lending.holds(row.lease)
+        # A lease from before a restart keeps no permit, and its capture counts like any other.
         if not has_permit and not permits.take_permit():
             return "the crawl may make no further capture now: call again later"
+        # A host has one visit at a time, and its own visit may be in progress.
         if not claim_host(self._frontier, host):
             if not has_permit:
                 permits.return_permit()

@@ -68,6 +68,7 @@ def _from_parts(result: OutsideResult, url: str, limits: Limits) -> Fetched:
     try:
         phrase = HTTPStatus(result.status).phrase
     except ValueError:
+        # A status without a registered name: the reason phrase may be empty (RFC 9112, section 4).
         phrase = ""
     lines = [f"HTTP/1.1 {result.status} {phrase}"]
     for name, value in result.headers:

@@ -116,6 +116,8 @@ class ShardOpening:
 
     def break_off(self) -> None:
         """End ``run`` with an error, whatever it waits for."""
+        # The event first: `_open` looks at it after it made the log, and the log may not exist yet
+        # here.
         self._ended.set()
         self._services.store.end_patience()
         if self._log is not None:
@@ -132,12 +134,18 @@ class ShardOpening:
             try:
                 opened = self._open()
             except (RolledBack, NotStored, LogTrimmed) as error:
+                # None of these means damage, and a new claim reads the log and the snapshots once
+                # more.
                 self._services.waits.opening = str(error)
+                # A wait on the event and not a sleep: `break_off` must end it at once.
                 if self._ended.wait(_AGAIN_S):
                     raise
             else:
+                # From now on errors of the store reach the committer, which retries while the loop
+                # runs.
                 self._services.store.end_patience()
                 self._services.waits.opening = ""
+                # Only after success: until then their files save the download of the same snapshot.
                 for folder in earlier_folders(self._cluster):
                     shutil.rmtree(folder, ignore_errors=True)
                 return opened
@@ -145,6 +153,8 @@ class ShardOpening:
     def _open(self) -> OpenedShard:
         cluster, services, number = self._cluster, self._services, self._job.number
         folder, store = cluster.owner_folder, services.store
+        # Before the claim: a node with the settings of another crawl must not fence the present
+        # owner.
         self._check_store()
         shutil.rmtree(folder, ignore_errors=True)  # of a try before this one
         folder.mkdir(parents=True)
@@ -157,6 +167,7 @@ class ShardOpening:
             services.waits.teller("log"),
             services.foreign.note,
         )
+        # `break_off` may have run before the log was there to be closed.
         if self._ended.is_set():
             raise OutcomeUnknown(f"opening shard {number} was broken off")
         plan = self._job.plan
@@ -166,6 +177,7 @@ class ShardOpening:
         snapshots.earlier = earlier_folders(cluster)
         segments = ObjectSegments(store, number, folder / "segments")
         services.waits.opening = f"the claim of shard {number}"
+        # Other workers count this lease from when the log accepts the claim, which is later.
         began = self._clock.monotonic()
         storage = ShardStorage(
             log,
@@ -189,6 +201,8 @@ class ShardOpening:
         try:
             found = decoded_manifest(MANIFEST_NAME, services.store.get(MANIFEST_NAME)).crawl
         except ObjectMissing as error:
+            # The node started with a crawl, so an empty place is a changed setting and no new
+            # crawl.
             raise SettingsError([f"{where} has no crawl, and this node runs {crawl}"]) from error
         if found != crawl:
             raise SettingsError([f"{where} has the crawl {found}, and this node runs {crawl}"])

@@ -188,11 +188,15 @@ class Committer:
         ``is_forced`` appends a commit even if nothing has happened, so it raises ``Fenced`` when
         the shard has a later owner.
         """
+        # A loop, because another task may start a commit between the end of this one and our turn.
         while self._commit is not None:
+            # `wait` instead of `await`: cancelling this caller must not cancel the commit in
+            # flight.
             await asyncio.wait([self._commit])
         self.raise_failure()
         self._commit = asyncio.get_running_loop().create_task(self._commit_once(is_last, is_forced))
         self._commit.add_done_callback(self._commit_ended)
+        # Again `wait`: a commit that is cancelled half way may be in the log or not.
         await asyncio.wait([self._commit])
         self.raise_failure()
 
@@ -216,6 +220,7 @@ class Committer:
         self._stages.pacing.was_asked = False
         settled, given_up = self._stages.ended.take()
         waiters, self.waiters, self.is_awaited = self.waiters, [], False
+        # Their visits ended, so none of them can have killed the process.
         for url in settled:
             files.crashes.clear_suspicion(url)
         posted, inbox = self._outgoing.cut_parcels(), self._topic.position
@@ -227,11 +232,14 @@ class Committer:
         ]
         has_news = bool(batches) or not pending.is_empty or inbox != self._inbox
         if has_news or is_last or is_forced or files.lease.is_due(self._committed_at):
+            # Copied before the write, because visits continue while it runs and count for the next
+            # commit.
             counted = [p.counters.copied() for p in partitions.values()]
             feed = partial(feed_rows, pending.parts, given_up)
             await self._write(pending, self._seal(batches, inbox, is_last), feed)
             self.commit_times.observe(self._clock.monotonic() - self._committed_at)
             self.counted = counted
+            # Only now: until the tables have the batch, reads find its rows in the overlay.
             for batch in batches:
                 partitions[batch.partition].table.settle()
             self._reach("commit:settled")
@@ -278,12 +286,17 @@ class Committer:
             try:
                 began = await self._offload.run(lambda: self._write_once(pending, commit, feed))
             except (NotStored, RolledBack) as error:
+                # The log certainly lacks the commit, so the same one may be written again.
                 self._waits_for = str(error)
                 await self._clock.sleep(_AGAIN_S)
             except (Fenced, OutcomeUnknown):
+                # Another owner may exist already. Requests in preparation must stop before the
+                # error ends the worker.
                 self._files.lease.give_up()
                 raise
             else:
+                # From before the append: the next owner counts from when the log accepted it, which
+                # is later.
                 self._files.lease.renew(began)
                 self._next, self._inbox, self._waits_for = commit.sequence + 1, commit.inbox, ""
                 self.last = msgspec.structs.replace(
@@ -295,6 +308,7 @@ class Committer:
         """Write outside the loop, in the safe order; return the moment before the append began."""
         storage = self._files.shard.storage
         self._reach("commit:begin")
+        # Records first: a commit in the log must not name bytes that a crash could still lose.
         storage.segments.put_records(pending)
         self._reach("commit:stored")
         began = self._clock.monotonic()
@@ -303,6 +317,8 @@ class Committer:
             msgspec.structs.replace(commit, lengths=pending.lengths, sums=pending.sums), feed
         )
         self._reach("commit:logged")
+        # The tables last: after a crash they are completed from the log, but never the log from
+        # them.
         for batch in commit.batches:
             self._files.shard.data[batch.partition].table.write(
                 marked(batch, commit.mark, commit.shard)
@@ -317,8 +333,12 @@ class Committer:
         Segments are closed, the attempt log rotated, URL-seen saved, and snapshots taken.
         """
         files = self._files
+        # Each in a task: compressing and uploading a segment may take longer than the commit
+        # interval.
         while (closed := files.store.roll_segment(self._clock.wall())) is not None:
             self._close_segment(closed)
+        # Compressing the closed file would block the loop, which writes requests to the new one
+        # meanwhile.
         if files.attempts.is_full(self._clock.monotonic()):
             await self._offload.run(
                 files.attempts.rotate_file(self._clock.wall(), self._clock.monotonic())
@@ -333,6 +353,7 @@ class Committer:
     def _ship_attempts(self) -> None:
         """Send closed attempt logs; commits do not wait for it."""
         shipper, current = self._files.shipper, self._files.attempts.path
+        # One upload at a time, because a second one would send the same closed files again.
         if shipper is not None and (self._shipping is None or self._shipping.done()):
             self._shipping = asyncio.get_running_loop().create_task(
                 self._offload.run(lambda: shipper.ship_closed(current))
@@ -352,10 +373,13 @@ class Committer:
                     )
                 )
             except NotStored as error:
+                # Only this segment waits: commits need the log and the store of parts, and
+                # continue.
                 self._waits_for = str(error)
                 await self._clock.sleep(_AGAIN_S)
             else:
                 break
+        # Damage is reported and does not end the worker: the bytes are lost, and the crawl is not.
         if damage:
             self.damaged[closed.name] = damage
         self._files.store.note_closed(closed)
@@ -367,11 +391,13 @@ class Committer:
 
     async def finish(self) -> None:
         """Make the last commit, close the open segment, and take snapshots."""
+        # The open segment can be closed only after its last records are committed.
         await self.commit()
         while (
             closed := self._files.store.roll_segment(self._clock.wall(), force=True)
         ) is not None:
             self._close_segment(closed)
+        # The commit after this names the files that exist at the end, so none may still change.
         while self._closing:
             await asyncio.wait(self._closing)
         self.raise_failure()
@@ -379,8 +405,10 @@ class Committer:
         await self._snapshots.finish(self.commits, self._inbox, self._before)
         self._files.attempts.close(self._clock.wall(), self._clock.monotonic())
         if self._shipping is not None:
+            # The upload below would send the same files as this one.
             await asyncio.wait([self._shipping])
         if (shipper := self._files.shipper) is not None:
+            # A plain file counts as open and is not sent.
             await self._offload.run(self._files.attempts.compress_closed)
             await self._offload.run(shipper.ship_closed)
 
@@ -389,6 +417,8 @@ class Committer:
         tasks = {*self._closing, *([self._shipping] if self._shipping is not None else [])}
         for task in tasks:
             task.cancel()
+        # With their exceptions, because the error that ends the worker must not be replaced by
+        # theirs.
         await asyncio.gather(*tasks, self._snapshots.close(), return_exceptions=True)
 
 

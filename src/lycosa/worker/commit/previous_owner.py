@@ -59,8 +59,11 @@ def held_until(
         until = claimed + LEASE_S + total_s
     if previous is PreviousEnd.CRASH:
         left = _read(folder)
+        # Monotonic times compare only within one boot of one machine.
         if left is not None and left.term == term - 1 and left.boot == boot != "":
             until = left.until if left.until > claimed else 0.0
+    # Also without a hold: after a crash of this owner the next one here then knows that none is
+    # needed.
     replace_file(_path(folder), msgspec.json.encode(Hold(term, boot, until)))
     return until
 
@@ -73,4 +76,5 @@ def _read(folder: Path) -> Hold | None:
     try:
         return msgspec.json.decode(_path(folder).read_bytes(), type=Hold)
     except (OSError, *UNREADABLE):
+        # Without the file the hold has its full length, which is the safe direction.
         return None

@@ -133,6 +133,7 @@ class Reparser:
     async def _one(self, key: _Key) -> None:
         partition, url = key
         body, lease = partition.unparsed.get(url), self._lease(key)
+        # It was fetched, retried or dropped since the list was made, which may be minutes ago.
         if body is None or lease is None:
             return
         parsed = await self.parse_stored(lease, body)
@@ -140,6 +141,7 @@ class Reparser:
         if partition.unparsed.get(url) != body or url in partition.leased:
             return  # it was fetched meanwhile, or is being fetched: that parse counts
         if parsed is None:
+            # Without a new request the links of this page would stay unknown.
             partition.unparsed.fetch_again(url, self._clock.time())
             self.done.to_fetch += 1
         elif parsed.reason in NOT_PARSED:
@@ -160,6 +162,7 @@ class Reparser:
         partition, url = key
         history = lease.record.history
         remark = parsed.reason
+        # The fetch found by the digest that another URL has this body, which needed no parse.
         if not remark and history is not None and history.is_same:
             remark = Reason.DUPLICATE
         partition.unparsed.record_parsed(url, body, remark)
@@ -203,6 +206,8 @@ class Reparser:
     async def read_record(self, segment: str, offset: int) -> StoredRecord | None:
         """The record at a place; ``None`` if it cannot be read."""
         try:
+            # On another thread: in a cluster this is a request to the object storage.
             return await self._offload.run(lambda: self._segments.read_record(segment, offset))
         except (RecordError, OSError):
+            # The caller requests the page again, and the audit reports what is damaged.
             return None

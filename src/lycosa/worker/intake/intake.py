@@ -100,6 +100,7 @@ class Intake:
         """
         url = self.canonical(raw)
         owner = self._partitions.get(self.partition_of_host(host_of(url)))
+        # Before the URL is judged: the seed itself makes its place a part of the scope.
         self._join(url, owner or self._first)
         if owner is None:
             return None
@@ -218,6 +219,8 @@ class Intake:
                 stamp += lastmod.to_bytes(8, "big")
             is_news = counts_links and self._standing.is_news(source.host8, link.host8)
             is_vouched = link.kind is LinkKind.SITEMAP_FILE and bool(page.vouching)
+            # First of all rules: most links of a page were seen a moment ago, and this is one
+            # lookup.
             if not self.recent.admit(link.url8 + stamp) and not is_news and not is_vouched:
                 continue
             if one_by_one:
@@ -226,6 +229,7 @@ class Intake:
                 refusal = self.admission.judge_url(found, link.nofollow)
             else:
                 refusal = self.admission.judge_link(link, origin.depth)
+            # Gathered links are looked up in URL-seen all at once, without hints or dates.
             if refusal is None and one_by_one:
                 fresh.append(found)
             elif refusal is None:
@@ -252,6 +256,7 @@ class Intake:
             else:
                 found = [origin.found(link) for link in owner.links]
                 self._outgoing.post_urls(source, owner.partition, found)
+            # The owners are kept from page to page, so only their lists are emptied.
             owner.links.clear()
 
     def take_redirect(self, lease: Lease, target: str) -> None:
@@ -269,6 +274,8 @@ class Intake:
             chain=lease.chain,
             vouching=self._sitemaps.vouching_hosts(self._partitions[lease.host.partition], lease),
         )
+        # Only for a chain that began at a seed: other redirects may leave the scope without
+        # widening it.
         if (
             record.depth == 0
             and record.kind in (LinkKind.SEED, LinkKind.REDIRECT)

@@ -64,6 +64,8 @@ class Owners:
             owner = self._by_partition.get(number)
             if owner is None:
                 owner = self._by_partition[number] = UrlOwner(number)
+            # All at once: an order of use would cost at every link, finding an owner again once per
+            # host.
             if len(self._by_host) >= self._addressing.most_hosts:
                 self._by_host.clear()
             self._by_host[found.host8] = owner
@@ -79,5 +81,7 @@ class Owners:
             try:
                 known[link.host8].links.append(link)
             except KeyError:
+                # Most hosts are known, and since Python 3.11 a `try` that raises nothing costs
+                # nothing.
                 self.find(link).links.append(link)
         return [owner for owner in self._by_partition.values() if owner.links]

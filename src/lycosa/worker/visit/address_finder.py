@@ -39,6 +39,7 @@ class AddressFinder:
             # name had.
             self._store.append_dns(name_of(host.name), addresses, self._clock.wall())
         host.record.address = addresses[0]
+        # Before the slot is taken: the delay of an address counts for all hosts of its group.
         workbench.rejoin_address(host, addresses[0])
         visit.slot, visit.others = self._sender.slot(addresses[0], host.name), addresses[1:]
         wait_s = await visit.slot.take()
@@ -46,5 +47,6 @@ class AddressFinder:
             now = self._clock.monotonic()
             workbench.postpone_address(addresses[0], now + self._address_delay_s)
         if purpose is not Purpose.ERRAND:
+            # The name was found, which ends a series of failures.
             host.note_name()
         return AddressFound(purpose, wait_s, visit.slot.is_host_busy)

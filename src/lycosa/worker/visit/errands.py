@@ -126,10 +126,12 @@ class Errands:
             )
         partition = self._frontier.partitions[host.partition]
         partition.counters.asked += 1
+        # The number tells a late answer to an earlier question from one to this question.
         question = Question(
             secure, partition.counters.asked, url, hops + 1, self._time() + PATIENCE_S
         )
         put_question(partition, host, question)
+        # Before the errand is posted: a host of this worker may answer within that call.
         self.wait_for_answer(host, question)
         asker = Asker(partition.number, host.host8, secure, question.number)
         self._post(partition, self._intake.partition_of_host(host_of(url)), Errand(url, (asker,)))
@@ -170,6 +172,7 @@ class Errands:
             put_question(
                 partition, host, msgspec.structs.replace(question, heard=heard, is_late=True)
             )
+            # A host that waits for another reason, as a pause or a retry, keeps that wait.
             if host.record.state is HostState.SNOOZED and host.record.reason in _WAITS:
                 self._set_wait(host, 0.0)
 
@@ -208,6 +211,7 @@ class Errands:
             learned = await self._robots.judge_failure(partition, host, secure, means)
         else:
             learned = await self._robots.adopted_file(partition, host, secure)
+        # The lines before awaited, and the question may have been answered or replaced meanwhile.
         if not has_question(host, question):
             return
         drop_question(partition, host, secure)
@@ -227,7 +231,10 @@ class Errands:
         """Treat the origin as unreachable for now, because the answer takes too long."""
         answer = RobotsAnswer(0, reason=Reason.TOTAL_TIMEOUT, detail=detail)
         learned = await self._robots.judge_failure(partition, host, question.secure, answer, until)
+        # The line before awaited, and an answer may have arrived meanwhile.
         if has_question(host, question):
+            # The question stays open: an answer that arrives late still ends the unreachable state
+            # early.
             late = msgspec.structs.replace(
                 question, is_late=True, deadline=self._time() + LATE_S, heard=None
             )
@@ -247,6 +254,7 @@ class Errands:
         partition, record = self._frontier.partitions[host.partition], host.record
         if not host.may_wait:
             return
+        # The earlier wait was for this question, so only the pause after a request remains.
         record.next_at, host.next_time = record.rests_until, host.rest_time
         if until:
             snooze(partition, host, until, (reason, detail), self._clock)
@@ -266,6 +274,7 @@ class Errands:
         if stored is not None:
             self._reply(partition, errand, Answer((), errand.url, robots=stored))
             return
+        # The host may be unknown and out of scope: the errand does not depend on the scope.
         host = host or partition.find_or_add_host(host8, errand.url)
         for asker in errand.askers:
             waiting = with_asker(host.record.errands, errand.url, asker)
@@ -278,6 +287,7 @@ class Errands:
                 )
                 continue
             host.record.errands = waiting
+            # The asker would wait in vain for its whole patience, so it learns of the rest at once.
             if host.record.rests_until - time > PATIENCE_S:
                 self._reply(
                     partition,
@@ -285,6 +295,7 @@ class Errands:
                     Answer((), errand.url, until=host.record.rests_until),
                 )
         partition.visits.mark_changed(host)
+        # The host may wait for a later time, and the errand is due now.
         self._frontier.recall_host(host)
 
     async def next_errand(self, host: VisitState) -> Errand | None:
@@ -313,6 +324,7 @@ class Errands:
         partition, url = self._frontier.partitions[host.partition], errand.url
         fetched = await self._robots.fetch_file(url, slot, rest)
         if fetched.reason is Reason.LEASE_EXPIRED:
+            # The next owner of the shard sends the request; the errand is in its table.
             return False
         answer = Answer((), url, fetched.status, fetched.reason, fetched.detail, fetched.location)
         learned = None
@@ -339,6 +351,7 @@ class Errands:
             rest.decide_delay()
         self.answer_askers(host, answer)
         if learned is not None:
+            # After the answer, because many sitemaps are taken in slices, between which others run.
             await self._take_sitemaps(host, secure, learned)
         return True
 

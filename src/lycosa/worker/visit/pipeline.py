@@ -188,6 +188,8 @@ class Pipeline:
     async def _end_url(self, visit: Visit, step: EndUrl) -> UrlPassed:
         self._end(visit, _completed(visit.lease, step))
         if step.gives_way:
+            # A host may have many URLs that need no request, and all would be judged in one turn of
+            # the loop.
             await self._clock.sleep(0)
         return UrlPassed(visit.passed)
 
@@ -196,6 +198,7 @@ class Pipeline:
 
     async def _send(self, visit: Visit, step: SendRequest) -> Event:
         if step.purpose is Purpose.PAGE:
+            # Here, because a URL that is lent has passed all decisions that one of ours has.
             if self._lending.demands and self._lending.lend(visit):
                 return TurnOver()
             if not self.fetches_pages:
@@ -236,6 +239,7 @@ class Pipeline:
         if fetched.status != 200 or not fetched.body_bytes:
             visit.body = await capturing.examine_body(fetched, None)
         else:
+            # A sitemap is parsed by its role: servers send them with any media type.
             is_sitemap = request.kind is FetchKind.SITEMAP
             with self.parsing.counted(fetched):
                 parsed = await self.parsing.parse_body(fetched, is_sitemap=is_sitemap)
@@ -252,6 +256,7 @@ class Pipeline:
         try:
             return self._stages.intake.canonical(fetched.location, fetched.url)
         except InvalidUrl:
+            # The answer is stored as it is; a target that is no URL leads nowhere.
             return ""
 
     # From here to the end of the page no commit is cut. Nothing awaits, except between slices of

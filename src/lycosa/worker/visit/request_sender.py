@@ -84,6 +84,8 @@ class RequestSlots:
     def note_wait(self, address: str, now: float) -> None:
         """None was free of an address or a host."""
         self.waits += 1
+        # Taken out and put in again, so that the first entry is the one whose last wait is the
+        # oldest.
         since, last = self._waiting.pop(address, (now, now))
         self._waiting[address] = now if now - last > _LONG_WAIT_S else since, now
         if len(self._waiting) > _MAX_WAITING:
@@ -139,11 +141,14 @@ class Slot:
         if not self._lease.holds(now):
             return _NO_LEASE_S
         hosts = self._hosts
+        # The host first: while it is busy, no slot of the address is held that other hosts could
+        # use.
         self.is_host_busy = hosts is not None and await hosts.take_slot(self.host, now, self) > 0
         if self.is_host_busy:
             self._slots.note_wait(self.host, now)
             return _HOST_BUSY_S
         wait = inf
+        # A slot of the host that stays taken would keep all crawls of the machine from it.
         try:
             wait = await self._addresses.take_slot(self.address, now, self)
         finally:
@@ -175,18 +180,23 @@ class Slot:
         while (now := self._clock.monotonic()) - self._taken_at >= self.note(now).late_s:
             await self.give_back()
             while (wait := await self.take()) > 0:
+                # Waiting for a slot may outlast the lease.
                 if not self._lease.holds(self._clock.monotonic()):
                     return None
                 await self._clock.sleep(wait)
+        # Checked last, directly before the request, because the process may have been stopped in
+        # between.
         return now if self._lease.holds(now) else None
 
     async def give_back(self) -> None:
         """Give back the slot: the request has ended, or none was sent."""
         if self.is_held:
+            # First, so that a cancelled call and the end of the block do not give it back twice.
             self.is_held = False
             self._slots.held -= 1
             now = self._clock.monotonic()
             await self._addresses.release_slot(self.address, now, self)
+            # After the address, as `take` has taken them in the opposite order.
             if self._hosts is not None:
                 await self._hosts.release_slot(self.host, now, self)
 
@@ -241,6 +251,7 @@ class RequestSender:
         try:
             return await self._resolver.resolve(name_of(host))
         except ResolveError as error:
+            # Kept for `outage_text`. The visit handles the error itself.
             self._names_away = (self._clock.monotonic(), error.outage_s)
             raise
 
@@ -261,6 +272,7 @@ class RequestSender:
             task.add_done_callback(self._looking_up.discard)
 
     async def _look_up(self, host: str) -> None:
+        # Only the cache matters here. The visit asks again, and handles the failure.
         with suppress(ResolveError):
             await self.resolve_host(host)
 
@@ -286,10 +298,13 @@ class RequestSender:
             return fetched
         await self._sleep(delay_s)
         second = self.slot(address, slot.host)
+        # The first answer is a result too. Waiting would hold the visit, and the URL is retried
+        # later.
         if await second.take() > 0:
             return fetched
         again = msgspec.structs.replace(request, address=address)
         answered, _ = await self._attempt(again, rest, second)
+        # Nothing was sent the second time, so the first attempt is what happened.
         return fetched if answered.reason is Reason.LEASE_EXPIRED else answered
 
     async def _attempt(
@@ -342,6 +357,8 @@ class RequestSender:
         if fetched.status > 0:
             self.has_answer = True
             network.note_answer(address, now + _LATELY_S)
+        # An address that has not answered lately may be down itself, and says nothing about our
+        # network.
         elif is_away(fetched.reason) and not fetched.sent_s and network.is_known(address, now):
             network.note_no_answer(address, now)
 
@@ -350,10 +367,12 @@ class RequestSender:
 
         The table of addresses is given the time at which the request really began.
         """
+        # Before the request: other processes must see it although this one dies during the request.
         await slot.record_start(begun)
         fetched = await self._fetcher.fetch(request)
         began = self._clock.monotonic() - fetched.duration_s
         answered = began + fetched.first_byte_s
+        # Again with the exact times: connecting may have taken seconds since the first note.
         await slot.record_start(began + fetched.sent_s, answered)
         return fetched
 
@@ -365,6 +384,8 @@ class RequestSender:
         ``number`` is its number in the attempt log, if it began.
         """
         now, wall = self._clock.monotonic(), self._clock.wall()
+        # Before the log has the end, because its line has the delay from which the audit proves the
+        # pause.
         delay_s = rest(fetched, now, wall, request.kind is FetchKind.ROBOTS)
         if number is not None:
             self._attempts.end_attempt(

@@ -34,15 +34,18 @@ class Slices:
 
         The work is never left half done: on cancellation the remaining steps are taken at once.
         """
+        # Held over all slices: a commit that is cut between two of them would have half of a page.
         async with self._lock:
             self._settling.begin_storing(url)
             steps = start()
             try:
                 for _ in steps:
+                    # Another visit's short work may run now and be what kills the process.
                     self._settling.end_storing()
                     await self._clock.sleep(0)
                     self._settling.begin_storing(url)
             except asyncio.CancelledError:
+                # The lease has ended in memory already, so the next commit must have its links too.
                 for _ in steps:
                     pass
                 raise
@@ -58,5 +61,6 @@ class Slices:
 
     async def wait_until_done(self) -> None:
         """Wait until no work is half done. This holds until something else is awaited."""
+        # Taken only to wait: after the release no other task runs until the caller awaits.
         await self._lock.acquire()
         self._lock.release()
