@@ -15,7 +15,12 @@ from pathlib import Path
 
 COUNTER = Path(__file__).with_name("call_counter")
 # Which process a command is: the end of the name of its module.
-_PARTS = {"worker_process": "worker", "child": "child", "frontier": "frontier"}
+_PARTS = {
+    "worker_process": "worker",
+    "parser_process": "child",
+    "child": "child",  # of checkouts before the parse process had this name
+    "frontier": "frontier",
+}
 
 
 @dataclass(frozen=True)
