@@ -402,6 +402,25 @@ def test_address_use_counts_starts_and_concurrency_over_all_hosts(tmp_path: Path
     assert uses == {"192.0.2.1": (3, 0.5, 2), "192.0.2.9": (1, float("inf"), 1)}
 
 
+def test_the_slot_of_a_killed_worker_counts_until_its_last_line(tmp_path: Path) -> None:
+    killed, other = Writer(tmp_path), Writer(tmp_path, worker=1)
+    killed.begin(1, "a.test")
+    ended = killed.begin(2, "b.test")
+    other.fetch(2.5, 2.7, "c.test")  # the first two are open at its start
+    killed.end(ended, 3)
+    other.fetch(4, 5, "d.test")  # this worker may be dead by now
+    Writer(tmp_path, now=6).fetch(7, 8, "a.test")
+    assert [use.most_at_once for use in address_use(read_attempts(tmp_path))] == [3]
+
+
+def test_a_killed_workers_request_after_its_last_line_is_not_counted(tmp_path: Path) -> None:
+    killed, other = Writer(tmp_path), Writer(tmp_path, worker=1)
+    killed.begin(1, "a.test")
+    other.fetch(2, 3, "c.test")
+    Writer(tmp_path, now=6).fetch(7, 8, "a.test")
+    assert [use.most_at_once for use in address_use(read_attempts(tmp_path))] == [1]
+
+
 def _pooled(
     address: str, place: str, start: float, seconds: float, slot: str, host: str = "h"
 ) -> Attempt:

@@ -34,8 +34,10 @@ class Attempt(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     are seconds since 1970. For an attempt that never ended (``is_finished`` is false), the end is
     the latest moment at which it can still have been running, as far as the log shows: the start of
     the worker's next run or of the crawl's next term, otherwise the last line of its run.
-    ``delay_s`` is the effective delay decided at its end. ``term`` and ``place`` are those of its
-    file (``AttemptHead``). ``slot`` says how the slot of its address was given (``SlotNote``).
+    ``duration_s`` of such an attempt is the time for which it was certainly running: until the last
+    line of its run. ``delay_s`` is the effective delay decided at its end. ``term`` and ``place``
+    are those of its file (``AttemptHead``). ``slot`` says how the slot of its address was given
+    (``SlotNote``).
     """
 
     worker: int
@@ -58,6 +60,11 @@ class Attempt(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     term: int = 0
     place: str = ""
     slot: str = ""
+
+    @property
+    def open_s(self) -> float:
+        """The seconds for which the request was certainly on the wire."""
+        return self.ended - self.started if self.is_finished else self.duration_s
 
 
 def boot_id() -> str:

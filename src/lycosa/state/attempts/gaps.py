@@ -74,6 +74,10 @@ def between(previous: Attempt, following: Attempt) -> float:
 def address_use(attempts: Iterable[Attempt]) -> list[AddressUse]:
     """The use of each address. Keeps six numbers per attempt in memory.
 
+    The request of a worker that was killed counts as open until the last line that this worker
+    wrote. When it died after that is unknown, and its connections ended with it: another worker may
+    have its slot long before it starts again.
+
     Raises ``ValueError`` for the field ``slot`` of an attempt that cannot be read.
     """
     times: dict[_Key, _Times] = {}
@@ -84,13 +88,12 @@ def address_use(attempts: Iterable[Attempt]) -> list[AddressUse]:
         given, start = parse_pool_time(attempt.slot), attempt.started + offset
         is_shared = given is not None and given.is_shared
         here = times.setdefault((attempt.address, attempt.place, ""), _Times())
-        here.add(start, start, attempt.ended + offset, is_shared)
+        here.add(start, start, start + attempt.open_s, is_shared)
         if given is not None:
             latest = given.latest_us / 1e6
             first = latest - given.width_us / 1e6
-            end = first + attempt.ended - attempt.started
             pool = times.setdefault((attempt.address, "", given.server), _Times())
-            pool.add(first, latest, end, is_shared)
+            pool.add(first, latest, first + attempt.open_s, is_shared)
     return [use for key, each in times.items() for use in _uses(key, each)]
 
 

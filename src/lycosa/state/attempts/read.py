@@ -268,8 +268,11 @@ class _Reader:
 
     def _broken_off(self, monotonic: float, wall: float) -> Iterator[Attempt]:
         """The attempts that are still open, as ending at the given time."""
+        last, _ = self._last
         self.left = [
-            msgspec.structs.replace(begun, ended=monotonic, ended_wall=wall)
+            msgspec.structs.replace(
+                begun, ended=monotonic, ended_wall=wall, duration_s=max(last - begun.started, 0.0)
+            )
             for begun in self._open.values()
         ]
         self._open.clear()
