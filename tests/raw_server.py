@@ -155,12 +155,19 @@ class World:
         self,
         allowed: tuple[str, ...] = ("127.0.0.0/8", "::1"),
         contact: str = "",
+        may_send: Callable[[], bool] = lambda: True,
         **settings: object,
     ) -> CurlFetcher:
         agent = build_user_agent("lycosa", "0.1", contact)
         section = FetchSection(**settings)  # type: ignore[arg-type]
         fetcher = CurlFetcher(
-            section, agent, contact, Guard(allowed), SystemClock(), self.folder / "spool"
+            section,
+            agent,
+            contact,
+            Guard(allowed),
+            SystemClock(),
+            self.folder / "spool",
+            may_send=may_send,
         )
         self._fetchers.append(fetcher)
         return fetcher

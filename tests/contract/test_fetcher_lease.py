@@ -49,12 +49,8 @@ async def _serve(world: World, protocol: str) -> RawServer:
 async def test_a_request_is_broken_off_before_it_leaves_on_a_new_connection_and_on_a_kept_one(
     world: World, ca_file: str, protocol: str
 ) -> None:
-    server, fetcher, is_held = (
-        await _serve(world, protocol),
-        world.fetcher(ca_file=ca_file),
-        [False],
-    )
-    fetcher.may_send = lambda: is_held[0]
+    server, is_held = await _serve(world, protocol), [False]
+    fetcher = world.fetcher(may_send=lambda: is_held[0], ca_file=ca_file)
     scheme = "http" if protocol == "http" else "https"
     fetched = await fetcher.fetch(to(server, "/1", scheme=scheme, limits=LIMITS))
     assert (fetched.reason, fetched.status, fetched.request_block) == (Reason.LEASE_EXPIRED, 0, b"")
@@ -85,8 +81,10 @@ from lycosa.base.system.clock import SystemClock
 
 async def main(port: str, ca_file: str, lease_s: str, spool: str) -> None:
     clock, lease = SystemClock(), ShardLease(float(lease_s))
-    fetcher = CurlFetcher(FetchSection(ca_file=ca_file), "lycosa/0.1", "", Guard(["127.0.0.0/8"]), clock, Path(spool))
-    fetcher.may_send = lambda: lease.holds(clock.monotonic())
+    fetcher = CurlFetcher(
+        FetchSection(ca_file=ca_file), "lycosa/0.1", "", Guard(["127.0.0.0/8"]), clock, Path(spool),
+        may_send=lambda: lease.holds(clock.monotonic()),
+    )
     lease.renew(clock.monotonic())
     limits = Limits(connect_s=20, first_byte_s=20, total_s=60, min_bytes_per_s=0)
     fetched = await fetcher.fetch(FetchRequest(f"https://www.example.org:{port}/", "127.0.0.1", limits=limits))
@@ -158,8 +156,7 @@ def _received(connection: socket.socket, context: ssl.SSLContext) -> bytes:
 
 
 async def test_what_the_lease_broke_off_says_so_without_an_answer(world: World) -> None:
-    server, fetcher = await world.serve(always(OK)), world.fetcher()
-    fetcher.may_send = lambda: False
+    server, fetcher = await world.serve(always(OK)), world.fetcher(may_send=lambda: False)
     fetched = await asyncio.wait_for(fetcher.fetch(to(server, limits=LIMITS)), 5)
     assert fetched.detail == "broken off before it was sent"
     assert (fetched.header_block, fetched.body, fetched.sent_s) == (b"", b"", 0.0)

@@ -207,8 +207,7 @@ class Stored(Cluster):
         log, folder = MemoryLog(self.changelog), self._folder / f"owner-{next(self._numbers)}"
         local = FolderSnapshots(folder, Config(), rocks_opener(1 << 20, 1 << 20), [0])
         store, now = self.objects.store, lambda: self._now
-        snapshots = ObjectSnapshots(store, 0, log, folder, local, now)
-        snapshots.earlier = self.earlier()
+        snapshots = ObjectSnapshots(store, 0, log, folder, local, now, earlier=self.earlier())
         return ShardStorage(log, MemorySegments({}, 0), snapshots)
 
     def earlier(self) -> list[Path]:

@@ -198,8 +198,8 @@ def _restored(
         told=lambda done, total: place.on_step(
             f"shard {shard}: MB of its snapshot", done >> 20, total >> 20
         ),
+        before=before,
     )
-    snapshots.before = before
     return snapshots.restore_partition(shard), snapshots.restored
 
 

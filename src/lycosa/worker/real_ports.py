@@ -52,8 +52,8 @@ def real_ports(
         clock,
         spool_folder(folder),
         cookies,
+        may_send=lambda: lease.holds(clock.monotonic()),
     )
-    fetcher.may_send = lambda: lease.holds(clock.monotonic())
     return Ports(
         clock=clock,
         offload=ThreadOffload(threads),

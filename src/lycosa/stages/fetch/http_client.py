@@ -75,8 +75,10 @@ class CurlFetcher:
 
     Cookies are sent and stored only with ``cookies``, and never with a robots.txt, which is the
     same for all clients. ``spool_folder`` receives bodies that are too large for memory; the next
-    process must delete the files that a killed one leaves there. Raises ``ValueError`` when
-    ``section.ca_file`` is not a file or ``contact`` is not valid in a header.
+    process must delete the files that a killed one leaves there. ``may_send`` is called when the
+    connection is ready, directly before the request is sent: if it returns false, the request is
+    not sent and ends as ``LEASE_EXPIRED``. Raises ``ValueError`` when ``section.ca_file`` is not a
+    file or ``contact`` is not valid in a header.
     """
 
     def __init__(
@@ -88,6 +90,7 @@ class CurlFetcher:
         clock: Clock,
         spool_folder: Path,
         cookies: CookieJars | None = None,
+        may_send: Callable[[], bool] = lambda: True,
     ) -> None:
         if section.ca_file and not Path(section.ca_file).is_file():
             raise ValueError(f"fetch.ca_file: no such file: {section.ca_file}")
@@ -114,11 +117,7 @@ class CurlFetcher:
         self._tls_versions: dict[int, str] = {}
         self._connections_made = 0
         self._is_closed = False
-        self.may_send: Callable[[], bool] = lambda: True
-        """Called when the connection is ready, directly before the request is sent.
-
-        If it returns false, the request is not sent and ends as ``LEASE_EXPIRED``.
-        """
+        self._may_send = may_send
 
     async def fetch(self, request: FetchRequest) -> Fetched:
         """The result of ``request``. Never raises for anything that a server or the network does.
@@ -243,11 +242,8 @@ class CurlFetcher:
             self._budget,
             self._spool_folder,
             self._sockets,
-            self._may_send_now,
+            self._may_send,
         )
-
-    def _may_send_now(self) -> bool:
-        return self.may_send()
 
     def _recycle(self, transfer: Transfer) -> None:
         if len(self._idle) < _POOLED_HANDLES:

@@ -72,7 +72,9 @@ class ObjectSnapshots:
 
     Implements ``Snapshots``. ``folder`` is this owner's local folder. ``now`` is a monotonic clock
     in seconds. ``told`` is called with the bytes that were read or sent and those of the whole
-    snapshot.
+    snapshot. ``earlier`` are local folders of earlier owners whose processes are dead: a table file
+    of theirs that has the right content is linked, not read from the store. Only snapshots of
+    commits before ``before`` are seen, if it is given.
     """
 
     def __init__(
@@ -84,17 +86,13 @@ class ObjectSnapshots:
         local: FolderSnapshots,
         now: Callable[[], float] = monotonic,
         told: Callable[[int, int], None] = lambda done, total: None,
+        earlier: Sequence[Path] = (),
+        before: Mark | None = None,
     ) -> None:
         self._store, self._shard, self._log = store, shard, log
         self._folder, self._local = folder, local
         self._now, self._told = now, told
-        self.earlier: Sequence[Path] = ()
-        """Local folders of earlier owners whose processes are dead.
-
-        A table file of theirs that has the right content is linked, not read from the store.
-        """
-        self.before: Mark | None = None
-        """Only snapshots of earlier commits than this one are seen; ``None``: all are."""
+        self._earlier, self._before = earlier, before
         self.restored: Mark | None = None
         """The commit of the snapshot that was restored; ``None`` when there was none."""
         self._unlisted: dict[str, float] = {}  # keys that no list names, and since when
@@ -253,7 +251,7 @@ class ObjectSnapshots:
 
     def _linked(self, file: SnapshotFile, path: Path, partition: int) -> bool:
         """Whether an earlier owner's table has the file, which is then linked."""
-        for folder in self.earlier if path.suffix == CONSTANT_SUFFIX else ():
+        for folder in self._earlier if path.suffix == CONSTANT_SUFFIX else ():
             known = table_folder(folder, partition) / path.name
             # Linking only saves the transfer: without it the file is read from the store.
             with suppress(OSError):
@@ -292,7 +290,7 @@ class ObjectSnapshots:
 
     def _keys(self) -> list[str]:
         """The keys of the snapshots, oldest first."""
-        marks, before = stored_marks(self._store, self._shard), self.before
+        marks, before = stored_marks(self._store, self._shard), self._before
         return [snapshot_key(self._shard, mark) for mark in marks if not before or mark < before]
 
     def _files(self) -> str:

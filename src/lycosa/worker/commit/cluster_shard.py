@@ -173,8 +173,15 @@ class ShardOpening:
         plan = self._job.plan
         delta = plan.delta if plan else DEFAULT_DELTA
         local = FolderSnapshots(folder, self._job.config, self._open_table, self._job.owned, delta)
-        snapshots = ObjectSnapshots(store, number, log, folder, local, told=self._tell_snapshot)
-        snapshots.earlier = earlier_folders(cluster)
+        snapshots = ObjectSnapshots(
+            store,
+            number,
+            log,
+            folder,
+            local,
+            told=self._tell_snapshot,
+            earlier=earlier_folders(cluster),
+        )
         segments = ObjectSegments(store, number, folder / "segments")
         services.waits.opening = f"the claim of shard {number}"
         # Other workers count this lease from when the log accepts the claim, which is later.
