@@ -298,6 +298,29 @@ def test_what_a_process_says_before_its_status_is_of_no_owner() -> None:
     assert reported(acts) == [ShardReport(0, 10, 4, ShardState.RUNNING)]
 
 
+def test_the_last_report_of_a_worker_is_told_before_its_end() -> None:
+    plan = plan_with(0)
+    plan.handle_message(Assignments(1, 2, 99, {0: 10}, "finished"), 1.0)
+    last = progress_with(commits=7).with_numbers(
+        {"lycosa_urls_discovered_total": 9, "lycosa_damaged_segments": 1}
+    )
+    assert last.has_counts
+    told = [
+        act.message
+        for act in plan.handle_worker_end(0, Ended("finished", last), 2.0)
+        if isinstance(act, TellCoordinator)
+    ]
+    assert told[0] == Said(0, 10, 1, last)
+    assert isinstance(told[1], NodeReport) and told[1].shards[0].state is ShardState.ENDED
+
+
+def test_a_worker_that_was_stopped_before_its_shard_was_open_has_no_last_report() -> None:
+    acts = plan_with(0).handle_worker_end(0, Ended("stopped", Progress()), 2.0)
+    assert not any(
+        isinstance(act, TellCoordinator) and isinstance(act.message, Said) for act in acts
+    )
+
+
 def test_a_node_that_leaves_stops_its_workers_and_says_when_none_is_left() -> None:
     plan = plan_with(0, 1)
     plan.handle_worker_end(1, KILLED, 0.1)  # restarted at once

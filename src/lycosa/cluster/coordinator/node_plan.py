@@ -313,6 +313,11 @@ class NodePlan:
         """Handle the end of the shard's process."""
         run = self._runs[shard]
         self._is_changed = True
+        last: list[NodeAct] = []
+        if isinstance(ending, Ended) and ending.progress.has_counts and run.term >= 0:
+            # Before the report of its end: what it counted since its last report, such as a segment
+            # that was damaged when it was sealed, belongs to the summary of the crawl.
+            last = [TellCoordinator(Said(shard, run.assignment, run.term, ending.progress))]
         was_stopping = run.state is ShardState.STOPPING
         if self.is_abandoned:
             acts = self._over(run, End.STOPPED.value)
@@ -334,7 +339,7 @@ class NodePlan:
             acts = self._died(
                 shard, run, ending.text if isinstance(ending, Failed) else ending.how, now
             )
-        return acts + self._report_change(now)
+        return last + acts + self._report_change(now)
 
     def _over(self, run: ShardRun, end: str) -> list[NodeAct]:
         run.state, run.end = ShardState.ENDED, end
