@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from lycosa.base.config.scope_sections import CanonicalSection
 from lycosa.state.folder.lock import CrawlLock
 from lycosa.state.folder.manifest import (
     DamagedManifest,
@@ -169,6 +170,27 @@ def test_the_manifest_of_another_program_is_not_a_crawl(tmp_path: Path) -> None:
 
 def test_the_same_identity_passes(tmp_path: Path) -> None:
     check_identity(load_manifest(made(tmp_path).parent), IDENTITY)
+
+
+def test_an_option_of_the_canonical_form_that_is_newer_than_the_crawl_has_its_default(
+    tmp_path: Path,
+) -> None:
+    manifest = load_manifest(made(tmp_path).parent)
+    assert "drop_session_ids" not in manifest.identity.canonical
+    known = manifest.identity.canonical
+    default = CanonicalSection().drop_session_ids
+    check_identity(
+        manifest,
+        msgspec.structs.replace(IDENTITY, canonical={**known, "drop_session_ids": default}),
+    )
+    with pytest.raises(IdentityChanged) as caught:
+        check_identity(
+            manifest,
+            msgspec.structs.replace(IDENTITY, canonical={**known, "drop_session_ids": not default}),
+        )
+    assert [(each.setting, each.old, each.new) for each in caught.value.changes] == [
+        ("canonical.drop_session_ids", default, not default)
+    ]
 
 
 def test_every_changed_setting_is_listed_with_old_new_and_why(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from lycosa.base.model.dead_letter import DeadLetterAction, ListedDeadLetter
+from lycosa.base.model.dead_letter import ListedDeadLetter
 from lycosa.base.model.url_state import UrlState
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8, host_of
@@ -16,6 +16,7 @@ from lycosa.stages.frontier.dead_letters import (
     DeadLetterRecord,
     decisions_of,
     decode_letter,
+    is_decided,
     number_of,
 )
 from lycosa.state.kv.table_records import prefix_end
@@ -61,7 +62,8 @@ def dead_letters(reader: CrawlReader, wanted: DeadLetterFilter) -> Iterator[List
             if entry.record.state is not UrlState.FAILED:
                 continue
             letter = _listed(entry, newest.get(entry.host8 + entry.url8))
-            if wanted.has_dead_letter(letter) and not _is_dropped(view, entry, letter.number):
+            decisions = decisions_of(view.get, entry.host8 + entry.url8)
+            if wanted.has_dead_letter(letter) and not is_decided(decisions, letter.number):
                 yield letter
 
 
@@ -84,11 +86,4 @@ def _listed(entry: UrlEntry, found: tuple[int, DeadLetterRecord] | None) -> List
         record.detail,
         row.tries if row else max(record.tries, 1),
         row.date_us if row else 0,
-    )
-
-
-def _is_dropped(view: TableView, entry: UrlEntry, number: int) -> bool:
-    return any(
-        each.action is DeadLetterAction.DROP and each.number == number
-        for each in decisions_of(view.get, entry.host8 + entry.url8)
     )

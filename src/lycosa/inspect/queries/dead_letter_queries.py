@@ -21,6 +21,7 @@ from lycosa.stages.frontier.dead_letters import (
     DeadLetterRecord,
     decisions_of,
     decode_letter,
+    is_decided,
     number_of,
 )
 from lycosa.state.kv.table_records import dead_letter_key, meta_key
@@ -98,8 +99,7 @@ class DeadLetterLister:
         record, host = self._view.url_record(host8, url8), self._view.host_record(host8)
         if record is None or host is None or record.state is not UrlState.FAILED:
             return None
-        decisions = decisions_of(self._view.get, letter.url)
-        if any(each.number >= number for each in decisions):
+        if is_decided(decisions_of(self._view.get, letter.url), number):
             return None
         return {
             "url": join_url("https" if record.secure else "http", host.host, record.target),

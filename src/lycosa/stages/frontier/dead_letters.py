@@ -8,7 +8,7 @@ operator may have queued it again. An operator's decisions are kept by URL (``z 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -74,6 +74,11 @@ def decisions_of(get: Callable[[bytes], bytes | None], url: bytes) -> list[Decid
     """The operators' decisions about a URL, oldest first; ``get`` reads its partition's table."""
     value = get(decision_key(url[:8], url[8:]))
     return _decode_decisions(value) if value is not None else []
+
+
+def is_decided(decisions: Sequence[DecidedDeadLetter], number: int) -> bool:
+    """Whether an operator has decided about a dead letter or about a later one of its URL."""
+    return any(each.number >= number for each in decisions)
 
 
 def number_of(key: bytes) -> int:

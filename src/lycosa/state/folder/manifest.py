@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from lycosa.base.config.scope_sections import CanonicalSection
 from lycosa.base.config.sections import Config
 from lycosa.base.system.durable import replace_file
 from lycosa.base.system.frames import UNREADABLE
@@ -291,7 +292,9 @@ def check_identity(manifest: Manifest, wanted: Identity) -> None:
         if before != after:
             changes.append(Change(_SETTING[setting], before, after, why))
     for name in sorted(old.canonical.keys() | wanted.canonical.keys()):
-        before, after = old.canonical.get(name), wanted.canonical.get(name)
+        # An option that is newer than the crawl has been at its default since the crawl began.
+        before = old.canonical.get(name, _CANONICAL_DEFAULTS.get(name))
+        after = wanted.canonical.get(name)
         if before != after:
             changes.append(
                 Change(f"canonical.{name}", before, after, "stored URLs would not be recognised")
@@ -308,6 +311,7 @@ _WHY = {
     "seen_urls": "known URLs would be treated as new and fetched again",
     "split_sites": "hosts of these sites would be searched for in another partition",
 }
+_CANONICAL_DEFAULTS = msgspec.structs.asdict(CanonicalSection())
 _SETTING = {
     "partitions": "frontier.partitions",
     "bands": "frontier.bands",
