@@ -15,7 +15,7 @@ from lycosa.base.model.fetched import Fetched, FetchRequest, Limits
 from lycosa.base.system.clock import SystemClock
 from lycosa.stages.fetch.guard import Guard
 from lycosa.stages.fetch.headers import build_user_agent
-from lycosa.stages.fetch.http_client import CurlFetcher
+from lycosa.stages.fetch.http_client import CurlFetcher, RequestHooks
 
 Talk = Callable[["RawServer", asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 SHORT = Limits(connect_s=0.3, first_byte_s=0.2, total_s=0.6, min_bytes_per_s=0)
@@ -167,7 +167,7 @@ class World:
             Guard(allowed),
             SystemClock(),
             self.folder / "spool",
-            may_send=may_send,
+            RequestHooks(may_send=may_send),
         )
         self._fetchers.append(fetcher)
         return fetcher

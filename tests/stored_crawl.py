@@ -103,7 +103,7 @@ def put_shard(
             for batch in commit.batches if commit.sequence <= upto else ():
                 data.table.write(marked(batch, commit.mark, shard))
         if (mark := mark_of(data.table)) != NOTHING:
-            ObjectSnapshots(store, shard, log, work, local).save_partition(shard, data, mark)
+            ObjectSnapshots(store, shard, log, local).save_partition(shard, data, mark)
     finally:
         data.close()
 

@@ -19,7 +19,7 @@ from lycosa.base.config.sections import FetchSection
 from lycosa.base.model.fetched import FetchRequest
 from lycosa.base.system.clock import SystemClock
 from lycosa.base.urls.identity import Sites
-from lycosa.stages.fetch import CookieJars, CurlFetcher, Guard
+from lycosa.stages.fetch import CookieJars, CurlFetcher, Guard, RequestHooks
 
 CASES = Path(__file__).parents[2].parent / "shared" / "data" / "http" / "http-state-cookies.jsonl"
 _PAST = "the case was written when 2019 was the future: the cookie has expired"
@@ -95,7 +95,13 @@ async def _second_request(case: dict[str, Any], folder: Path) -> str:
     port = server.sockets[0].getsockname()[1]
     jars = CookieJars(Sites().site_of, 1_000_000)
     fetcher = CurlFetcher(
-        FetchSection(), "lycosa/0.1", "", Guard(["127.0.0.0/8"]), SystemClock(), folder, jars
+        FetchSection(),
+        "lycosa/0.1",
+        "",
+        Guard(["127.0.0.0/8"]),
+        SystemClock(),
+        folder,
+        RequestHooks(jars),
     )
     first = f"http://home.example.org:{port}/cookie-parser?{case['id']}"
     then = urljoin(first, (case["location"] or [f"/cookie-parser-result?{case['id']}"])[0]).replace(

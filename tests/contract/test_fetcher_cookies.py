@@ -13,7 +13,7 @@ from lycosa.base.config.sections import FetchSection
 from lycosa.base.model.fetched import FetchKind, FetchRequest
 from lycosa.base.system.clock import SystemClock
 from lycosa.base.urls.identity import Sites
-from lycosa.stages.fetch import CookieJars, CurlFetcher, Guard
+from lycosa.stages.fetch import CookieJars, CurlFetcher, Guard, RequestHooks
 from lycosa.stages.fetch.cookies import SITE_BYTES, SITE_COOKIES
 from raw_server import RawServer, Talk, World, always, saying
 
@@ -38,7 +38,7 @@ class Site:
             Guard(["127.0.0.0/8"]),
             SystemClock(),
             folder,
-            self.jars,
+            RequestHooks(self.jars),
         )
 
     async def get(self, host: str, path: str = "/", kind: FetchKind = FetchKind.PAGE) -> str:

@@ -75,7 +75,7 @@ import asyncio, sys
 from pathlib import Path
 from lycosa.state.commit import ShardLease
 from lycosa.base.config.sections import FetchSection
-from lycosa.stages.fetch import CurlFetcher, Guard
+from lycosa.stages.fetch import CurlFetcher, Guard, RequestHooks
 from lycosa.base.model.fetched import FetchRequest, Limits
 from lycosa.base.system.clock import SystemClock
 
@@ -83,7 +83,7 @@ async def main(port: str, ca_file: str, lease_s: str, spool: str) -> None:
     clock, lease = SystemClock(), ShardLease(float(lease_s))
     fetcher = CurlFetcher(
         FetchSection(ca_file=ca_file), "lycosa/0.1", "", Guard(["127.0.0.0/8"]), clock, Path(spool),
-        may_send=lambda: lease.holds(clock.monotonic()),
+        RequestHooks(may_send=lambda: lease.holds(clock.monotonic())),
     )
     lease.renew(clock.monotonic())
     limits = Limits(connect_s=20, first_byte_s=20, total_s=60, min_bytes_per_s=0)

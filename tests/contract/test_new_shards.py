@@ -52,7 +52,7 @@ def save(store: ObjectStore, folder: Path) -> None:
 def opened(kafka: Broker, topics: Topics, store: ObjectStore, folder: Path) -> Shard:
     log = KafkaLog(kafka.client, topics, CRAWL, SHARD)
     local = FolderSnapshots(folder, Config(), rocks_opener(), [SHARD])
-    snapshots = ObjectSnapshots(store, SHARD, log, folder, local)
+    snapshots = ObjectSnapshots(store, SHARD, log, local)
     storage = ShardStorage(log, ObjectSegments(store, SHARD, folder / "segments"), snapshots)
     return open_shard(SHARD, [SHARD], storage)[0]
 

@@ -205,9 +205,11 @@ class Stored(Cluster):
 
     def storage(self) -> ShardStorage:
         log, folder = MemoryLog(self.changelog), self._folder / f"owner-{next(self._numbers)}"
-        local = FolderSnapshots(folder, Config(), rocks_opener(1 << 20, 1 << 20), [0])
+        local = FolderSnapshots(
+            folder, Config(), rocks_opener(1 << 20, 1 << 20), [0], earlier=self.earlier()
+        )
         store, now = self.objects.store, lambda: self._now
-        snapshots = ObjectSnapshots(store, 0, log, folder, local, now, earlier=self.earlier())
+        snapshots = ObjectSnapshots(store, 0, log, local, now)
         return ShardStorage(log, MemorySegments({}, 0), snapshots)
 
     def earlier(self) -> list[Path]:

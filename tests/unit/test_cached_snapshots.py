@@ -32,7 +32,7 @@ class Owner:
         self.log.claim()
         local = FolderSnapshots(folder, Config(), OPENER, [SHARD])
         self.data = local.restore_partition(SHARD)
-        self.snapshots = ObjectSnapshots(self.store, SHARD, self.log, folder, local)
+        self.snapshots = ObjectSnapshots(self.store, SHARD, self.log, local)
         self._sequence = 0
 
     def commit(self) -> None:

@@ -73,7 +73,7 @@ def save_first_snapshot(place: SnapshotPlace, shard: int, data: PartitionData, m
     data.seen.rebuild(known_hashes(data.table), stamp_of(mark))
     unread = MemoryLog(MemoryChangelog("", shard))  # saving asks nothing of the log
     local = place.local_snapshots(shard)
-    snapshots = ObjectSnapshots(place.store, shard, unread, place.folder, local)
+    snapshots = ObjectSnapshots(place.store, shard, unread, local)
     snapshots.save_partition(shard, data, mark)
 
 

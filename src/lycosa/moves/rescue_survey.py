@@ -193,7 +193,6 @@ def _restored(
         place.store,
         shard,
         _AnyLog(shard),
-        folder,
         place.snapshots(shard, folder).local_snapshots(shard),
         told=lambda done, total: place.on_step(
             f"shard {shard}: MB of its snapshot", done >> 20, total >> 20

@@ -10,7 +10,14 @@ from lycosa.base.system.clock import SystemClock, ThreadOffload
 from lycosa.base.system.memory_plan import MemoryPlan
 from lycosa.base.system.meter import Meter
 from lycosa.base.urls.identity import Sites
-from lycosa.stages.fetch import AiodnsQuery, CachingResolver, CookieJars, CurlFetcher, Guard
+from lycosa.stages.fetch import (
+    AiodnsQuery,
+    CachingResolver,
+    CookieJars,
+    CurlFetcher,
+    Guard,
+    RequestHooks,
+)
 from lycosa.stages.parse.child_parser import ChildParser
 from lycosa.stages.parse.parser_config import ParserConfig
 from lycosa.state.commit import ShardLease, folder_lease
@@ -51,8 +58,7 @@ def real_ports(
         guard,
         clock,
         spool_folder(folder),
-        cookies,
-        may_send=lambda: lease.holds(clock.monotonic()),
+        RequestHooks(cookies, may_send=lambda: lease.holds(clock.monotonic())),
     )
     return Ports(
         clock=clock,

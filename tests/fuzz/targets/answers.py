@@ -16,7 +16,7 @@ from lycosa.base.model.fetched import Fetched, FetchRequest, Limits
 from lycosa.base.reasons import Reason
 from lycosa.base.system.clock import SystemClock
 from lycosa.base.urls.identity import Sites
-from lycosa.stages.fetch import CookieJars, CurlFetcher, Guard
+from lycosa.stages.fetch import CookieJars, CurlFetcher, Guard, RequestHooks
 from lycosa.stages.schedule.fetch_outcome import judge_answer
 from raw_server import OK
 
@@ -109,7 +109,7 @@ class _Exchange:
             guard,
             SystemClock(),
             scratch(),
-            self.jars,
+            RequestHooks(self.jars),
         )
 
     def fetch(self, site: int, *pieces: bytes) -> Fetched:

@@ -10,12 +10,12 @@ if TYPE_CHECKING:
     from lycosa.stages.fetch.dns_query import AiodnsQuery
     from lycosa.stages.fetch.guard import Guard
     from lycosa.stages.fetch.headers import build_user_agent
-    from lycosa.stages.fetch.http_client import CurlFetcher, FetcherSnapshot
+    from lycosa.stages.fetch.http_client import CurlFetcher, FetcherSnapshot, RequestHooks
 else:
     __getattr__ = lazy_names(
         __name__,
         {
-            "http_client": "CurlFetcher FetcherSnapshot",
+            "http_client": "CurlFetcher FetcherSnapshot RequestHooks",
             "cookies": "CookieJars",
             "dns": "CachingResolver Query ResolverSnapshot",
             "dns_query": "AiodnsQuery",
@@ -32,6 +32,7 @@ __all__ = [
     "FetcherSnapshot",
     "Guard",
     "Query",
+    "RequestHooks",
     "ResolverSnapshot",
     "build_user_agent",
 ]

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from lycosa.base.config.sections import FetchSection
 from lycosa.base.model.fetched import Fetched, FetchKind, FetchRequest
@@ -70,14 +70,26 @@ class FetcherSnapshot:
     connections_made: int
 
 
+class RequestHooks(NamedTuple):
+    """What a process adds to the requests of its fetcher.
+
+    Cookies are sent and stored only with ``cookies``, and never with a robots.txt, which is the
+    same for all clients. ``may_send`` is called when the connection is ready, directly before the
+    request is sent: if it returns false, the request is not sent and ends as ``LEASE_EXPIRED``.
+    """
+
+    cookies: CookieJars | None = None
+    may_send: Callable[[], bool] = lambda: True
+
+
+NO_HOOKS = RequestHooks()
+
+
 class CurlFetcher:
     """The fetcher of one worker process, bound to the event loop of its first request.
 
-    Cookies are sent and stored only with ``cookies``, and never with a robots.txt, which is the
-    same for all clients. ``spool_folder`` receives bodies that are too large for memory; the next
-    process must delete the files that a killed one leaves there. ``may_send`` is called when the
-    connection is ready, directly before the request is sent: if it returns false, the request is
-    not sent and ends as ``LEASE_EXPIRED``. Raises ``ValueError`` when ``section.ca_file`` is not a
+    ``spool_folder`` receives bodies that are too large for memory; the next process must delete the
+    files that a killed one leaves there. Raises ``ValueError`` when ``section.ca_file`` is not a
     file or ``contact`` is not valid in a header.
     """
 
@@ -89,8 +101,7 @@ class CurlFetcher:
         guard: Guard,
         clock: Clock,
         spool_folder: Path,
-        cookies: CookieJars | None = None,
-        may_send: Callable[[], bool] = lambda: True,
+        hooks: RequestHooks = NO_HOOKS,
     ) -> None:
         if section.ca_file and not Path(section.ca_file).is_file():
             raise ValueError(f"fetch.ca_file: no such file: {section.ca_file}")
@@ -101,7 +112,7 @@ class CurlFetcher:
             spool_folder,
         )
         self._ca_file = section.ca_file or default_ca_file()
-        self._cookies = cookies
+        self._cookies = hooks.cookies
         self._header_lines = common_lines(section, user_agent, contact)
         self._http_version = (
             pycurl.CURL_HTTP_VERSION_2TLS if section.http2 else pycurl.CURL_HTTP_VERSION_1_1
@@ -117,7 +128,7 @@ class CurlFetcher:
         self._tls_versions: dict[int, str] = {}
         self._connections_made = 0
         self._is_closed = False
-        self._may_send = may_send
+        self._may_send = hooks.may_send
 
     async def fetch(self, request: FetchRequest) -> Fetched:
         """The result of ``request``. Never raises for anything that a server or the network does.

@@ -19,7 +19,7 @@ Each owner works in a separate, empty local folder.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
@@ -70,11 +70,11 @@ class _FileDamaged(Exception):
 class ObjectSnapshots:
     """The snapshots of one shard, which has one partition of the same number.
 
-    Implements ``Snapshots``. ``folder`` is this owner's local folder. ``now`` is a monotonic clock
+    Implements ``Snapshots``. ``local`` has this owner's local folder. ``now`` is a monotonic clock
     in seconds. ``told`` is called with the bytes that were read or sent and those of the whole
-    snapshot. ``earlier`` are local folders of earlier owners whose processes are dead: a table file
-    of theirs that has the right content is linked, not read from the store. Only snapshots of
-    commits before ``before`` are seen, if it is given.
+    snapshot. Only snapshots of commits before ``before`` are seen, if it is given. A table file in
+    one of the folders ``local.earlier`` that has the right content is linked, not read from the
+    store.
     """
 
     def __init__(
@@ -82,17 +82,15 @@ class ObjectSnapshots:
         store: ObjectStore,
         shard: int,
         log: Log,
-        folder: Path,
         local: FolderSnapshots,
         now: Callable[[], float] = monotonic,
         told: Callable[[int, int], None] = lambda done, total: None,
-        earlier: Sequence[Path] = (),
         before: Mark | None = None,
     ) -> None:
         self._store, self._shard, self._log = store, shard, log
-        self._folder, self._local = folder, local
+        self._folder, self._local = local.folder, local
         self._now, self._told = now, told
-        self._earlier, self._before = earlier, before
+        self._before = before
         self.restored: Mark | None = None
         """The commit of the snapshot that was restored; ``None`` when there was none."""
         self._unlisted: dict[str, float] = {}  # keys that no list names, and since when
@@ -251,7 +249,7 @@ class ObjectSnapshots:
 
     def _linked(self, file: SnapshotFile, path: Path, partition: int) -> bool:
         """Whether an earlier owner's table has the file, which is then linked."""
-        for folder in self._earlier if path.suffix == CONSTANT_SUFFIX else ():
+        for folder in self._local.earlier if path.suffix == CONSTANT_SUFFIX else ():
             known = table_folder(folder, partition) / path.name
             # Linking only saves the transfer: without it the file is read from the store.
             with suppress(OSError):

@@ -172,16 +172,15 @@ class ShardOpening:
             raise OutcomeUnknown(f"opening shard {number} was broken off")
         plan = self._job.plan
         delta = plan.delta if plan else DEFAULT_DELTA
-        local = FolderSnapshots(folder, self._job.config, self._open_table, self._job.owned, delta)
-        snapshots = ObjectSnapshots(
-            store,
-            number,
-            log,
+        local = FolderSnapshots(
             folder,
-            local,
-            told=self._tell_snapshot,
-            earlier=earlier_folders(cluster),
+            self._job.config,
+            self._open_table,
+            self._job.owned,
+            delta,
+            earlier_folders(cluster),
         )
+        snapshots = ObjectSnapshots(store, number, log, local, told=self._tell_snapshot)
         segments = ObjectSegments(store, number, folder / "segments")
         services.waits.opening = f"the claim of shard {number}"
         # Other workers count this lease from when the log accepts the claim, which is later.
