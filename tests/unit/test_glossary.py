@@ -36,7 +36,7 @@ content control cookie cost count counter crash credential cut data decoded deli
 dialer died directive disagreement discovered discovery distribution divided division
 document draft element end ended entry examined extension extensions factor failed feed fetched
 field file filter finder finding fingerprint fold folder follower forecast found gap gate gathered
-group guesser handle handler handover hash head header health held hello histogram holder
+group guesser handle handler handover hash head header health held hello histogram holder hook
 identifier in inbound inbox index info inquiry interval jar job joined judge judged judgement keep
 keeper keeping key kind known lag lane lateness learned leased leasing lending level limit limiter
 line link list listener listing live location lock log machine manner matcher meaning member
