@@ -38,6 +38,7 @@ _COMMANDS = {
     "cluster": "Create, check and control a crawl on many machines.",
     "serve": "Run a crawl as a service, or coordinate many machines.",
     "node": "Run this machine's share of a crawl on many machines.",
+    "identity": "Keys that sign requests, and the page for site owners.",
     "health": "Whether a node or coordinator on this machine runs.",
 }
 
@@ -57,6 +58,7 @@ Exit codes:
 # to do when the message does not say it.
 _EXPECTED: dict[str, tuple[ExitCode, str]] = {
     "lycosa.base.config.sources.SettingsError": (ExitCode.USAGE, ""),
+    "lycosa.base.signing.signing_key.KeyFileError": (ExitCode.USAGE, ""),
     "lycosa.state.folder.manifest.DamagedManifest": (ExitCode.INTERNAL, ""),
     "lycosa.state.folder.manifest.DamagedFile": (ExitCode.INTERNAL, ""),
     "lycosa.state.folder.manifest.ManifestError": (ExitCode.USAGE, ""),

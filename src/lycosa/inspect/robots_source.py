@@ -142,12 +142,20 @@ def _header(block: bytes, name: bytes) -> str:
 
 async def _fetch(url: str, agent: str, config: Config) -> Fetched:
     clock = SystemClock()
-    user_agent = build_user_agent(agent, version("lycosa"), config.agent.contact)
+    user_agent = build_user_agent(
+        agent, version("lycosa"), config.agent.page or config.agent.contact
+    )
     with tempfile.TemporaryDirectory(prefix="lycosa-check-") as spool:
         guard = Guard(config.fetch.allow_addresses)
-        fetcher: Fetcher = CurlFetcher(
+        fetcher = CurlFetcher(
             config.fetch, user_agent, config.agent.contact, guard, clock, Path(spool)
         )
+        if config.agent.key_file:
+            # As the crawl would ask, so that the answer is the one that the crawl would get. The
+            # library of the keys is loaded only for that.
+            from lycosa.stages.fetch.request_signer import request_signer
+
+            fetcher.signer = request_signer(config.agent, clock)
         resolver: Resolver = CachingResolver(config.dns, clock, AiodnsQuery(config.dns))
         try:
             return await _follow(url, config, fetcher, resolver)

@@ -43,7 +43,7 @@ from lycosa.state.folder.seed_sources import (
 from lycosa.state.kv.rocks import opener_within
 from lycosa.worker.assemble import Assembled, assemble
 from lycosa.worker.extensions import Extensions, PageSink, UserRule
-from lycosa.worker.real_ports import cache_of, real_ports
+from lycosa.worker.real_ports import cache_of, real_ports, sign_requests
 from lycosa.worker.worker import Worker
 from lycosa.worker.worker_progress import ProgressReport
 
@@ -241,6 +241,7 @@ class Crawl:
     async def _run(self, session: Session, plan: MemoryPlan) -> Report:
         job = session.job(0, tuple(range(self._config.frontier.partitions)), plan)
         ports = real_ports(job, opener_within(cache_of(plan)))
+        sign_requests(ports, job)
         extensions = Extensions(self._rules, self._sinks)
         assembled = assemble(job, ports, extensions=extensions)
         self._worker = assembled.worker

@@ -55,7 +55,13 @@ from lycosa.worker.coordinator_link import CoordinatorLink
 from lycosa.worker.extensions import AttemptListener, Extensions
 from lycosa.worker.job import WorkerJob, decode_job
 from lycosa.worker.memory_reliever import MemoryReliever
-from lycosa.worker.real_ports import cache_of, child_parser, measure_ports, real_ports
+from lycosa.worker.real_ports import (
+    cache_of,
+    child_parser,
+    measure_ports,
+    real_ports,
+    sign_requests,
+)
 from lycosa.worker.visit.fetch_log import FetchLog
 from lycosa.worker.worker_ports import Ports
 from lycosa.worker.worker_progress import ProgressReport
@@ -125,6 +131,7 @@ class WorkerProcess:
         """Run the worker over its open shard to its end."""
         job, ports = place.job, place.ports
         assert job.plan is not None
+        sign_requests(ports, job)
         self._ports, self._pool_use = ports, place.pool_use
 
         shard = viewable(place.shard or open_folder_shard(job, ports.open_table))

@@ -69,6 +69,20 @@ def real_ports(
     )
 
 
+def sign_requests(ports: Ports, job: WorkerJob) -> None:
+    """Let the fetcher of real ports sign what it sends, if the settings name a key.
+
+    It is not done in ``real_ports``, because a worker that fetches nothing needs no key. Raises
+    ``KeyFileError``.
+    """
+    if job.config.agent.key_file:
+        # Imported here, because the library of the keys is large, and most crawls have none.
+        from lycosa.stages.fetch.request_signer import request_signer
+
+        assert isinstance(ports.fetcher, CurlFetcher)
+        ports.fetcher.signer = request_signer(job.config.agent, ports.clock)
+
+
 def child_parser(ports: Ports) -> ChildParser:
     """The parser of real ports, for what only a child process has."""
     assert isinstance(ports.parser, ChildParser)
