@@ -60,7 +60,7 @@ class RequestSigner:
             self._clocks.note_date(fetched.address, date, age, began)
 
     def skew_s(self) -> float:
-        """Seconds by which the clock is ahead of those of servers (or behind, < 0); 0 if unknown."""
+        """Seconds by which the clock is ahead of those of servers; 0 if that is unknown."""
         return self._clocks.ahead_s(self._clock.wall(), self._clock.monotonic())
 
     def __repr__(self) -> str:
