@@ -121,9 +121,9 @@ def _private_content(path: Path) -> bytes:
         raise KeyFileError(f"{path.absolute()}: no such key file") from None
     except OSError as error:
         raise KeyFileError(f"{path} cannot be read: {error.strerror}") from error
-    with os.fdopen(file, "rb") as opened:
+    try:
         # Of the open file, so that it is the one that is read.
-        facts = os.fstat(opened.fileno())
+        facts = os.fstat(file)
         if not stat.S_ISREG(facts.st_mode):
             raise KeyFileError(f"{path} is not a file")
         if facts.st_mode & 0o077:
@@ -133,7 +133,9 @@ def _private_content(path: Path) -> bytes:
             )
         if facts.st_uid not in (os.geteuid(), 0):
             raise KeyFileError(f"{path} belongs to another user, who may replace the key")
-        return opened.read(_MAX_BYTES)
+        return os.read(file, _MAX_BYTES)
+    finally:
+        os.close(file)
 
 
 def thumbprint(public: bytes) -> str:
