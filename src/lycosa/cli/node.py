@@ -172,10 +172,10 @@ def run(
         log.show_event(warning)
     health = HealthFile(health_file)
     health.write(False, "starts")
-    crawl = _with_key(_read_crawl(given, log, health, protocol), own.key_file)
+    crawl = with_key(_read_crawl(given, log, health, protocol), own.key_file)
 
     def read_again() -> StoredCrawl:
-        return _with_key(read_crawl(object_store(given), given, protocol), own.key_file)
+        return with_key(read_crawl(object_store(given), given, protocol), own.key_file)
 
     manifest = crawl.manifest
     memory = NodeMemory(crawl.config, given.shards, given.nodes, memory_bytes(), own.most_shards)
@@ -239,7 +239,7 @@ def _read_crawl(given: ClusterFile, log: NodeLog, health: HealthFile, protocol: 
             time.sleep(pause_s(attempt))
 
 
-def _with_key(crawl: StoredCrawl, key_file: str) -> StoredCrawl:
+def with_key(crawl: StoredCrawl, key_file: str) -> StoredCrawl:
     """The crawl as this node runs it: with a key file of its own, if it was given one."""
     if not key_file:
         return crawl
