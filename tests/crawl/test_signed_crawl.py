@@ -35,9 +35,11 @@ class SeenWeb(Pages):
     def __init__(self) -> None:
         super().__init__(_web())
         self.seen: list[SeenRequest] = []
+        self.arrived: list[float] = []
 
     def respond(self, url: str, at: float, headers: Mapping[str, str]) -> Response:
         self.seen.append(SeenRequest("GET", url, dict(headers)))
+        self.arrived.append(at)
         scheme, _, rest = url.partition("://")
         host, slash, path = rest.partition("/")
         self.port = int(host.partition(":")[2])
@@ -79,9 +81,9 @@ def crawl(folder: Path, port: int, *arguments: str) -> subprocess.CompletedProce
     return subprocess.run(
         [
             *(sys.executable, "-m", "lycosa", "crawl", f"http://h0.example:{port}/"),
-            *("--dir", str(folder), "--workers", "2", "--scope", "any", "--delay", "0s"),
+            *("--dir", str(folder), "--workers", "2", "--scope", "any", "--delay", "0.7s"),
             *("--set", "politeness.adaptive_factor=0", "--set", "politeness.address_delay_s=0"),
-            *("--set", "frontier.finish_wait_s=0", "--resolve", "*=127.0.0.1"),
+            *("--set", "frontier.finish_wait_s=5s", "--resolve", "*=127.0.0.1"),
             *("--allow-address", "127.0.0.0/8", "--contact", "test@example.org", *arguments),
         ],
         capture_output=True,
@@ -124,8 +126,11 @@ def test_every_request_of_a_crawl_is_signed_and_the_key_is_in_no_file(tmp_path: 
         done = crawl(folder, port, *signed(key_file))
     assert done.returncode == 0, done.stderr
     judge = Judge({DIRECTORY: {"keys": [public_jwk(key.public)]}})
-    for each in web.seen:
-        judge.accept(each)  # which takes no nonce twice
+    for each, arrived in zip(web.seen, web.arrived, strict=True):
+        created = judge.accept(each).parameters["created"]  # which takes no nonce twice
+        # Signed when it left: not when its URL was found, nor before its host's delay.
+        assert -0.1 <= arrived - created < 2.5
+    assert web.arrived[-1] - web.arrived[0] > 3  # so that the line above says something
 
     paths = {each.url.partition("://")[2].partition("/")[2] for each in web.seen}
     hops = {f"robots-{n}" for n in range(1, HOSTS)}

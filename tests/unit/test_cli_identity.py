@@ -7,11 +7,16 @@ import re
 import stat
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from http_message_signatures import HTTPMessageVerifier, InvalidSignature, MappingKeyResolver
+from http_message_signatures.algorithms import ED25519
 
 from lycosa.base.config.sources import SettingsError, load_settings
+from lycosa.base.signing.message_signature import DIRECTORY_TAG
 from lycosa.base.signing.signing_key import create_key, load_key
 from lycosa.cli.identity_files import prefixes_of, site_of
 from lycosa.cli.main import main
@@ -130,6 +135,62 @@ def test_the_addresses_have_the_form_of_the_draft(
         {"ipv4Prefix": "198.51.100.0/25"},
         {"ipv6Prefix": "2001:db8::/64"},
     ]
+
+
+def test_each_key_proves_the_directory_to_a_verifier_of_another_library(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keys = [create_key(tmp_path / f"{n}.pem") for n in range(3)]
+    url = ("--url", "https://crawler.example:443")
+    asked(capsys, "directory", *tmp_path.glob("*.pem"), *url, "--out", tmp_path, *CONTACT)
+    published = ("--directory", tmp_path / WELL_KNOWN)
+    fields: dict[str, str] = {}
+    for n in range(3):
+        for name, value in asked(capsys, "prove", tmp_path / f"{n}.pem", *url, *published).items():
+            is_list = name in fields and name != "Content-Digest"
+            fields[name] = f"{fields[name]}, {value}" if is_list else value
+
+    request = SimpleNamespace(method="GET", url=f"https://crawler.example/{WELL_KNOWN}", headers={})
+    response = SimpleNamespace(status_code=200, headers=fields, request=request)
+    verifier = HTTPMessageVerifier(
+        signature_algorithm=ED25519,
+        key_resolver=MappingKeyResolver(
+            public_keys={
+                key.key_id: Ed25519PublicKey.from_public_bytes(key.public) for key in keys
+            },
+            private_keys={},
+        ),
+    )
+    body = (tmp_path / WELL_KNOWN).read_bytes()
+
+    def verified(body: bytes) -> list[object]:
+        found = verifier.verify(response, expect_tag=DIRECTORY_TAG, body=body)
+        return [each.parameters["keyid"] for each in found]
+
+    assert verified(body) == [key.key_id for key in keys]
+    with pytest.raises(InvalidSignature):
+        verified(body + b" ")
+    request.url = request.url.replace("crawler", "attacker")
+    with pytest.raises(InvalidSignature):
+        verified(body)
+
+
+def test_a_directory_that_lacks_the_key_is_not_proved(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    create_key(tmp_path / "a.pem")
+    create_key(tmp_path / "b.pem")
+    url = ("--url", "https://crawler.example")
+    asked(capsys, "directory", tmp_path / "a.pem", *url, "--out", tmp_path, *CONTACT)
+    published = ("--directory", tmp_path / WELL_KNOWN)
+    said = refused(capsys, "prove", tmp_path / "b.pem", *url, *published)
+    assert "does not have the key" in said
+    said = refused(capsys, "prove", tmp_path / "a.pem", *url, "--directory", tmp_path / "absent")
+    assert "absent cannot be read" in said
+    said = refused(capsys, "prove", tmp_path / "a.pem", *url, *published, "--days", 0)
+    assert "--days" in said
+    said = refused(capsys, "prove", tmp_path / "a.pem", "--url", "http://x", *published)
+    assert "write https and a host" in said
 
 
 def test_without_addresses_there_is_no_list_that_denies_our_own(

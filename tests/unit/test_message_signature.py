@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from lycosa.base.signing.message_signature import (
     COMPONENTS,
     MessageSigner,
+    directory_proof,
     signature_base,
     target_components,
 )
@@ -31,7 +32,7 @@ def test_the_example_of_the_draft_has_the_same_signature() -> None:
         'sauiA==";tag="web-bot-auth"'
     )
     base = signature_base(
-        ("@authority", 'signature-agent";key="agent2'),
+        ('"@authority"', '"signature-agent";key="agent2"'),
         ("example.com", '"https://signature-agent.test"'),
         params,
     )
@@ -42,8 +43,28 @@ def test_the_example_of_the_draft_has_the_same_signature() -> None:
 
 def test_the_signature_base_is_the_one_of_rfc_9421() -> None:
     params = '("@method");created=1'
-    assert signature_base(("@method",), ("GET",), params) == (
+    assert signature_base(('"@method"',), ("GET",), params) == (
         b'"@method": GET\n"@signature-params": ("@method");created=1'
+    )
+
+
+def test_the_proof_of_a_directory_is_the_one_of_the_draft() -> None:
+    """draft-ietf-webbotauth-httpsig-protocol-01, test vector "Signed Directory Response"."""
+    directory = (
+        '{"keys":[{"kty":"OKP","crv":"Ed25519","kid":"poqkLGiymh_W0uP6PZFw-dvez3QJT5SolqXBCW38r0U"'
+        ',"x":"JrQLj5P_89iXES9-vFgrIy29clF9CC_oPPsw3c5D0bs","use":"sig"}]}'
+    )
+    digest, covered, signature = directory_proof(
+        KEY, directory.encode(), "signature-agent.test", 1735689600, 4889289600
+    )
+    assert digest == "Content-Digest: sha-256=:CADMT2aBdV/rqQr/NIru64ERQkCobVvllA4V0fLFDu0=:"
+    assert covered.partition("=")[2] == (
+        '("@authority";req "content-digest");created=1735689600;expires=4889289600'
+        ';keyid="poqkLGiymh_W0uP6PZFw-dvez3QJT5SolqXBCW38r0U"'
+        ';tag="http-message-signatures-directory"'
+    )
+    assert signature.partition("=")[2] == (
+        ":l6P8R67tm3kujAxbHWio7ll01qrEZ0dKD/WWlGhNYEmTnFZM8Wt0VQ9zqGfvo7T/UMkBxsigzChM1Gpz7gOVBg==:"
     )
 
 

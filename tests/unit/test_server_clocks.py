@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lycosa.stages.fetch.server_clocks import MIN_ADDRESSES, ServerClocks, seconds_of
+from lycosa.stages.fetch.server_clocks import MIN_CLOCKS, ServerClocks, date_seconds
 
 T = 1_700_000_000.0
 
@@ -24,11 +24,11 @@ def hear(
 
 def test_few_addresses_say_nothing() -> None:
     clocks = ServerClocks()
-    hear(clocks, MIN_ADDRESSES - 1, wrong_s=5000)
+    hear(clocks, MIN_CLOCKS - 1, wrong_s=5000)
     for _ in range(100):
         hear(clocks, 1, wrong_s=5000)
     assert clocks.ahead_s(T + 100, 100) == 0.0
-    hear(clocks, 1, wrong_s=5000, first=MIN_ADDRESSES)
+    hear(clocks, 1, wrong_s=5000, first=MIN_CLOCKS)
     assert clocks.ahead_s(T + 100, 100) == pytest.approx(-5000, abs=1)
 
 
@@ -73,10 +73,10 @@ def test_memory_is_bounded() -> None:
 
 @given(st.integers(0, 4_000_000_000))
 def test_dates_are_read_as_servers_write_them(seconds: int) -> None:
-    assert seconds_of(formatdate(seconds, usegmt=True)) == seconds
+    assert date_seconds(formatdate(seconds, usegmt=True)) == seconds
 
 
 @given(st.text() | st.from_regex(r"[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT"))
 def test_other_dates_are_no_error(text: str) -> None:
-    found = seconds_of(text)
+    found = date_seconds(text)
     assert found is None or found > -100

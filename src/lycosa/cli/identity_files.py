@@ -110,6 +110,25 @@ def write_directory(
     return WrittenSite(files, [jwk["kid"] for jwk in jwks], settings, notes)
 
 
+def proof_of(file: Path, published: Path, site: str, days: int) -> list[str]:
+    """Header fields that prove the directory ``published`` by the key in ``file``.
+
+    Raises ``KeyFileError``, also when the directory does not have the key.
+    """
+    from lycosa.base.signing.message_signature import directory_proof
+    from lycosa.base.signing.signing_key import KeyFileError, load_key, read_public_keys
+
+    key = load_key(file)
+    if key.public not in read_public_keys(published):
+        raise KeyFileError(
+            f"{published} does not have the key of {file}; first make the directory with it, by"
+            " lycosa identity directory"
+        )
+    now = int(time.time())
+    authority = site.partition("://")[2].removesuffix(":443")
+    return directory_proof(key, published.read_bytes(), authority, now, now + days * 86_400)
+
+
 def write_page(
     out: Path, site: str, config: Config, prefixes: Sequence[Prefix], purposes: Sequence[str]
 ) -> WrittenSite:

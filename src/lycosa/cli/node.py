@@ -240,7 +240,7 @@ def _read_crawl(given: ClusterFile, log: NodeLog, health: HealthFile, protocol: 
 
 
 def with_key(crawl: StoredCrawl, key_file: str) -> StoredCrawl:
-    """The crawl as this node runs it: with a key file of its own, if it was given one."""
+    """The crawl as this node runs it: with its own key file, if it was given one."""
     if not key_file:
         return crawl
     import msgspec

@@ -11,6 +11,7 @@ all requests of a key is made once.
 from __future__ import annotations
 
 import base64
+import hashlib
 import re
 from collections.abc import Sequence
 
@@ -18,8 +19,15 @@ from lycosa.base.signing.signing_key import SigningKey
 
 LABEL = "sig1"
 TAG = "web-bot-auth"
+DIRECTORY_TAG = "http-message-signatures-directory"
 NONCE_BYTES = 64
-COMPONENTS = ("@method", "@authority", "@path", "@query", f'signature-agent";key="{LABEL}')
+COMPONENTS = (
+    '"@method"',
+    '"@authority"',
+    '"@path"',
+    '"@query"',
+    f'"signature-agent";key="{LABEL}"',
+)
 _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 _URL = re.compile(r"([a-z]+)://(?:[^/?#]*@)?([^/?#]*)([^?#]*)(\?[^#]*)?")
 
@@ -34,9 +42,8 @@ class MessageSigner:
         self._agent_value = f'"{directory}"'
         self._agent_line = f"Signature-Agent: {LABEL}={self._agent_value}".encode()
         # The order of the parameters is free. It is the one of the draft's examples.
-        covered = " ".join(f'"{name}"' for name in COMPONENTS)
         self._params = (
-            f"({covered});created=%d"
+            f"({' '.join(COMPONENTS)});created=%d"
             f';keyid="{key.key_id}";alg="ed25519";expires=%d;nonce="%s";tag="{TAG}"'
         )
 
@@ -58,13 +65,37 @@ class MessageSigner:
 def signature_base(names: Sequence[str], values: Sequence[str], params: str) -> bytes:
     """The bytes that are signed (RFC 9421 section 2.5).
 
-    ``names`` are component identifiers without the quotes at both ends, ``params`` the inner list
-    with its parameters, as in ``Signature-Input``. Raises ``ValueError`` for values that are not
-    ASCII.
+    ``names`` are component identifiers, ``params`` the inner list with its parameters, both as in
+    ``Signature-Input``. Raises ``ValueError`` for values that are not ASCII.
     """
-    lines = [f'"{name}": {value}' for name, value in zip(names, values, strict=True)]
+    lines = [f"{name}: {value}" for name, value in zip(names, values, strict=True)]
     lines.append(f'"@signature-params": {params}')
     return "\n".join(lines).encode("ascii")
+
+
+def directory_proof(
+    key: SigningKey, directory: bytes, authority: str, created: int, expires: int
+) -> list[str]:
+    """The header fields by which a key proves that its owner made a directory of keys.
+
+    They are for every answer with this ``directory`` at ``authority`` (draft-ietf-webbotauth-
+    httpsig-protocol-01, appendix B.1), so a copy of the directory at another host, or with other
+    keys, has no proof. The label is of the key, so that a server sends the fields of all keys.
+    """
+    digest = f"sha-256=:{base64.b64encode(hashlib.sha256(directory).digest()).decode()}:"
+    params = (
+        f'("@authority";req "content-digest");created={created};expires={expires}'
+        f';keyid="{key.key_id}";tag="{DIRECTORY_TAG}"'
+    )
+    names = ('"@authority";req', '"content-digest"')
+    signature = base64.b64encode(key.sign(signature_base(names, (authority, digest), params)))
+    # a key of a structured field has only small letters and digits
+    label = f"k{hashlib.sha256(key.public).hexdigest()[:12]}"
+    return [
+        f"Content-Digest: {digest}",
+        f"Signature-Input: {label}={params}",
+        f"Signature: {label}=:{signature.decode()}:",
+    ]
 
 
 def target_components(url: str) -> tuple[str, str, str]:

@@ -107,7 +107,7 @@ def load_key(path: Path) -> SigningKey:
     if found.key_id == _PUBLISHED:
         raise KeyFileError(
             f"{path} is the published example of RFC 9421, with which anyone can sign;"
-            " `lycosa identity new FILE` makes a key of your own"
+            " `lycosa identity new FILE` makes your key"
         )
     return found
 

@@ -1,7 +1,7 @@
 """Signs the requests that leave a worker, if the settings name a key (Web Bot Auth).
 
 A signature is made when the request is given to libcurl: after every wait for politeness and for
-slots, with a nonce of its own. On a kept connection that is the moment of sending; a new connection
+slots, with a new nonce. On a kept connection that is the moment of sending; a new connection
 takes at most ``connect_s`` longer, which is added to the lifetime. libcurl repeats nothing
 (``repeats``), so a nonce is sent at most once. While this machine's clock is wrong by more than
 30 s, requests are sent unsigned: a verifier would take a signature of another time for a forged
@@ -24,8 +24,8 @@ from lycosa.stages.fetch.server_clocks import ServerClocks
 LIFETIME_S = 60
 """Seconds from the creation of a signature to its end, besides those of connecting.
 
-The draft permits a day. A minute is enough for a request on its way, and a short time for whoever
-copies it.
+The draft permits a day. A minute is enough for a request on its way, and short for an attacker who
+copies the signature.
 """
 MAX_SKEW_S = 30.0
 

@@ -15,7 +15,7 @@ import re
 import statistics
 from collections import OrderedDict
 
-MIN_ADDRESSES = 7
+MIN_CLOCKS = 7
 """With fewer there is no judgement: the clock counts as right."""
 _MAX_ADDRESSES = 101
 _AGAIN_S = 60.0  # until an address gives its next sample
@@ -41,7 +41,7 @@ class ServerClocks:
         _, last = self._samples.get(address, (0.0, -_AGAIN_S))
         if now - last < _AGAIN_S or age not in ("", "0"):
             return
-        seconds = seconds_of(date)
+        seconds = date_seconds(date)
         if seconds is None:
             return
         # In the middle of the second that the header names.
@@ -49,7 +49,7 @@ class ServerClocks:
         self._samples.move_to_end(address)
         while len(self._samples) > _MAX_ADDRESSES or self._oldest() < now - _OLD_S:
             self._samples.popitem(last=False)
-        is_enough = len(self._samples) >= MIN_ADDRESSES
+        is_enough = len(self._samples) >= MIN_CLOCKS
         self._median = (
             statistics.median(each for each, _ in self._samples.values()) if is_enough else None
         )
@@ -68,7 +68,7 @@ class ServerClocks:
         return f"<ServerClocks {len(self._samples)} addresses>"
 
 
-def seconds_of(date: str) -> float | None:
+def date_seconds(date: str) -> float | None:
     """Unix time of a date in the form that RFC 9110 section 5.6.7 asks for; ``None`` for others."""
     found = _DATE.fullmatch(date)
     month = _MONTHS.get(found[2]) if found else None

@@ -56,6 +56,16 @@ KEY is what `lycosa identity new` printed with --json, a key file, a public key 
 directory. The new directory has exactly the keys of all of them. To replace a key, publish both
 first, then start the node with the new one, then publish without the old one.
 """
+_PROVE_EPILOG = """
+\b
+Examples:
+  lycosa identity prove signing.pem --url https://crawler.example \\
+      --directory site/.well-known/http-message-signatures-directory
+
+Run it on the machine of each key, with the directory that is published, and let the web server send
+the three lines of each with the directory. Some verifiers ask for this; the draft recommends it. Do
+it again when the directory changes, and before the proof ends.
+"""
 _PAGE_EPILOG = """
 \b
 Examples:
@@ -108,7 +118,7 @@ def _site_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @command.command("new", epilog=_NEW_EPILOG, short_help="Make this machine's key.")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print the public key as JWK.")
-def new(file: Path, as_json: bool) -> None:
+def make_key(file: Path, as_json: bool) -> None:
     """Make a new Ed25519 key in FILE, which must not exist, and print its public part."""
     from lycosa.base.signing.signing_key import create_key
 
@@ -118,7 +128,7 @@ def new(file: Path, as_json: bool) -> None:
 @command.command("show", epilog=_SHOW_EPILOG, short_help="The public part of a key.")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print the public key as JWK.")
-def show(file: Path, as_json: bool) -> None:
+def show_key(file: Path, as_json: bool) -> None:
     """Print the public part of the key in FILE, and check that a crawl can use it."""
     from lycosa.base.signing.signing_key import load_key
 
@@ -138,7 +148,7 @@ def _print_key(key: SigningKey, file: Path, as_json: bool) -> None:
 @command.command("directory", epilog=_DIRECTORY_EPILOG, short_help="Publish the keys of all nodes.")
 @click.argument("keys", nargs=-1, required=True, metavar="KEY...", type=click.Path(path_type=Path))
 @_site_options
-def directory(
+def write_key_directory(
     keys: tuple[Path, ...],
     url: str,
     out: Path,
@@ -154,6 +164,35 @@ def directory(
     _print_site(write_directory(out, site_of(url), config, keys, purposes), as_json)
 
 
+@command.command("prove", epilog=_PROVE_EPILOG, short_help="Prove that a directory is yours.")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--directory",
+    "published",
+    required=True,
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The directory as it is published, byte for byte.",
+)
+@click.option("--url", required=True, metavar="URL", help="Where it is served.")
+@click.option(
+    "--days",
+    type=click.IntRange(1, 366),
+    default=30,
+    show_default=True,
+    help="How long the proof holds.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the header fields by name.")
+def prove_directory(file: Path, published: Path, url: str, days: int, as_json: bool) -> None:
+    """Print header fields by which the key in FILE proves that the directory is its owner's."""
+    from lycosa.cli.identity_files import proof_of, site_of
+
+    lines = proof_of(file, published, site_of(url), days)
+    if as_json:
+        emit_json(dict(line.split(": ", 1) for line in lines))
+    else:
+        emit("\n".join(lines))
+
+
 @command.command("page", epilog=_PAGE_EPILOG, short_help="Write the page for site owners.")
 @click.option(
     "--address",
@@ -164,7 +203,7 @@ def directory(
     " repeated.",
 )
 @_site_options
-def page(
+def write_site_page(
     addresses: tuple[str, ...],
     url: str,
     out: Path,
