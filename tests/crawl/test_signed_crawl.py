@@ -19,7 +19,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from warcio.archiveiterator import ArchiveIterator
 
 from crawling import Pages, moved, page, robots
-from lycosa.base.signing.signing_key import create_key, public_jwk
+from lycosa import Crawl
+from lycosa.base.config.sources import load_settings
+from lycosa.base.signing.signing_key import KeyFileError, create_key, public_jwk
 from lycosa.synthetic import Response
 from serving import served
 from signature_judge import Judge, SeenRequest, seen_block
@@ -157,6 +159,31 @@ def test_every_request_of_a_crawl_is_signed_and_the_key_is_in_no_file(tmp_path: 
         assert not any(form in text for text in texts)
     saved = json.loads((folder / "settings.json").read_bytes())
     assert saved["agent"]["key_file"] == str(key_file)  # the path, for the next run
+
+
+def test_a_crawl_in_a_program_signs_too_and_says_when_it_cannot(tmp_path: Path) -> None:
+    path = tmp_path / "signing.pem"
+    web = SeenWeb()
+    with served(web) as port:
+        pairs = [
+            f"agent.key_file={path}",
+            f"agent.key_directory={DIRECTORY}",
+            "dns.pins=*=127.0.0.1",
+            "fetch.allow_addresses=127.0.0.0/8",
+            "limits.max_pages=2",
+            "politeness.delay_s=0",
+        ]
+        config = load_settings(None, {}, pairs).config
+        program = Crawl([f"http://h0.example:{port}/"], tmp_path / "crawl", config)
+        with pytest.raises(KeyFileError, match="no such key file"):
+            program.run()
+        assert web.seen == []
+        key = create_key(path)
+        program.run()
+    judge = Judge({DIRECTORY: {"keys": [public_jwk(key.public)]}})
+    for each in web.seen:
+        judge.accept(each)
+    assert len(judge.nonces) > 2
 
 
 def test_a_crawl_without_a_key_sends_and_stores_no_signature(tmp_path: Path) -> None:
