@@ -23,7 +23,8 @@ _OLD_S = 3600.0  # the age of a sample that does not count any more
 _DATE = re.compile(
     r"[A-Z][a-z]{2}, (\d{2}) ([A-Z][a-z]{2}) (\d{4}) (\d{2}):(\d{2}):(\d{2}) GMT", re.ASCII
 )
-_MONTHS = {name: number for number, name in enumerate(calendar.month_abbr)}
+_NAMES = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_MONTHS = {name: number for number, name in enumerate(_NAMES, 1)}  # in any locale
 
 
 class ServerClocks:
