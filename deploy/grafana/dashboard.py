@@ -195,6 +195,18 @@ SECTIONS: dict[str, list[Panel]] = {
             ],
         ),
         (
+            "Signed requests, a second",
+            "short",
+            [
+                (
+                    "sum by (result) "
+                    "(rate(lycosa_request_signatures_total{$in}[$__rate_interval]))",
+                    "{{result}}",
+                ),
+                ("max(lycosa_clock_error_seconds{$in})", "clock wrong by, seconds"),
+            ],
+        ),
+        (
             "robots.txt, a second",
             "short",
             [

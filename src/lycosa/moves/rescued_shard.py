@@ -262,7 +262,9 @@ class ShardRescue:
         suffix_list(folder).write_bytes(crawl.suffixes)
         job = idle_job(folder, crawl.config, crawl.manifest, [self._shard], PreviousEnd.ORDERLY)
         ends = ExchangeEnds(None, _Nowhere(), MemoryTopics().inbound(self._shard))
-        ports = msgspec.structs.replace(real_ports(job, self._place.open_table), exchange=ends)
+        ports = msgspec.structs.replace(
+            real_ports(job, self._place.open_table, fetches=False), exchange=ends
+        )
         async with open_idle_worker(job, ports, self._shard_of(data)) as assembled:
             yield (
                 assembled,

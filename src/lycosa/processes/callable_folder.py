@@ -122,7 +122,7 @@ async def open_stopped_folder(folder: Path) -> AsyncIterator[CallableFolder]:
     with open_session(folder, config) as session:
         job = session.job(0, tuple(range(config.frontier.partitions)), plan)
         addressing = PartitionFinder(config, crawl_sites(folder, job.manifest.identity.suffixes))
-        ports = real_ports(job, opener_within(cache_of(plan)))
+        ports = real_ports(job, opener_within(cache_of(plan)), fetches=False)
         shard = open_folder_shard(job, ports.open_table)
         assembled = assemble(job, ports, shard)
         committer = assembled.worker.committer

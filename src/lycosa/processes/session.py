@@ -55,6 +55,7 @@ from lycosa.state.kv.kv_port import Opener, Reader
 from lycosa.state.kv.read_only import table_reader
 from lycosa.state.kv.rocks import rocks_opener
 from lycosa.worker.job import WorkerJob
+from lycosa.worker.key_check import check_key
 from lycosa.worker.machine_table import NoMachineTable, machine_table
 
 
@@ -62,8 +63,9 @@ class Session:
     """Locks a crawl folder for one run. Entering it blocks; use it as a context manager.
 
     A new crawl gets the ID ``crawl_id``, by default a random UUID. ``read_table`` reads tables that
-    ``open_table`` opens. Raises ``ManifestError``, ``CrawlInUse``, ``IdentityChanged``,
-    ``CommittedDataMissing``, ``LogDamaged``, ``StoreDamaged``, ``TableLocked`` or ``OSError``.
+    ``open_table`` opens. Raises ``KeyFileError``, ``ManifestError``, ``CrawlInUse``,
+    ``IdentityChanged``, ``CommittedDataMissing``, ``LogDamaged``, ``StoreDamaged``, ``TableLocked``
+    or ``OSError``.
     """
 
     def __init__(
@@ -86,8 +88,9 @@ class Session:
         self.machine_table: Path | None = None
         self.on_locked: Callable[[], None] = lambda: None
         """Called when the folder is locked, before anything else is written there."""
+        check_key(config.agent)
         self.user_agent = build_user_agent(
-            config.agent.product, version("lycosa"), config.agent.contact
+            config.agent.product, version("lycosa"), config.agent.page or config.agent.contact
         )
 
     def __enter__(self) -> Session:

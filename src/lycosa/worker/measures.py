@@ -91,6 +91,9 @@ def measure_network(meter: Meter, resolver: CachingResolver, fetcher: CurlFetche
         meter.set("lycosa_dns_failures_total", names.failures)
         meter.set("lycosa_dns_cache_entries", names.entries)
         meter.set("lycosa_connections_total", fetcher.snapshot().connections_made)
+        if (signer := fetcher.signer) is not None:
+            meter.set_table("lycosa_request_signatures_total", signer.counts)
+            meter.set("lycosa_clock_error_seconds", abs(signer.skew_s()))
 
     meter.watch(read)
 

@@ -26,6 +26,7 @@ from lycosa.state.kv.kv_port import Opener
 from lycosa.state.kv.rocks import SharedCache, rocks_opener
 from lycosa.worker.fault_point import FaultPoint
 from lycosa.worker.job import WorkerJob
+from lycosa.worker.key_check import load_signer
 from lycosa.worker.measures import measure_network
 from lycosa.worker.worker_ports import Ports
 
@@ -41,12 +42,13 @@ def real_ports(
     reach: FaultPoint = lambda _: None,
     lease: ShardLease | None = None,
     threads: int = 2,
+    fetches: bool = True,
 ) -> Ports:
     """Make the ports.
 
     ``lease`` is the lease of the worker's shard; a crawl on one machine has none. Blocking work has
-    so many ``threads``. Raises
-    ``ValueError`` when a setting of the fetcher or the resolver is not usable.
+    so many ``threads``. A worker that never ``fetches`` needs no key. Raises ``ValueError`` when a
+    setting of the fetcher or the resolver is not usable, and ``KeyFileError``.
     """
     folder, config = job.folder, job.config
     clock, lease = SystemClock(), lease or folder_lease()
@@ -58,7 +60,11 @@ def real_ports(
         guard,
         clock,
         spool_folder(folder),
-        RequestHooks(cookies, may_send=lambda: lease.holds(clock.monotonic())),
+        RequestHooks(
+            cookies,
+            may_send=lambda: lease.holds(clock.monotonic()),
+            signer=load_signer(config.agent, clock) if fetches else None,
+        ),
     )
     return Ports(
         clock=clock,

@@ -8,6 +8,7 @@ from fuzz.judging import vectors
 from lycosa.base.model.fetched import FetchRequest
 from lycosa.stages.fetch.headers import build_user_agent, conditional_lines, email_of
 from lycosa.stages.fetch.headers import request_target as origin_form
+from lycosa.stages.fetch.server_clocks import date_seconds
 from lycosa.stages.parse.charset import charset_name, decode_text
 from lycosa.stages.parse.directives import read_directives
 from lycosa.stages.parse.language import primary_subtag
@@ -82,6 +83,8 @@ def check(data: bytes) -> None:
         assert 0 <= moment < _LAST_YEAR
     wait_s = parse_retry_after(text, _NOW)
     assert wait_s is None or 0 <= wait_s <= LONGEST_RETRY_AFTER_S
+    date = date_seconds(text)
+    assert date is None or 0 <= date < _LAST_YEAR
     _charsets(data, text)
     sniff("", data)
     assert root_name(data) == root_name(data).lower()

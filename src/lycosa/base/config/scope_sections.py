@@ -39,6 +39,27 @@ class AgentSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
             "URL or e-mail address for site owners; sent in User-Agent and, if an address, in From."
         ),
     ] = ""
+    page: Annotated[
+        str,
+        setting(
+            "URL of the page for site owners (lycosa identity page); sent in User-Agent in place of"
+            " the contact."
+        ),
+    ] = ""
+    key_file: Annotated[
+        str,
+        setting(
+            "File with this machine's private key (lycosa identity new), by which every request is"
+            " signed; empty signs none. Only the path is a setting; each node may have another."
+        ),
+    ] = ""
+    key_directory: Annotated[
+        str,
+        setting(
+            "URL of the directory with the public keys of all nodes (lycosa identity directory);"
+            " sent in Signature-Agent."
+        ),
+    ] = ""
 
 
 class CanonicalSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

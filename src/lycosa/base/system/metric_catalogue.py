@@ -227,6 +227,21 @@ _FETCH = (
         "result",
         ("answered", "unreachable"),
     ),
+    Metric(
+        "lycosa_request_signatures_total",
+        _C,
+        "Requests of a crawl that has a key: signed, or unsigned because the clock is wrong by more"
+        " than 30 s.",
+        "result",
+        ("signed", "clock"),
+    ),
+    Metric(
+        "lycosa_clock_error_seconds",
+        _G,
+        "Difference between the clock of a machine that signs requests and the clocks of servers,"
+        " the greatest of all workers; 0 if too few servers are known.",
+        merge=Merge.GREATEST,
+    ),
     Metric("lycosa_leases_outside", _G, "URLs that are leased to outside fetchers."),
 )
 _PARSE = (
