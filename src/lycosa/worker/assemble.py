@@ -33,6 +33,7 @@ from lycosa.worker.owned_shard import OwnedShard, open_owned_shard
 from lycosa.worker.run_signals import RunSignals
 from lycosa.worker.setting_updates import AppliedSettings
 from lycosa.worker.visit.host_robots import Robots
+from lycosa.worker.visit.tdm_files import TdmFiles
 from lycosa.worker.visit.pacing import Pacing
 from lycosa.worker.visit.permits import GrantedPermits, LocalPermits
 from lycosa.worker.visit.pipeline import Pipeline
@@ -55,6 +56,7 @@ class Assembled(msgspec.Struct, frozen=True):
     sender: RequestSender
     pacing: Pacing
     robots: Robots
+    tdm_files: TdmFiles | None
     permits: LocalPermits | GrantedPermits
     store: SegmentStore
     clock: CrawlClock
@@ -122,6 +124,7 @@ def _assembled(
         visit.stages.sender,
         visit.stages.pacing,
         visit.robots,
+        visit.tdm_files,
         visit.permits,
         visit.stages.store,
         owned.clock,
