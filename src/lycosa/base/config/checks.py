@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from lycosa.base.config.fixed_intervals import check_intervals
 from lycosa.base.config.near_names import near_name
 from lycosa.base.config.patterns import compile_pattern
+from lycosa.base.preferences.use_policy import USE, policy_of
 
 STORE_SCHEMES = ("s3", "gs", "az", "file")
 STORE_OPTIONS = (
@@ -110,6 +111,11 @@ def check_contact(contact: str) -> None:
             f"{contact!r} must be visible ASCII without brackets and backslashes, as"
             " https://example.org/bot or you@example.org"
         )
+
+
+def check_purpose(uses: Sequence[str]) -> None:
+    """The uses are those that sites can refuse, or words for which they have none."""
+    policy_of(uses, USE)
 
 
 def is_contact(contact: str) -> bool:
@@ -216,6 +222,7 @@ def _is_address(text: str) -> bool:
 
 CHECKS: Mapping[str, Callable[[Any], None]] = {
     "agent.contact": check_contact,
+    "agent.purpose": check_purpose,
     "coordinator.addresses": check_addresses,
     "dns.pins": check_pins,
     "dns.servers": check_servers,

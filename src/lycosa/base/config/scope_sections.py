@@ -9,6 +9,14 @@ import msgspec
 from msgspec import Meta
 
 from lycosa.base.config.setting import setting
+from lycosa.base.preferences.use_policy import SKIP, USE, UsePolicy, policy_of
+
+
+class Unstated(Enum):
+    """What is done with a page that states nothing about a use of the purpose."""
+
+    USE = USE
+    SKIP = SKIP
 
 
 class ScopeRule(Enum):
@@ -39,6 +47,23 @@ class AgentSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
             "URL or e-mail address for site owners; sent in User-Agent and, if an address, in From."
         ),
     ] = ""
+    purpose: Annotated[
+        tuple[str, ...],
+        setting(
+            "Uses for which the outputs are meant (search, ai-train, ai-input, tdm, bots, archive, "
+            "research): content that its site refuses to one of them is left out of derived files, "
+            "feeds, sinks and texts; if empty, what sites state is only recorded."
+        ),
+    ] = ()
+    unstated: Annotated[
+        Unstated,
+        setting("Whether content whose site states nothing about a use of the purpose is left out."),
+    ] = Unstated.USE
+
+    @property
+    def policy(self) -> UsePolicy:
+        """Purpose and rule for unstated uses as one value."""
+        return policy_of(self.purpose, self.unstated.value)
 
 
 class CanonicalSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -7,6 +7,7 @@ import msgspec
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.fetched import Fetched, FetchKind
 from lycosa.base.model.parsed import Parsed
+from lycosa.base.preferences.preference_model import NOTHING_STATED, Preferences
 
 
 class RobotsDecision(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -46,7 +47,8 @@ class Capture(msgspec.Struct, frozen=True, gc=False):
     ``parsed`` is ``None`` for robots.txt and responses without a document. ``payload_digest`` is
     ``sha1:`` and base32 of the body as received (transfer-decoded). ``original`` makes the record a
     revisit: server-not-modified with ``not_modified``, else identical-payload-digest.
-    ``media_type`` is the detected type of the body, without parameters.
+    ``media_type`` is the detected type of the body, without parameters. ``preferences`` are what the
+    site stated about the use of the page, as of this fetch.
     """
 
     fetched: Fetched
@@ -65,6 +67,7 @@ class Capture(msgspec.Struct, frozen=True, gc=False):
     chain: tuple[str, ...] = ()
     fetch_number: int = 1
     media_type: str = ""
+    preferences: Preferences = NOTHING_STATED
 
 
 class Location(msgspec.Struct, frozen=True, array_like=True, gc=False):

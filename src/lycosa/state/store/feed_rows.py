@@ -13,8 +13,11 @@ from typing import Annotated, Any
 import msgspec
 
 from lycosa.base.model.dead_letter import DeadLetter
+from lycosa.base.preferences.preference_model import NOTHING_STATED, Preferences
+from lycosa.base.preferences.use_policy import RECORD_ONLY, UsePolicy
 from lycosa.base.urls.identity import hash8
 from lycosa.state.store.journal_rows import JournalRow
+from lycosa.state.store.usable_rows import CONTENT_FIELDS
 
 PAGES, DEAD_LETTERS = "pages", "dlq"
 FEEDS = (PAGES, DEAD_LETTERS)
@@ -50,8 +53,11 @@ _MEANINGS = {
     "refused_links": "number of refused links by reason code",
     "robots": "the decision by which it was fetched: allowed, version, fetched, status, group,"
     " line, rule, bound",
+    "preferences": "what the site stated about the use of the page: answers by use, statements"
+    " (source, text, line, answers), license, price",
 }
 _decode_line = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_decode_stated = msgspec.json.Decoder(Preferences).decode
 _decode_text = msgspec.json.Decoder(str).decode
 _encode = msgspec.json.Encoder().encode
 
@@ -64,9 +70,17 @@ _Hash = Annotated[
 ]
 
 
+_MAY_USE = Annotated[
+    bool | None,
+    msgspec.Meta(
+        description="whether the purpose of the crawl may use the page; absent without a purpose"
+    ),
+]
+
+
 def _page_fields() -> list[Any]:
     """The fields of ``JournalRow`` that the feed has, those of a shortened row required."""
-    fields: list[Any] = [("url8", _Hash)]
+    fields: list[Any] = [("url8", _Hash), ("may_use", _MAY_USE, None)]
     for each in msgspec.structs.fields(JournalRow):
         if each.name in _LEFT_OUT:
             continue
@@ -99,12 +113,19 @@ class DeadLetterRow(msgspec.Struct, frozen=True, kw_only=True):
     ]
 
 
-def page_row(line: bytes) -> tuple[bytes, bytes]:
-    """The key and the row of ``pages`` for a line of the journal."""
+def page_row(line: bytes, policy: UsePolicy = RECORD_ONLY) -> tuple[bytes, bytes]:
+    """The key and the row of ``pages`` for a line of the journal, with what the policy allows."""
     row: dict[str, Any] = _decode_line(line)
     key = hash8(_decode_text(row["url"]))
     for name in _LEFT_OUT:
         row.pop(name, None)
+    if policy.purpose:
+        stated = row.get("preferences")
+        may_use = policy.allows(_decode_stated(stated) if stated else NOTHING_STATED)
+        if not may_use:
+            for name in CONTENT_FIELDS:
+                row.pop(name, None)
+        row["may_use"] = may_use
     row["url8"] = key.hex()
     row.setdefault("fetch_number", 1)
     value = _encode(row)

@@ -17,6 +17,8 @@ from lycosa.base.model.capture import Capture, Original, RobotsDecision
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.fetched import FetchKind
 from lycosa.base.model.parsed import Directives, Link, Parsed
+from lycosa.base.preferences.preference_model import NOTHING_STATED, Preferences
+from lycosa.base.preferences.use_policy import RECORD_ONLY, UsePolicy
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.url_parts import name_of
 
@@ -36,7 +38,9 @@ class SegmentHeader(msgspec.Struct, frozen=True, kw_only=True):
 
     ``warcinfo_id`` and ``warcinfo_length`` describe the first WARC record. ``info`` is a digest of
     its fields, which shows a later run whether it may continue the segment. ``options`` say which
-    optional derived files the segment has; in the file each of them is a separate key.
+    optional derived files the segment has; in the file each of them is a separate key. ``policy`` is
+    the purpose for which the derived files are made, so that a rebuilt file has the same bytes; in
+    the file it is the keys ``purpose`` and ``unstated``.
     """
 
     format: int
@@ -47,6 +51,7 @@ class SegmentHeader(msgspec.Struct, frozen=True, kw_only=True):
     warcinfo_length: int
     info: str
     options: dict[str, bool]
+    policy: UsePolicy = RECORD_ONLY
 
 
 class Links(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -76,6 +81,7 @@ class JournalRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     target of a redirect. ``is_cut`` says that only the beginning of the content was parsed; the
     stored record is complete unless ``truncated`` says otherwise. ``registry_suffix`` and
     ``private_suffix`` are the host's public suffixes without and with the list's private section.
+    ``preferences`` are what the site stated about the use of the page, as of this fetch.
     """
 
     url: str
@@ -136,6 +142,7 @@ class JournalRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     text: str = ""
     is_cut: bool = False
     fetcher: str = ""
+    preferences: Preferences = NOTHING_STATED
 
 
 class RecordPlace(msgspec.Struct, frozen=True):
@@ -230,6 +237,7 @@ class RowBuilder:
             text=parsed.text if self._text else "",
             is_cut=parsed.is_cut,
             fetcher=fetched.fetcher,
+            preferences=capture.preferences,
         )
 
 

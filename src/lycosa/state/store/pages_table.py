@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from lycosa.base.model.capture import RobotsDecision
 from lycosa.base.model.fetched import FetchKind
+from lycosa.base.preferences.preference_model import Preferences, Use
 from lycosa.base.urls.url_parts import is_address
 from lycosa.state.store import languages
 from lycosa.state.store.journal_rows import JournalRow, SegmentHeader
@@ -32,15 +33,19 @@ _TEXT, _INT, _LONG, _SHORT, _REAL, _FLAG, _TIME = (
     pa.bool_(),
     pa.timestamp("us"),
 )
+_STATEMENTS = pa.list_(pa.struct([("source", _TEXT), ("line", _INT), ("text", _TEXT)]))
 
 
 class RowParts:
     """A row with its URL and host split once for all columns."""
 
-    __slots__ = ("crawl", "host", "labels", "robots", "row", "split")
+    __slots__ = ("crawl", "host", "labels", "may_use", "preferences", "robots", "row", "split")
 
-    def __init__(self, row: JournalRow, crawl: str) -> None:
-        self.row, self.crawl = row, crawl
+    def __init__(self, row: JournalRow, header: SegmentHeader) -> None:
+        self.row, self.crawl = row, header.crawl
+        policy = header.policy
+        self.may_use = policy.allows(row.preferences) if policy.purpose else None
+        self.preferences = row.preferences
         self.split = urlsplit(row.url)
         # not the row's host, which includes a port other than the default of the scheme
         self.host = self.split.hostname or ""
@@ -70,6 +75,13 @@ def subset(row: JournalRow) -> str:
 def short(status: int) -> int:
     """A status as 16 bits, because a server may send any number."""
     return max(0, min(status, 32767))
+
+
+def _statements(preferences: Preferences) -> list[dict[str, Any]]:
+    return [
+        {"source": each.source.label, "line": each.line or None, "text": each.text}
+        for each in preferences.statements
+    ]
 
 
 PagesColumn = tuple[str, pa.DataType, bool, Callable[[RowParts], Any]]
@@ -181,6 +193,13 @@ OWN_COLUMNS: list[PagesColumn] = [
     ("first_byte_s", _REAL, False, lambda v: v.row.first_byte_s),
     ("duration_s", _REAL, False, lambda v: v.row.duration_s),
     ("parse_s", _REAL, False, lambda v: v.row.parse_s),
+    ("use_search", _FLAG, True, lambda v: v.preferences.answers.get(Use.SEARCH)),
+    ("use_ai_train", _FLAG, True, lambda v: v.preferences.answers.get(Use.AI_TRAIN)),
+    ("use_ai_input", _FLAG, True, lambda v: v.preferences.answers.get(Use.AI_INPUT)),
+    ("preferences", _STATEMENTS, True, lambda v: _statements(v.preferences) if v.preferences.statements else None),
+    ("license", _TEXT, True, lambda v: v.preferences.license or None),
+    ("payment_price", _TEXT, True, lambda v: v.preferences.price or None),
+    ("may_use", _FLAG, True, lambda v: v.may_use),
 ]
 
 PAGES_COLUMNS = COMMON_CRAWL_COLUMNS + OWN_COLUMNS
@@ -194,7 +213,7 @@ class PagesBuilder:
 
     def __init__(self, path: Path, header: SegmentHeader) -> None:
         self._writer = TableWriter(path, PAGES_SCHEMA)
-        self._crawl = header.crawl
+        self._header = header
         self._rows: list[tuple[Any, ...]] = []
 
     def add_row(self, row: JournalRow) -> None:
@@ -202,7 +221,7 @@ class PagesBuilder:
 
         Until the batch is full only the values of the columns are kept, not text and links.
         """
-        self._rows.append(values(row, self._crawl))
+        self._rows.append(values(row, self._header))
         if len(self._rows) >= _ROWS:
             self._flush()
 
@@ -221,7 +240,7 @@ class PagesBuilder:
         self._rows = []
 
 
-def values(row: JournalRow, crawl: str) -> tuple[Any, ...]:
-    """The columns of one capture, in order."""
-    view = RowParts(row, crawl)
+def values(row: JournalRow, header: SegmentHeader) -> tuple[Any, ...]:
+    """The columns of one capture, in order; ``header`` is that of its segment."""
+    view = RowParts(row, header)
     return tuple([column[3](view) for column in PAGES_COLUMNS])

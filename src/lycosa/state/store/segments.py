@@ -19,6 +19,7 @@ import msgspec
 
 from lycosa.base.config.sections import StoreSection
 from lycosa.base.model.capture import Capture, Location
+from lycosa.base.preferences.use_policy import RECORD_ONLY, UsePolicy
 from lycosa.state.store import journal, layout, warc_records
 from lycosa.state.store.closing import ClosedSegment
 from lycosa.state.store.derived_files import options_of, wanted_kinds
@@ -86,7 +87,7 @@ class SegmentStore:
 
     ``found`` is the result of ``Segments.find_segments``. ``surt`` returns SURT keys and
     ``suffixes`` public suffixes (may be absent: the columns stay empty). ``chance`` makes record
-    IDs.
+    IDs. ``policy`` decides what derived files may have.
     """
 
     def __init__(
@@ -98,7 +99,9 @@ class SegmentStore:
         chance: Random,
         surt: Callable[[str], str],
         suffixes: Suffixes | None = None,
+        policy: UsePolicy = RECORD_ONLY,
     ) -> None:
+        self.policy = policy
         self._section, self._info, self._worker, self._chance = section, info, worker, chance
         self._rows = RowBuilder(surt, suffixes, section.text, section.links)
         self._max_bytes = min(section.segment_bytes, MAX_SEGMENT_BYTES)
@@ -298,6 +301,7 @@ class SegmentStore:
             warcinfo_length=len(data),
             info=self._info.digest(),
             options=options_of(self._section),
+            policy=self.policy,
         )
         segment = _Open(header, 0, 0)
         segment.add_record(
@@ -330,6 +334,7 @@ class SegmentStore:
         same = header.info == self._info.digest() and header.format == JOURNAL_FORMAT
         return (
             same
+            and header.policy == self.policy
             and wanted_kinds(header.options) == wanted_kinds(options_of(section))
             and segment.length < self._max_bytes
         )

@@ -155,7 +155,7 @@ class CaptureBuilder:
         capture = self._capture(lease, fetched, body.parsed, decision, known)
         location = self._store.append_capture(capture, body.packed)
         if self._sinks:
-            page = page_of(capture, location)
+            page = page_of(capture, location, self._store.policy)
             for sink in self._sinks:
                 sink(page)
         if fetched.status == 200:

@@ -205,4 +205,5 @@ def _store(owned: OwnedShard) -> SegmentStore:
         random.Random(seed),
         surt,
         sites.public_suffixes,
+        job.config.agent.policy,
     )
