@@ -33,11 +33,11 @@ from lycosa.worker.owned_shard import OwnedShard, open_owned_shard
 from lycosa.worker.run_signals import RunSignals
 from lycosa.worker.setting_updates import AppliedSettings
 from lycosa.worker.visit.host_robots import Robots
-from lycosa.worker.visit.tdm_files import TdmFiles
 from lycosa.worker.visit.pacing import Pacing
 from lycosa.worker.visit.permits import GrantedPermits, LocalPermits
 from lycosa.worker.visit.pipeline import Pipeline
 from lycosa.worker.visit.request_sender import RequestSender
+from lycosa.worker.visit.tdm_files import TdmFiles
 from lycosa.worker.visit.visit_parts import VisitParts, build_visit
 from lycosa.worker.worker import Worker
 from lycosa.worker.worker_ports import Ports

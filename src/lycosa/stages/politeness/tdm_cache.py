@@ -34,8 +34,8 @@ from lycosa.stages.politeness.robots_cache import (
 class TdmRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The stored result for one origin. Times are crawl time (seconds), 0 = none.
 
-    ``rules`` and ``version`` (SHA-1 in base32, empty = no file) are those of the file. ``status`` is
-    that of the last response (0 = none). ``fetched`` is the time of the response that decides,
+    ``rules`` and ``version`` (SHA-1 in base32, empty = no file) are those of the file. ``status``
+    is that of the last response (0 = none). ``fetched`` is the time of the response that decides,
     ``expires`` that of the next request, and ``failures`` counts requests in a row that failed.
     """
 

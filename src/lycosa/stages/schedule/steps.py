@@ -96,8 +96,8 @@ class RobotsJudged(msgspec.Struct, frozen=True, gc=False):
     """The result of judging the URL by its origin's robots.txt.
 
     The file must be fetched (``is_needed``), or waited for until ``wait_until`` (0 = no), or it
-    allows or disallows the URL. ``is_tdm_wanted``: the origin's tdmrep.json has to be fetched before
-    a URL that is allowed. ``judged`` counts the judgements of the visit.
+    allows or disallows the URL. ``is_tdm_wanted``: the origin's tdmrep.json has to be fetched
+    before a URL that is allowed. ``judged`` counts the judgements of the visit.
     """
 
     is_needed: bool = False

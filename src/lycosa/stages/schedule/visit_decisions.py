@@ -71,7 +71,8 @@ from lycosa.stages.schedule.fetch_outcome import (
 )
 from lycosa.stages.schedule.steps import VisitRules, VisitStep
 
-_PAGE, _ROBOTS, _ERRAND, _TDM_FILE = steps.Purpose  # reading a member from the Enum costs ten times as much
+# Reading a member from the Enum costs ten times as much.
+_PAGE, _ROBOTS, _ERRAND, _TDM_FILE = steps.Purpose
 _NONE = Reason.NONE
 LONGEST_PARK_S = 86_400.0
 MAX_JUDGED = 500

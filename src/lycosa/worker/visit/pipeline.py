@@ -242,9 +242,7 @@ class Pipeline:
         assert fetched is not None and request is not None
         if self._tdm_files is not None:
             partition, host, record = visit.partition, visit.host, visit.lease.record
-            visit.stated = self._tdm_files.statement(
-                partition, host, record.secure, record.target
-            )
+            visit.stated = self._tdm_files.statement(partition, host, record.secure, record.target)
         if fetched.status != 200 or not fetched.body_bytes:
             visit.body = await capturing.examine_body(fetched, None)
         else:
@@ -284,7 +282,10 @@ class Pipeline:
         assert body is not None and visit.decision is not None
         visit.use_permit(fetched.body_bytes)
         capture = self._capturing.make_capture
-        self._end(visit, capture(lease, fetched, body, visit.decision, step.outcome, step.target))
+        ended = capture(
+            lease, fetched, body, visit.decision, step.outcome, step.target, visit.stated
+        )
+        self._end(visit, ended)
         if step.target:
             self._stages.intake.take_redirect(lease, step.target)
         elif body.parsed is not None and step.outcome.meaning is Meaning.FETCHED:

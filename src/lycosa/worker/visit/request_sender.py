@@ -2,8 +2,8 @@
 
 Where crawls of one machine share their slots, a host has one too: two crawls that both have a host
 request it in turn. Pages and files about an origin (robots.txt with the targets of its redirects,
-tdmrep.json) are requested here. It is the only place where a request leaves the worker. So no request is sent
-without its line in the attempt log and a slot of its address.
+tdmrep.json) are requested here. It is the only place where a request leaves the worker. So no
+request is sent without its line in the attempt log and a slot of its address.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from lycosa.worker.extensions import AttemptListener
 DelayAfter = Callable[[Fetched, float, float, bool], float]
 """Maps the end of a request to the effective delay of its host from then on, in seconds.
 
-Its arguments are the answer, the end (monotonic, then wall time) and whether it was for a file about
-the origin, as robots.txt.
+Its arguments are the answer, the end (monotonic, then wall time) and whether it was for a file
+about the origin, as robots.txt.
 """
 
 _CLASSES = {0: "none", 1: "1xx", 2: "2xx", 3: "3xx", 4: "4xx", 5: "5xx"}
@@ -418,9 +418,7 @@ class RequestSender:
         while (wait := until - self._clock.monotonic()) > 0:
             await self._clock.sleep(wait)
 
-    def file_request(
-        self, url: str, address: str, kind: FetchKind, max_bytes: int
-    ) -> FetchRequest:
+    def file_request(self, url: str, address: str, kind: FetchKind, max_bytes: int) -> FetchRequest:
         """A request for a file about an origin, as robots.txt: small, never spooled."""
         limits = msgspec.structs.replace(
             self.limits, body_bytes=max_bytes, spool_bytes=max_bytes + 1

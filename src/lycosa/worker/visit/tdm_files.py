@@ -22,7 +22,8 @@ from lycosa.base.preferences.preference_model import NARROWER, Statement, Use
 from lycosa.base.preferences.tdm_file import MAX_FILE_BYTES
 from lycosa.base.reasons import Reason
 from lycosa.base.system.content_encoding import decode_content
-from lycosa.base.urls.identity import TDM_PATH, tdm_url
+from lycosa.base.urls.identity import tdm_url
+from lycosa.base.urls.url_parts import TDM_PATH
 from lycosa.stages.frontier.partition import Partition
 from lycosa.stages.frontier.visit_state import VisitState
 from lycosa.stages.politeness.robots_cache import answer_of
@@ -196,6 +197,5 @@ class TdmFiles:
 def wants_tdm_files(config: Config) -> bool:
     """Whether the purpose of the crawl contains ai-train, or a use that covers it."""
     return any(
-        use == Use.AI_TRAIN or Use.AI_TRAIN in NARROWER.get(use, ())
-        for use in config.agent.purpose
+        use == Use.AI_TRAIN or Use.AI_TRAIN in NARROWER.get(use, ()) for use in config.agent.purpose
     )
