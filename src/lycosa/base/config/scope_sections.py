@@ -60,6 +60,14 @@ class AgentSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         setting("Whether content whose site states nothing about a use of the purpose is left out."),
     ] = Unstated.USE
 
+    fetch_licenses: Annotated[
+        bool,
+        setting(
+            "Fetch each license (RSL) that captures name, once, from any host, and store it; "
+            "it is neither read nor negotiated."
+        ),
+    ] = False
+
     @property
     def policy(self) -> UsePolicy:
         """Purpose and rule for unstated uses as one value."""
