@@ -18,7 +18,6 @@ import msgspec
 from isal import isal_zlib
 
 from lycosa.base.model.capture import Capture
-from lycosa.base.model.fetched import FetchKind
 from lycosa.state.store import warc
 from lycosa.state.store.journal_rows import date_us, revisit_profile
 
@@ -302,7 +301,7 @@ def capture_fields(capture: Capture) -> list[tuple[str, str]]:
     """
     fetched, parsed, robots = capture.fetched, capture.parsed, capture.robots
     letters = (
-        "P" if capture.kind is FetchKind.ROBOTS else "L" * capture.depth + "R" * len(capture.chain)
+        "P" if capture.kind.is_of_origin else "L" * capture.depth + "R" * len(capture.chain)
     )
     fields = [
         ("via", capture.via),

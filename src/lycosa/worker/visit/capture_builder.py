@@ -22,7 +22,7 @@ from lycosa.base.model.page import page_of
 from lycosa.base.model.parsed import Parsed
 from lycosa.base.model.url_state import Completed, History, UrlState
 from lycosa.base.ports import Offload
-from lycosa.base.preferences.preference_model import Statement, gather
+from lycosa.base.preferences.preference_model import Statement, gather_preferences
 from lycosa.base.reasons import Reason
 from lycosa.stages.frontier.crawl_clock import CrawlClock
 from lycosa.stages.frontier.lease import Lease
@@ -211,7 +211,7 @@ class CaptureBuilder:
             chain=lease.chain,
             fetch_number=lease.number,
             media_type="" if known.is_not_modified else _media_type(fetched, parsed),
-            preferences=gather(() if stated is None else (stated,)),
+            preferences=gather_preferences(() if stated is None else (stated,)),
         )
 
     def _compare(
