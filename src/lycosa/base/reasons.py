@@ -83,6 +83,7 @@ class Reason(IntEnum):
     REQUEST_REFUSED = 101
     REQUEST_UNANSWERED = 102
     LEASE_EXPIRED = 103
+    PAYMENT_REQUIRED = 104
 
     # Fetched, with a remark (140-179).
     NOT_MODIFIED = 140
@@ -180,6 +181,7 @@ _TABLE: dict[Reason, tuple[Cause, str]] = {
     Reason.HEADERS_TOO_LARGE: (_T, "header lines beyond the limit"),
     Reason.EMPTY_RESPONSE: (_T, "the server closed without an answer"),
     Reason.HTTP_CLIENT_ERROR: (_T, "not found, or refused by the server (4xx)"),
+    Reason.PAYMENT_REQUIRED: (_T, "the server asks for a payment (402), which is never made"),
     Reason.HTTP_SERVER_ERROR: (_T, "the server failed (5xx)"),
     Reason.HTTP_TOO_MANY_REQUESTS: (_T, "the server asks to slow down"),
     Reason.BAD_REDIRECT: (_T, "a redirect without a usable Location"),

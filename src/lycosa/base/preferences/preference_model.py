@@ -36,8 +36,8 @@ class Use(StrEnum):
     AI_INPUT = "ai-input"  # input of a model when it answers (retrieval, grounding)
     TDM = "tdm"  # text and data mining (EU directive 2019/790, article 2)
     BOTS = "bots"  # any automated processing; covers all others
-    ARCHIVE = "archive"  # preservation; no source has a word of its own for it
-    RESEARCH = "research"  # research; no source has a word of its own for it
+    ARCHIVE = "archive"  # preservation; no source names it
+    RESEARCH = "research"  # research; no source names it
 
 
 class PreferenceSource(IntEnum):
@@ -130,12 +130,12 @@ def combine(statements: Iterable[Statement]) -> dict[str, bool]:
     for each in stated:
         if _TDM_RANK.get(each.source, last) < last:  # superseded
             continue
-        for use, allowed in nested(each.answers).items():
+        for use, allowed in nested_answers(each.answers).items():
             merged[use] = allowed and merged.get(use, True)
     return {use.value: merged[use.value] for use in Use if use.value in merged}
 
 
-def nested(answers: Mapping[str, bool]) -> dict[str, bool]:
+def nested_answers(answers: Mapping[str, bool]) -> dict[str, bool]:
     """``answers`` of one statement and, where it states none, those of the next broader use."""
     full = dict(answers)
     # ``tdm`` is narrower than ``bots`` and broader than the rest: whichever is nearer answers.
@@ -146,7 +146,9 @@ def nested(answers: Mapping[str, bool]) -> dict[str, bool]:
     return full
 
 
-def gather(statements: Iterable[Statement], address: str = "", price: str = "") -> Preferences:
+def gather_preferences(
+    statements: Iterable[Statement], address: str = "", price: str = ""
+) -> Preferences:
     """The preferences of a page from all its statements.
 
     ``address`` is that of its licence. Without one it is the text of the most specific statement
