@@ -56,6 +56,8 @@ def measured_worker(worker: Worker, intake: IntakeParts, visit: VisitParts, cloc
         )
         meter.set_table("lycosa_robots_answers_total", robots.answers)
         meter.set("lycosa_robots_rules", robots.rules)
+        if visit.tdm_files is not None:
+            meter.set_table("lycosa_tdm_answers_total", visit.tdm_files.answers)
         meter.set_table("lycosa_contents_total", visit.capturing.contents)
         waiting, lag_s = intake.outgoing.lag()
         meter.set("lycosa_parcels_waiting", waiting)

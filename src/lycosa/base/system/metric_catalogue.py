@@ -237,6 +237,13 @@ _FETCH = (
         "result",
         ("answered", "unreachable"),
     ),
+    Metric(
+        "lycosa_tdm_answers_total",
+        _C,
+        "Requests for tdmrep.json: a file, none, or nothing that says which (failed).",
+        "result",
+        ("file", "none", "failed"),
+    ),
     Metric("lycosa_leases_outside", _G, "URLs that are leased to outside fetchers."),
 )
 _PARSE = (

@@ -26,6 +26,7 @@ from lycosa.base.urls.url_parts import (
     robots_url,
     scheme_of,
     target_of,
+    tdm_url,
 )
 
 __all__ = [
@@ -51,4 +52,5 @@ __all__ = [
     "scheme_of",
     "surt",
     "target_of",
+    "tdm_url",
 ]

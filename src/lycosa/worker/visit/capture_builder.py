@@ -22,6 +22,7 @@ from lycosa.base.model.page import page_of
 from lycosa.base.model.parsed import Parsed
 from lycosa.base.model.url_state import Completed, History, UrlState
 from lycosa.base.ports import Offload
+from lycosa.base.preferences.preference_model import Statement, gather
 from lycosa.base.reasons import Reason
 from lycosa.stages.frontier.crawl_clock import CrawlClock
 from lycosa.stages.frontier.lease import Lease
@@ -149,10 +150,14 @@ class CaptureBuilder:
         decision: RobotsDecision,
         outcome: FetchOutcome,
         target: str,
+        stated: Statement | None = None,
     ) -> Completed:
-        """Deduplicate the body, store the records, and return the end of the lease."""
+        """Deduplicate the body, store the records, and return the end of the lease.
+
+        ``stated`` is what a file about the origin says about the page.
+        """
         old, known = lease.record.history or History(), self._compare(lease, fetched, body, outcome)
-        capture = self._capture(lease, fetched, body.parsed, decision, known)
+        capture = self._capture(lease, fetched, body.parsed, decision, known, stated)
         location = self._store.append_capture(capture, body.packed)
         if self._sinks:
             page = page_of(capture, location, self._store.policy)
@@ -184,6 +189,7 @@ class CaptureBuilder:
         parsed: Parsed | None,
         decision: RobotsDecision,
         known: _Known,
+        stated: Statement | None,
     ) -> Capture:
         """The capture from which the records are made."""
         record, intake = lease.record, self._intake
@@ -204,6 +210,7 @@ class CaptureBuilder:
             chain=lease.chain,
             fetch_number=lease.number,
             media_type="" if known.is_not_modified else _media_type(fetched, parsed),
+            preferences=gather(() if stated is None else (stated,)),
         )
 
     def _compare(

@@ -74,6 +74,7 @@ from lycosa.worker.visit.parser_queue import ParserQueue
 from lycosa.worker.visit.permits import Permits
 from lycosa.worker.visit.robots_requests import RobotsTurns
 from lycosa.worker.visit.set_aside import set_aside
+from lycosa.worker.visit.tdm_files import TdmFiles
 from lycosa.worker.visit.visit_in_progress import Visit
 from lycosa.worker.visit.worker_stages import Stages
 
@@ -91,6 +92,7 @@ class VisitSteps(msgspec.Struct, frozen=True):
     pages: PageTurns
     parsing: ParserQueue
     capturing: CaptureBuilder
+    tdm_files: TdmFiles | None = None
 
 
 class Pipeline:
@@ -104,7 +106,7 @@ class Pipeline:
         self._clock = stages.clock
         self._leasing, self._errands = steps.leasing, steps.errands
         self._robots, self._pages, self._capturing = steps.robots, steps.pages, steps.capturing
-        self.parsing = steps.parsing
+        self.parsing, self._tdm_files = steps.parsing, steps.tdm_files
         leasing = steps.leasing
         self._acts: dict[type[VisitStep], Callable[[Visit, Any], Awaitable[Event]]] = {
             AttendQuestions: self._attend,
@@ -208,6 +210,8 @@ class Pipeline:
             return await self._pages.fetch(visit)
         if step.purpose is Purpose.ROBOTS:
             return await self._robots.fetch_robots(visit)
+        if step.purpose is Purpose.TDM_FILE:
+            return await self._robots.fetch_tdm_file(visit)
         return await self._robots.run_errand(visit)
 
     async def _set_aside(
@@ -236,6 +240,9 @@ class Pipeline:
         """Perform the slow work on a body: parse it, and look up whether its content is known."""
         fetched, request, capturing = visit.answer, visit.request, self._capturing
         assert fetched is not None and request is not None
+        if self._tdm_files is not None:
+            partition, host, record = visit.partition, visit.host, visit.lease.record
+            visit.stated = self._tdm_files.statement(partition, host, record.secure, record.target)
         if fetched.status != 200 or not fetched.body_bytes:
             visit.body = await capturing.examine_body(fetched, None)
         else:
@@ -275,7 +282,10 @@ class Pipeline:
         assert body is not None and visit.decision is not None
         visit.use_permit(fetched.body_bytes)
         capture = self._capturing.make_capture
-        self._end(visit, capture(lease, fetched, body, visit.decision, step.outcome, step.target))
+        ended = capture(
+            lease, fetched, body, visit.decision, step.outcome, step.target, visit.stated
+        )
+        self._end(visit, ended)
         if step.target:
             self._stages.intake.take_redirect(lease, step.target)
         elif body.parsed is not None and step.outcome.meaning is Meaning.FETCHED:
