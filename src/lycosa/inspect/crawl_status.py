@@ -78,7 +78,8 @@ class CrawlStatus(msgspec.Struct, frozen=True, kw_only=True):
     last seconds, or empty. ``clock_set_back_s`` is how far the wall clock is behind the clock by
     which the crawl waits. ``removed`` are files that were removed here after their upload
     to ``upload_url``. ``shards`` are those of a crawl on many machines, where ``is_running`` is
-    unknown and false. ``hosts_paused`` were paused by operators, ``leased`` URLs are with outside
+    unknown and false. ``preferences`` counts captures by what their sites stated about the use of
+    the page, ``purpose`` is that of the last start. ``hosts_paused`` were paused by operators, ``leased`` URLs are with outside
     fetchers.
     """
 
@@ -115,6 +116,8 @@ class CrawlStatus(msgspec.Struct, frozen=True, kw_only=True):
     upload_url: str = ""
     removed: list[Output] = []
     shards: list[ShardPosition] = []
+    preferences: dict[str, int] = {}
+    purpose: tuple[str, ...] = ()
 
 
 def crawl_status(
@@ -170,6 +173,8 @@ def crawl_status(
         upload_url=saved.config.upload.url,
         removed=_removed(folder) if folder else [],
         shards=list(reader.source.seen.shards.values()),
+        preferences=total.stated,
+        purpose=saved.config.agent.policy.purpose,
     )
     return msgspec.structs.replace(status, waits_for=_waits_for(status, folder, now))
 

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from lycosa.base.model.url_state import History
+from lycosa.base.preferences.preference_words import counts_words
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import host_of
 from lycosa.inspect.committed_state import CrawlReader, HostEntry, UrlEntry
@@ -120,6 +121,7 @@ HOST_COLUMNS: list[StateColumn] = [
     ("address", _TEXT, lambda _, e: e.record.address or None),
     ("refused_links", _LONG, lambda _, e: sum(e.record.refused.values())),
     ("importance", _REAL, lambda _, e: e.record.importance),
+    ("preferences", _TEXT, lambda _, e: counts_words(e.record.stated) or None),
     ("partition", _INT, lambda _, e: e.partition),
     ("host_hash", _TEXT, lambda _, e: e.host8.hex()),
 ]

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from lycosa.base.preferences.preference_model import PreferenceSource, Statement
+from lycosa.base.preferences.preference_model import Preferences, PreferenceSource, Statement, Use
+
+LICENSE, PRICE = "license", "price"
+PREFERENCE_LABELS = (
+    *(f"{use.value}={answer}" for use in Use for answer in ("yes", "no")),
+    LICENSE,
+    PRICE,
+)
+"""What is counted of captures: each answer, a licence, and the price of an answer 402."""
 
 _ROBOTS, _HEADER, _MARKUP = "robots.txt", "header", "markup"
 _PLACES: Mapping[PreferenceSource, tuple[str, str]] = {
@@ -43,3 +51,15 @@ def read_answers(words: str) -> dict[str, bool]:
     """The answers in a text of ``answers_words``."""
     pairs = (each.strip().partition("=") for each in words.split(",") if each.strip())
     return {use: answer == "yes" for use, _, answer in pairs}
+
+
+def preference_labels(preferences: Preferences) -> list[str]:
+    """Those of ``PREFERENCE_LABELS`` that apply to a capture."""
+    found = [f"{use}={'yes' if allowed else 'no'}" for use, allowed in preferences.answers.items()]
+    found += [LICENSE] if preferences.license else []
+    return [*found, PRICE] if preferences.price else found
+
+
+def counts_words(counts: Mapping[str, int]) -> str:
+    """Numbers of captures by label, in a fixed order: ``ai-train=no: 12, license: 3``."""
+    return ", ".join(f"{label}: {counts[label]}" for label in PREFERENCE_LABELS if label in counts)

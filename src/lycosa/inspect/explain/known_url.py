@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from lycosa.base.model.dead_letter import DeadLetterAction
 from lycosa.base.model.url_state import History, UrlState
+from lycosa.base.preferences.preference_model import Preferences
+from lycosa.base.preferences.preference_words import read_answers
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import host_of, join_url, scheme_of
 from lycosa.inspect.committed_state import CrawlReader, TableView, UrlEntry
@@ -34,6 +36,7 @@ from lycosa.stages.frontier.dead_letters import decisions_of
 from lycosa.stages.frontier.visit_state import HostState, VisitRecord
 
 _CHAIN = 10
+_PREFERENCES = ("usePreferences", "useStatement", "license", "paymentPrice")
 _DECIDED = {
     DeadLetterAction.RETRY: "queued again",
     DeadLetterAction.DROP: "dropped from the dead letters",
@@ -362,6 +365,25 @@ class KnownUrl:
             answer.add_fact("robots_line", line or None)
             answer.add_fact("robots_rule", metadata.get("robotsRule", ""))
             answer.add_fact("robots_fetched", metadata.get("robotsFetched", ""))
+
+        if self._config.agent.purpose or not metadata.keys().isdisjoint(_PREFERENCES):
+            self._preferences(metadata)
+
+    def _preferences(self, metadata: Mapping[str, str]) -> None:
+        """What the site stated about the use of the page at this fetch, and what follows from it."""
+        answer, words = self._answer, metadata.get("usePreferences", "")
+        answers, policy = read_answers(words), self._config.agent.policy
+        answer.add_fact("preferences", answers or None, words)
+        statements = metadata.get("useStatement", "").splitlines()
+        answer.add_fact("statements", statements or None, "; ".join(statements))
+        answer.add_fact("license", metadata.get("license", ""))
+        answer.add_fact("payment_price", metadata.get("paymentPrice", ""))
+        if policy.purpose:
+            may_use = policy.allows(Preferences(answers))
+            verb = "may" if may_use else "may not"
+            answer.add_fact(
+                "may_use", may_use, f"the purpose {', '.join(policy.purpose)} {verb} use it"
+            )
 
     def _tries(self) -> None:
         files = self._reader.origin.find_attempts(self._entry.partition)

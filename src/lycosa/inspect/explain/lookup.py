@@ -246,7 +246,10 @@ def _ended(
 
 
 def _fields(block: bytes) -> dict[str, str]:
-    lines = (
-        line.partition(": ") for line in block.decode("utf-8", "replace").split("\r\n") if line
-    )
-    return {name: value for name, _, value in lines}
+    """The fields of a metadata record; those with the same name are one value, in lines."""
+    found: dict[str, str] = {}
+    for line in block.decode("utf-8", "replace").split("\r\n"):
+        name, colon, value = line.partition(": ")
+        if colon:
+            found[name] = f"{found[name]}\n{value}" if name in found else value
+    return found

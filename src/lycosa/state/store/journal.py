@@ -59,6 +59,8 @@ def encode_header(header: SegmentHeader) -> bytes:
     options, policy = fields.pop("options"), fields.pop("policy")
     if not policy.records_only:
         fields |= msgspec.structs.asdict(policy)
+    if not header.extractors:
+        del fields["extractors"]
     return _encoder.encode(fields | options) + b"\n"
 
 

@@ -2,7 +2,7 @@
 
 A capture whose site refuses the purpose keeps its row in every table: that it was fetched, when,
 with which status, and what its site stated are facts about the crawl. Its content is left out:
-text, title, description, and the anchors of its links.
+text, title, description, items of user code, and the anchors of its links.
 """
 
 from __future__ import annotations
@@ -23,5 +23,5 @@ def usable_row(row: JournalRow, policy: UsePolicy) -> JournalRow:
     links = row.links
     if links.urls:
         links = Links(links.urls, links.kinds, [""] * len(links.urls), links.nofollow)
-    return msgspec.structs.replace(row, title="", description="", text="", links=links)
+    return msgspec.structs.replace(row, title="", description="", text="", links=links, items={})
 
