@@ -271,7 +271,7 @@ def stored_rows(folder: Path) -> list[JournalRow]:
     """
     rows = list(crawl_rows(folder))
     numbered = Counter(
-        (row.url, row.fetch_number) for row in rows if row.kind is not FetchKind.ROBOTS
+        (row.url, row.fetch_number) for row in rows if not row.kind.is_of_origin
     )
     assert not {key: n for key, n in numbered.items() if n > 1}
     assert len({row.record_id for row in rows}) == len(rows)
