@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from absences import AwayFetcher
 from dying import Dying, copied
 from judging import (
     are_balanced,
@@ -31,8 +32,13 @@ from lycosa.base.config.sections import (
 )
 from lycosa.base.model.fetched import FetchKind
 from lycosa.base.model.url_state import UrlState
+from lycosa.base.ports import Fetcher
 from lycosa.base.preferences.preference_model import PreferenceSource
+from lycosa.base.reasons import Reason
 from lycosa.inspect.audit.folder_audit import audit
+from lycosa.inspect.committed_state import read_folder
+from lycosa.inspect.explain.explanation import explain
+from lycosa.inspect.saved_settings import load_saved_settings
 from lycosa.stages.politeness.tdm_cache import TdmRecord, decode_tdm_record
 from lycosa.state.kv.memory_table import MemoryTables
 from lycosa.state.kv.table_records import prefix_end
@@ -250,6 +256,39 @@ def test_max_age_shortens_its_use_and_a_later_run_uses_what_is_stored(tmp_path: 
         crawl.run([])
         assert len(pages(crawl)) >= 6
         assert crawl.log.urls().count(FILE) == asked
+
+
+def test_a_host_that_accepts_no_connection_for_it_waits_as_for_a_page(tmp_path: Path) -> None:
+    """Nothing is learned about the file, so it is asked for when the host is back, and counts."""
+    crawl, _ = scripted_crawl(tmp_path / "c", site(tdm=file_of(RESERVED)), settings("ai-train"))
+    tried: list[AwayFetcher] = []
+
+    def is_away(host: str, now: float) -> Reason | None:
+        return Reason.CONNECT_REFUSED if 1.0 < now < 200.0 else None
+
+    def wrap(inner: Fetcher) -> Fetcher:
+        tried.append(AwayFetcher(inner, crawl.clock, is_away))
+        return tried[-1]
+
+    crawl.wrap = wrap
+    crawl.run([SITE])
+    assert crawl.log.urls()[:3] == [f"{SITE}robots.txt", FILE, SITE]
+    gaps = [after - before for (_, before), (_, after) in pairwise(tried[0].tried)]
+    assert 2 <= len(gaps) < 8 and all(a <= b * 1.01 for a, b in pairwise(gaps[:-1]))
+    assert reserved(pages(crawl)) == {f"{SITE}art/1"} and len(pages(crawl)) == 3
+    is_clean(crawl)
+
+
+def test_an_operator_reads_what_the_file_says(tmp_path: Path) -> None:
+    crawl, _ = scripted_crawl(tmp_path / "c", site(tdm=file_of(RESERVED)), settings("ai-train"))
+    crawl.run([SITE])
+    reader = read_folder(crawl.folder)
+    saved = load_saved_settings(reader)
+    for path, said in (("art/1", "tdm-reservation: 1"), ("news", "nothing")):
+        answer = explain(reader, saved, f"{SITE}{path}", 0.0)
+        facts = {fact.key: fact.value for fact in answer.facts}
+        assert str(facts["tdm_file"]).startswith(said), facts["tdm_file"]
+        assert facts["tdm_file_status"] == 200
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -22,6 +22,7 @@ from lycosa.inspect.explain.facts import (
     reason_facts,
     robots_facts,
     robots_now,
+    tdm_facts,
     steady_delay,
     when,
     why_host,
@@ -81,6 +82,7 @@ class KnownUrl:
         by_state[self._entry.state]()
         self._decisions()
         steering_facts(self._answer, self._view, self._entry, self._visit)
+        tdm_facts(self._answer, self._view, self._entry.host8, self._entry.url)
         self._origin()
         return self._answer
 
