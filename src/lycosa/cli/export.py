@@ -124,9 +124,7 @@ def _other_policy(
     agent = load_saved_settings(reader).config.agent
     uses = agent.purpose if purpose is None else [each.strip() for each in purpose.split(",")]
     try:
-        return policy_of(
-            [] if list(uses) == [_RECORD] else uses, unstated or agent.unstated.value
-        )
+        return policy_of([] if list(uses) == [_RECORD] else uses, unstated or agent.unstated.value)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--purpose") from None
 

@@ -79,8 +79,8 @@ class CrawlStatus(msgspec.Struct, frozen=True, kw_only=True):
     which the crawl waits. ``removed`` are files that were removed here after their upload
     to ``upload_url``. ``shards`` are those of a crawl on many machines, where ``is_running`` is
     unknown and false. ``preferences`` counts captures by what their sites stated about the use of
-    the page, ``purpose`` is that of the last start. ``hosts_paused`` were paused by operators, ``leased`` URLs are with outside
-    fetchers.
+    the page, ``purpose`` is that of the last start. ``hosts_paused`` were paused by operators,
+    ``leased`` URLs are with outside fetchers.
     """
 
     folder: str

@@ -40,7 +40,8 @@ def rows_of(
 ) -> Iterator[Rows]:
     """The rows of one table, or of ``fetches``, that meet ``where``, a condition in SQL.
 
-    ``policy`` is another purpose than that of the crawl. Raises ``SqlError`` when the condition is wrong.
+    ``policy`` is another purpose than that of the crawl. Raises ``SqlError`` when the condition is
+    wrong.
     """
     if kind in STATE and not where:
         yield [column[0] for column in STATE_COLUMNS[kind]], state_rows(reader, kind)

@@ -181,6 +181,7 @@ class StoredCaptures:
             duration_s=row.duration_s,
             is_page=is_page,
             is_capture=True,
+            preferences=row.preferences,
         )
         intake.note_usage(partition, host.name, answer_in(row), is_capture=True)
         done = self._completed(row, lease, outcome, target)

@@ -57,7 +57,9 @@ class AgentSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     ] = ()
     unstated: Annotated[
         Unstated,
-        setting("Whether content whose site states nothing about a use of the purpose is left out."),
+        setting(
+            "Whether content whose site states nothing about a use of the purpose is left out."
+        ),
     ] = Unstated.USE
 
     fetch_licenses: Annotated[

@@ -74,8 +74,8 @@ class Capture(msgspec.Struct, frozen=True, gc=False):
     ``parsed`` is ``None`` for robots.txt and responses without a document. ``payload_digest`` is
     ``sha1:`` and base32 of the body as received (transfer-decoded). ``original`` makes the record a
     revisit: server-not-modified with ``not_modified``, else identical-payload-digest.
-    ``media_type`` is the detected type of the body, without parameters. ``preferences`` are what the
-    site stated about the use of the page, as of this fetch.
+    ``media_type`` is the detected type of the body, without parameters. ``preferences`` are what
+    the site stated about the use of the page, as of this fetch.
     """
 
     fetched: Fetched

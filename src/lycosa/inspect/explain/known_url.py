@@ -372,7 +372,7 @@ class KnownUrl:
             self._preferences(metadata)
 
     def _preferences(self, metadata: Mapping[str, str]) -> None:
-        """What the site stated about the use of the page at this fetch, and what follows from it."""
+        """What the site stated about the use of the page at this fetch, and what follows."""
         answer, words = self._answer, metadata.get("usePreferences", "")
         answers, policy = read_answers(words), self._config.agent.policy
         answer.add_fact("preferences", answers or None, words)

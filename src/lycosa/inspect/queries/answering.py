@@ -31,6 +31,7 @@ from lycosa.base.calls import (
     UrlStatesQuery,
 )
 from lycosa.base.model.url_state import UrlState
+from lycosa.base.preferences.preference_model import Preferences
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import InvalidUrl, hash8, host_of
 from lycosa.inspect.committed_state import CrawlReader, HostEntry, TableView
@@ -297,7 +298,11 @@ class _Asked(msgspec.Struct, frozen=True):
             "record_id": content.record_id,
             "headers": content.headers.decode("latin-1"),
             "reason": content.reason,
+            "preferences": content.answers,
         }
+        policy = self.saved.config.agent.policy
+        if policy.purpose:
+            about["may_use"] = policy.allows(Preferences(content.answers))
         piece = content.body[query.offset : query.offset + query.most_bytes]
         return ContentFound(
             msgspec.json.encode(about), piece, len(content.body), content.media_type

@@ -19,7 +19,9 @@ import msgspec
 
 from lycosa.base.system.content_encoding import decode_content
 from lycosa.base.urls.identity import surt
+from lycosa.base.preferences.preference_words import read_answers
 from lycosa.inspect.committed_state import CrawlReader, UrlEntry
+from lycosa.inspect.explain.lookup import metadata_behind
 from lycosa.inspect.queries.time_budget import OutOfTime, TimeBudget
 from lycosa.state.shard.view import CrawlView
 from lycosa.state.store.cdxj import CdxjEntry, timestamp
@@ -104,19 +106,24 @@ def capture_at(captures: list[ListedCapture], at: float) -> ListedCapture | None
 
 
 class StoredContent(msgspec.Struct, frozen=True):
-    """A stored body, decoded; ``reason`` says why it is not complete, ``headers`` is the block."""
+    """A stored body, decoded; ``reason`` says why it is not complete, ``headers`` is the block.
+
+    ``answers`` are what the site stated about the use of the page at this fetch.
+    """
 
     body: bytes
     media_type: str
     headers: bytes
     record_id: str
     reason: str = ""
+    answers: dict[str, bool] = {}
 
 
 def content_of(reader: CrawlReader, capture: ListedCapture) -> StoredContent | None:
     """The body of a capture, or of the one that a revisit refers to; ``None`` without a record."""
     try:
         record = reader.source.read_record(capture.segment, capture.offset)
+        answers = _answers(reader.source, capture, record)
         record = _referred(reader.source, reader.origin.folder, record)
     except (RecordError, OSError):
         return None
@@ -133,7 +140,14 @@ def content_of(reader: CrawlReader, capture: ListedCapture) -> StoredContent | N
         headers,
         record.fields.get("WARC-Record-ID", "").strip("<>"),
         reason,
+        answers,
     )
+
+
+def _answers(source: CrawlView, capture: ListedCapture, record: StoredRecord) -> dict[str, bool]:
+    """The answers in the metadata record behind that of a capture; it has one."""
+    metadata = metadata_behind(source, capture.segment, capture.offset, record)
+    return read_answers(metadata.get("usePreferences", ""))
 
 
 def _newest(entry: UrlEntry, has_index: bool) -> Iterator[ListedCapture]:

@@ -36,8 +36,8 @@ class Counters(msgspec.Struct):
     lists show in this state, so each host is in one of them at most. ``hosts_asleep`` counts hosts
     outside the workbench that wait for a time. ``asked`` counts errands for other hosts and gives
     each its number; ``asking`` counts those without an answer so far. ``leased`` counts the URLs
-    that outside fetchers hold. ``stated`` counts captures by what their sites stated about the use of
-    the page (``preference_labels``).
+    that outside fetchers hold. ``stated`` counts captures by what their sites stated about the use
+    of the page (``preference_labels``).
     """
 
     discovered: int = 0

@@ -102,8 +102,8 @@ class JournalRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     the record with the body of a revisit; the segment is empty when it is that of the row, the
     offset 0 when no place is known. ``change`` says how the content differs from that of the
     capture before. ``wants`` are the requisites that the page needs to be rendered. ``items`` are
-    rows of user code, by the name of the extractor. ``preferences`` are what the site stated about the
-    use of the page, as of this fetch.
+    rows of user code, by the name of the extractor. ``preferences`` are what the site
+    stated about the use of the page, as of this fetch.
     """
 
     url: str

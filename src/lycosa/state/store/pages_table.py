@@ -8,6 +8,7 @@ segment never grows beyond 2 GiB.
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,7 +16,7 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 
 from lycosa.base.model.capture import RobotsDecision
-from lycosa.base.preferences.preference_model import Preferences, Use
+from lycosa.base.preferences.preference_model import NOTHING_STATED, Preferences, Use
 from lycosa.base.urls.url_parts import is_address
 from lycosa.state.store import languages
 from lycosa.state.store.journal_rows import JournalRow, SegmentHeader
@@ -38,18 +39,38 @@ _STATEMENTS = pa.list_(pa.struct([("source", _TEXT), ("line", _INT), ("text", _T
 class RowParts:
     """A row with its URL and host split once for all columns."""
 
-    __slots__ = ("crawl", "host", "labels", "may_use", "preferences", "robots", "row", "split")
+    __slots__ = (
+        "crawl", "host", "labels", "license", "may_use", "price", "robots", "row", "split",
+        "statements", "use_ai_input", "use_ai_train", "use_search",
+    )  # fmt: skip
 
     def __init__(self, row: JournalRow, header: SegmentHeader) -> None:
         self.row, self.crawl = row, header.crawl
         policy = header.policy
         self.may_use = policy.allows(row.preferences) if policy.purpose else None
-        self.preferences = row.preferences
+        self.use_search: bool | None = None
+        self.use_ai_train: bool | None = None
+        self.use_ai_input: bool | None = None
+        self.statements: list[dict[str, Any]] | None = None
+        self.license: str | None = None
+        self.price: str | None = None
+        if row.preferences != NOTHING_STATED:
+            self._take(row.preferences)
         self.split = urlsplit(row.url)
         # not the row's host, which includes a port other than the default of the scheme
         self.host = self.split.hostname or ""
         self.labels = [] if is_address(self.host) else self.host.split(".")
         self.robots: RobotsDecision | None = row.robots
+
+    def _take(self, stated: Preferences) -> None:
+        answer = stated.answers.get
+        self.use_search = answer(Use.SEARCH)
+        self.use_ai_train, self.use_ai_input = answer(Use.AI_TRAIN), answer(Use.AI_INPUT)
+        self.license, self.price = stated.license or None, stated.price or None
+        self.statements = [
+            {"source": each.source.label, "line": each.line or None, "text": each.text}
+            for each in stated.statements
+        ] or None
 
     def label(self, last: int) -> str | None:
         """A label of the host, counted from its end (1 = top-level domain)."""
@@ -74,13 +95,6 @@ def subset(row: JournalRow) -> str:
 def short(status: int) -> int:
     """A status as 16 bits, because a server may send any number."""
     return max(0, min(status, 32767))
-
-
-def _statements(preferences: Preferences) -> list[dict[str, Any]]:
-    return [
-        {"source": each.source.label, "line": each.line or None, "text": each.text}
-        for each in preferences.statements
-    ]
 
 
 PagesColumn = tuple[str, pa.DataType, bool, Callable[[RowParts], Any]]
@@ -192,13 +206,14 @@ OWN_COLUMNS: list[PagesColumn] = [
     ("first_byte_s", _REAL, False, lambda v: v.row.first_byte_s),
     ("duration_s", _REAL, False, lambda v: v.row.duration_s),
     ("parse_s", _REAL, False, lambda v: v.row.parse_s),
-    ("use_search", _FLAG, True, lambda v: v.preferences.answers.get(Use.SEARCH)),
-    ("use_ai_train", _FLAG, True, lambda v: v.preferences.answers.get(Use.AI_TRAIN)),
-    ("use_ai_input", _FLAG, True, lambda v: v.preferences.answers.get(Use.AI_INPUT)),
-    ("preferences", _STATEMENTS, True, lambda v: _statements(v.preferences) if v.preferences.statements else None),
-    ("license", _TEXT, True, lambda v: v.preferences.license or None),
-    ("payment_price", _TEXT, True, lambda v: v.preferences.price or None),
-    ("may_use", _FLAG, True, lambda v: v.may_use),
+    # of few captures, so these cost no call
+    ("use_search", _FLAG, True, attrgetter("use_search")),
+    ("use_ai_train", _FLAG, True, attrgetter("use_ai_train")),
+    ("use_ai_input", _FLAG, True, attrgetter("use_ai_input")),
+    ("preferences", _STATEMENTS, True, attrgetter("statements")),
+    ("license", _TEXT, True, attrgetter("license")),
+    ("payment_price", _TEXT, True, attrgetter("price")),
+    ("may_use", _FLAG, True, attrgetter("may_use")),
 ]
 
 PAGES_COLUMNS = COMMON_CRAWL_COLUMNS + OWN_COLUMNS

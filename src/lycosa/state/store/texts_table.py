@@ -44,9 +44,7 @@ class TextsBuilder:
         if has_text(row, self._policy):
             names = row.language or None, row.title or None
             text = row.text.encode("utf-8", "replace").decode()
-            self._rows.append(
-                (row.url, row.date_us, row.fetch_number, row.record_id, *names, text)
-            )
+            self._rows.append((row.url, row.date_us, row.fetch_number, row.record_id, *names, text))
             if len(self._rows) >= _ROWS:
                 self._flush()
 

@@ -24,4 +24,3 @@ def usable_row(row: JournalRow, policy: UsePolicy) -> JournalRow:
     if links.urls:
         links = Links(links.urls, links.kinds, [""] * len(links.urls), links.nofollow)
     return msgspec.structs.replace(row, title="", description="", text="", links=links, items={})
-

@@ -31,9 +31,7 @@ def feed_rows(
     ]
 
 
-def _capture_rows(
-    parts: Sequence[tuple[SegmentPart, int]], policy: UsePolicy
-) -> Iterator[FeedRow]:
+def _capture_rows(parts: Sequence[tuple[SegmentPart, int]], policy: UsePolicy) -> Iterator[FeedRow]:
     for part, journal_start in parts:
         # the first line of a journal is its header
         for line in part.lines if journal_start else part.lines[1:]:

@@ -17,6 +17,8 @@ import msgspec
 from lycosa.base.model.fetched import Fetched
 from lycosa.base.model.parsed import Document, Parsed
 from lycosa.base.ports import Offload, Parser
+from lycosa.base.preferences.kept_markup import markup_of
+from lycosa.base.preferences.preference_model import Preferences
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8, host_of
 from lycosa.stages.frontier.back_queue import QueueEntry
@@ -165,7 +167,8 @@ class Reparser:
         # The fetch found by the digest that another URL has this body, which needed no parse.
         if not remark and history is not None and history.is_same:
             remark = Reason.DUPLICATE
-        partition.unparsed.record_parsed(url, body, remark)
+        markup = markup_of(Preferences({}, parsed.statements)) if parsed.statements else ()
+        partition.unparsed.record_parsed(url, body, remark, markup)
         partition.counters.pages += parsed.media_type in _HTML
         self._intake.take_outlinks(lease, parsed)
         self.done.parsed += 1

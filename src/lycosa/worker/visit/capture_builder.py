@@ -22,7 +22,8 @@ from lycosa.base.model.page import page_of
 from lycosa.base.model.parsed import Parsed
 from lycosa.base.model.url_state import Completed, History, UrlState
 from lycosa.base.ports import Offload
-from lycosa.base.preferences.preference_model import Statement, gather_preferences
+from lycosa.base.preferences.kept_markup import markup_of
+from lycosa.base.preferences.preference_model import NOTHING_STATED, Preferences
 from lycosa.base.reasons import Reason
 from lycosa.stages.frontier.crawl_clock import CrawlClock
 from lycosa.stages.frontier.lease import Lease
@@ -150,12 +151,9 @@ class CaptureBuilder:
         decision: RobotsDecision,
         outcome: FetchOutcome,
         target: str,
-        stated: Statement | None = None,
+        stated: Preferences = NOTHING_STATED,
     ) -> Completed:
-        """Deduplicate the body, store the records, and return the end of the lease.
-
-        ``stated`` is what a file about the origin says about the page.
-        """
+        """Deduplicate the body, store the records, and return the end of the lease."""
         old, known = lease.record.history or History(), self._compare(lease, fetched, body, outcome)
         capture = self._capture(lease, fetched, body.parsed, decision, known, stated)
         location = self._store.append_capture(capture, body.packed)
@@ -190,7 +188,7 @@ class CaptureBuilder:
         parsed: Parsed | None,
         decision: RobotsDecision,
         known: _Known,
-        stated: Statement | None,
+        stated: Preferences,
     ) -> Capture:
         """The capture from which the records are made."""
         record, intake = lease.record, self._intake
@@ -211,7 +209,7 @@ class CaptureBuilder:
             chain=lease.chain,
             fetch_number=lease.number,
             media_type="" if known.is_not_modified else _media_type(fetched, parsed),
-            preferences=gather_preferences(() if stated is None else (stated,)),
+            preferences=stated,
         )
 
     def _compare(
@@ -269,6 +267,7 @@ class CaptureBuilder:
             duplicate_of=old.duplicate_of if is_old else other,
             is_same=original is not None and original.url != lease.url,
             forwards=0 if changed else old.forwards,
+            markup=markup_of(stated) if (stated := capture.preferences).statements else (),
         )
 
     @staticmethod

@@ -12,6 +12,7 @@ from lycosa.base.urls.identity import robots_url, tdm_url
 from lycosa.stages.frontier.lease import Lease
 from lycosa.stages.frontier.partition import Partition
 from lycosa.stages.frontier.visit_state import VisitState
+from lycosa.stages.politeness.usage_rules import robots_statements
 from lycosa.stages.schedule.steps import (
     BudgetsJudged,
     JudgeBudgets,
@@ -84,6 +85,10 @@ class Leasing:
             return RobotsJudged(wait_until=state.wait_until, detail=state.detail)
         decision = visit.decision = state.decide(visit.lease.record.target)
         if decision.allowed:
+            stated = state.record.rules.usage if state.record is not None else None
+            visit.stated_by_robots = (
+                () if stated is None else robots_statements(stated, visit.lease.record.target)
+            )
             files, partition = self._tdm_files, visit.partition
             is_wanted = files is not None and files.is_wanted(partition, host, secure, state)
             return RobotsJudged(is_allowed=True, is_tdm_wanted=is_wanted)

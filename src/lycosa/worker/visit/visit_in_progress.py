@@ -39,6 +39,7 @@ class Visit:
     __slots__ = (
         "_frontier", "_has_host", "_has_permit", "_lease", "_permits", "answer", "body", "decision",
         "errand", "host", "is_secure", "others", "partition", "passed", "request", "slot", "stated",
+        "stated_by_robots",
     )  # fmt: skip
 
     def __init__(self, host: VisitState, frontier: Frontier, permits: Permits) -> None:
@@ -59,6 +60,7 @@ class Visit:
         self.answer: Fetched | None = None  # of the URL
         self.body: ExaminedBody | None = None
         self.stated: Statement | None = None  # of the origin's tdmrep.json about the URL
+        self.stated_by_robots: tuple[Statement, ...] = ()  # about the URL that is leased
 
     def __repr__(self) -> str:
         held = {
