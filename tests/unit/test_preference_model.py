@@ -4,7 +4,9 @@ three places.
 
 from __future__ import annotations
 
-from itertools import permutations, product
+import re
+from itertools import combinations_with_replacement, permutations, product
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -25,6 +27,7 @@ from lycosa.base.preferences.preference_model import (
 )
 
 S = PreferenceSource
+DOCUMENT = Path(__file__).parents[2] / "docs" / "consent.md"
 TDM = (S.TDM_FILE, S.TDM_HEADER, S.TDM_META)
 ANSWERS = st.dictionaries(st.sampled_from([use.value for use in Use]), st.booleans())
 
@@ -98,6 +101,21 @@ def test_of_the_three_places_of_tdmrep_the_last_that_answers_counts(
     last = next((each for each in (third, second, first) if each is not None), None)
     for order in permutations(stated):
         assert combine(order).get("tdm") is last
+
+
+def test_the_document_has_a_row_for_each_pair_and_says_what_happens() -> None:
+    rows = re.findall(r"(?m)^\| `(\w+)` \| `(\w+)` \| (\S+) \| ", DOCUMENT.read_text("utf-8"))
+    answering = [each for each in S if not each.label.startswith("license")]
+    pairs = list(combinations_with_replacement(answering, 2))
+    assert [(one, other) for one, other, _ in rows] == [
+        (one.label, other.label) for one, other in pairs
+    ]
+    for (one, other), (_, _, counts) in zip(pairs, rows, strict=True):
+        for answer in (False, True):
+            stated = [Statement(one, "", 0, {"tdm": answer})]
+            stated.append(Statement(other, "", 0, {"tdm": not answer}))
+            expected = not answer if counts == f"`{other.label}`" else False
+            assert combine(stated)["tdm"] is combine(stated[::-1])["tdm"] is expected
 
 
 def test_a_reservation_covers_training_and_input_but_not_search() -> None:
