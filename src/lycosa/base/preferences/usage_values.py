@@ -134,10 +134,9 @@ def dictionary_members(text: str) -> dict[str, Any]:
     An inner list is a list of pairs of value and parameters.
     """
     try:
-        members = parse(text.encode("utf-8", "surrogatepass"), tltype="dictionary")
+        members: Any = parse(text.encode("utf-8", "surrogatepass"), tltype="dictionary")
     except StructuredFieldError:
         return {}
-    assert isinstance(members, dict)
     return {key: member[0] for key, member in members.items()}
 
 

@@ -17,9 +17,9 @@ from typing import Any
 
 import msgspec
 
+from lycosa.base.preferences.preference_words import read_answers
 from lycosa.base.system.content_encoding import decode_content
 from lycosa.base.urls.identity import surt
-from lycosa.base.preferences.preference_words import read_answers
 from lycosa.inspect.committed_state import CrawlReader, UrlEntry
 from lycosa.inspect.explain.lookup import metadata_behind
 from lycosa.inspect.queries.time_budget import OutOfTime, TimeBudget

@@ -24,7 +24,7 @@ from contextlib import AbstractContextManager, suppress
 from math import inf
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
