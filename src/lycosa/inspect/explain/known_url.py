@@ -22,8 +22,8 @@ from lycosa.inspect.explain.facts import (
     reason_facts,
     robots_facts,
     robots_now,
-    tdm_facts,
     steady_delay,
+    tdm_facts,
     when,
     why_host,
 )

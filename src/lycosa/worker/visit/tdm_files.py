@@ -76,7 +76,7 @@ class TdmFiles:
         return not is_hopeless and robots.decide(TDM_PATH).allowed
 
     def is_known(self, partition: Partition, host: VisitState, secure: bool, at: float) -> bool:
-        """Whether a file or its absence is known that was requested at crawl time ``at`` or later."""
+        """Whether a response is known that was requested at crawl time ``at`` or later."""
         record = self._record(partition, host, secure)
         return record is not None and record.fetched >= at
 
