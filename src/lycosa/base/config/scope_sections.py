@@ -60,6 +60,13 @@ class AgentSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
             "Whether content whose site states nothing about a use of the purpose is left out."
         ),
     ] = Unstated.USE
+    fetch_licenses: Annotated[
+        bool,
+        setting(
+            "Fetch each license (RSL) that captures name, once, from any host, and store it; "
+            "it is neither read nor negotiated."
+        ),
+    ] = False
 
 
 class CanonicalSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

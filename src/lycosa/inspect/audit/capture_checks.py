@@ -51,7 +51,7 @@ class CaptureChecks:
             self._progress("captures", self._done, self._captured)
         self.outside += bool(row.fetcher)
         self.unparsed.check_row(row)
-        if row.kind is not FetchKind.ROBOTS:
+        if not row.kind.is_of_origin:
             self.index.add_capture(row.url, row.fetch_number, warc_name(row.segment), row.offset)
 
 

@@ -73,7 +73,7 @@ class LinkCheck:
 
     def check_row(self, row: JournalRow, record: StoredRecord) -> None:
         """Check the links of one capture."""
-        if row.kind is FetchKind.ROBOTS:
+        if row.kind.is_of_origin:
             return
         answer = Fetched(
             row.url,

@@ -24,6 +24,7 @@ from lycosa.inspect.explain.facts import (
     robots_facts,
     robots_now,
     steady_delay,
+    tdm_facts,
     when,
     why_host,
 )
@@ -82,6 +83,7 @@ class KnownUrl:
         by_state[self._entry.state]()
         self._decisions()
         steering_facts(self._answer, self._view, self._entry, self._visit)
+        tdm_facts(self._answer, self._view, self._entry.host8, self._entry.url)
         self._origin()
         return self._answer
 

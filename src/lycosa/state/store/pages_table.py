@@ -16,7 +16,6 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 
 from lycosa.base.model.capture import RobotsDecision
-from lycosa.base.model.fetched import FetchKind
 from lycosa.base.preferences.preference_model import NOTHING_STATED, Preferences, Use
 from lycosa.base.urls.url_parts import is_address
 from lycosa.state.store import languages
@@ -87,8 +86,8 @@ class RowParts:
 
 
 def subset(row: JournalRow) -> str:
-    """Common Crawl's three subsets: robots.txt files, successful captures, everything else."""
-    if row.kind is FetchKind.ROBOTS:
+    """Common Crawl's three subsets: files about an origin, successful captures, everything else."""
+    if row.kind.is_of_origin:
         return "robotstxt"
     return "warc" if row.status == 200 else "crawldiagnostics"
 

@@ -18,7 +18,6 @@ import msgspec
 from isal import isal_zlib
 
 from lycosa.base.model.capture import Capture
-from lycosa.base.model.fetched import FetchKind
 from lycosa.base.preferences.preference_model import NOTHING_STATED, Preferences
 from lycosa.base.preferences.preference_words import answers_words, statement_words
 from lycosa.state.store import warc
@@ -303,9 +302,7 @@ def capture_fields(capture: Capture) -> list[tuple[str, str]]:
     was needed first.
     """
     fetched, parsed, robots = capture.fetched, capture.parsed, capture.robots
-    letters = (
-        "P" if capture.kind is FetchKind.ROBOTS else "L" * capture.depth + "R" * len(capture.chain)
-    )
+    letters = "P" if capture.kind.is_of_origin else "L" * capture.depth + "R" * len(capture.chain)
     fields = [
         ("via", capture.via),
         ("hopsFromSeed", letters),

@@ -157,6 +157,7 @@ class CaptureBuilder:
         old, known = lease.record.history or History(), self._compare(lease, fetched, body, outcome)
         capture = self._capture(lease, fetched, body.parsed, decision, known, stated)
         location = self._store.append_capture(capture, body.packed)
+        self._intake.take_license(lease, capture.preferences)
         if self._sinks:
             page = page_of(capture, location, self._store.policy)
             for sink in self._sinks:
@@ -171,7 +172,7 @@ class CaptureBuilder:
             made = Original(lease.url, _date_us(fetched), location.record_id)
             is_near = known.near is not None
             self._duplicates.remember_capture(known.digest, simhash, made, body.known, is_near)
-        interval = self._interval(lease.url, old, outcome, known.differs_from(old))
+        interval = self._interval(lease, old, outcome, known.differs_from(old))
         history = self._history(lease, capture, known, location, int(interval), target)
         state, reason = self._state(outcome, body.parsed, known.original, known.near, lease)
         due = int(self._clock.time() + interval) if interval else 0
@@ -228,11 +229,11 @@ class CaptureBuilder:
         original, near = self._duplicates.find_original(body.digest, simhash, body.known, page)
         return _Known(body.digest, original, near if near and near.url != lease.url else None)
 
-    def _interval(self, url: str, old: History, outcome: FetchOutcome, changed: bool) -> float:
-        if outcome.meaning is Meaning.FAILED:
-            return 0.0
+    def _interval(self, lease: Lease, old: History, outcome: FetchOutcome, changed: bool) -> float:
+        if outcome.meaning is Meaning.FAILED or lease.record.kind is LinkKind.LICENSE:
+            return 0.0  # a licence is fetched once
         return next_interval(
-            self.refetch, url, old.interval_s, changed=changed, is_first=old.fetches == 0
+            self.refetch, lease.url, old.interval_s, changed=changed, is_first=old.fetches == 0
         )
 
     def _history(

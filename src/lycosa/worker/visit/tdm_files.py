@@ -75,6 +75,11 @@ class TdmFiles:
         is_hopeless = self._stages.suspicion(tdm_url(host.name, secure)) is Suspicion.HOPELESS
         return not is_hopeless and robots.decide(TDM_PATH).allowed
 
+    def is_known(self, partition: Partition, host: VisitState, secure: bool, at: float) -> bool:
+        """Whether a file or its absence is known that was requested at crawl time ``at`` or later."""
+        record = self._record(partition, host, secure)
+        return record is not None and record.fetched >= at
+
     def statement(
         self, partition: Partition, host: VisitState, secure: bool, target: str
     ) -> Statement | None:
@@ -107,9 +112,13 @@ class TdmFiles:
         secure: bool,
         fetched: Fetched,
         decision: RobotsDecision | None = None,
+        at: float = 0.0,
     ) -> None:
-        """Keep what a response means, and with a decision of robots.txt also store the response."""
-        old, time = self._record(partition, host, secure), self._clock.time()
+        """Keep what a response at crawl time ``at`` (0 = now) means.
+
+        With a decision of robots.txt the response itself is stored too.
+        """
+        old, time = self._record(partition, host, secure), at or self._clock.time()
         is_long = len(fetched.body) > SHORT_BYTES or bool(fetched.spool)
         record, row = (
             await self._offload.run(lambda: self._read(fetched, old, time))
