@@ -23,7 +23,6 @@ from lycosa.base.config.sections import (
     ScopeSection,
 )
 from lycosa.base.model.errand import Asker
-from lycosa.base.model.fetched import FetchKind
 from lycosa.base.model.url_state import UrlState
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8, join_url
@@ -270,9 +269,7 @@ def stored_rows(folder: Path) -> list[JournalRow]:
     capture is there twice.
     """
     rows = list(crawl_rows(folder))
-    numbered = Counter(
-        (row.url, row.fetch_number) for row in rows if not row.kind.is_of_origin
-    )
+    numbered = Counter((row.url, row.fetch_number) for row in rows if not row.kind.is_of_origin)
     assert not {key: n for key, n in numbered.items() if n > 1}
     assert len({row.record_id for row in rows}) == len(rows)
     assert not list(folder.glob("*/*.open")) and not list(folder.glob("*/.*.tmp")), (

@@ -18,6 +18,7 @@ import msgspec
 from lycosa.base.config.sections import Config
 from lycosa.base.messages.progress import Progress
 from lycosa.base.model.url_state import UrlState
+from lycosa.base.preferences.use_policy import agent_policy
 from lycosa.base.reasons import Reason
 from lycosa.base.system.durations import long_duration
 from lycosa.inspect.committed_state import CrawlReader, TableView
@@ -174,7 +175,7 @@ def crawl_status(
         removed=_removed(folder) if folder else [],
         shards=list(reader.source.seen.shards.values()),
         preferences=total.stated,
-        purpose=saved.config.agent.policy.purpose,
+        purpose=agent_policy(saved.config.agent).purpose,
     )
     return msgspec.structs.replace(status, waits_for=_waits_for(status, folder, now))
 

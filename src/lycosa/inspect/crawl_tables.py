@@ -29,7 +29,7 @@ from types import TracebackType
 import duckdb
 import msgspec
 
-from lycosa.base.preferences.use_policy import UsePolicy
+from lycosa.base.preferences.use_policy import UsePolicy, agent_policy
 from lycosa.inspect.committed_state import CrawlReader
 from lycosa.inspect.saved_settings import load_saved_settings
 from lycosa.inspect.state_rows import write_state
@@ -76,7 +76,7 @@ class CrawlTables:
     ) -> None:
         self._reader = reader
         self._is_other = policy is not None
-        self._policy = policy or load_saved_settings(reader).config.agent.policy
+        self._policy = policy or agent_policy(load_saved_settings(reader).config.agent)
         self._files: list[Path] = []
         self._stack = ExitStack()
         try:

@@ -16,9 +16,11 @@ from urllib.parse import urlsplit
 from lycosa.base.config.fixed_intervals import check_intervals
 from lycosa.base.config.near_names import near_name
 from lycosa.base.config.patterns import compile_pattern
-from lycosa.base.preferences.use_policy import USE, policy_of
 
 STORE_SCHEMES = ("s3", "gs", "az", "file")
+USES = ("search", "ai-train", "ai-input", "tdm", "bots", "archive", "research")
+"""The uses that a crawl may have as its purpose."""
+
 STORE_OPTIONS = (
     "account_name",
     "allow_http",
@@ -114,8 +116,10 @@ def check_contact(contact: str) -> None:
 
 
 def check_purpose(uses: Sequence[str]) -> None:
-    """The uses are those that sites can refuse, or words for which they have none."""
-    policy_of(uses, USE)
+    """The uses are those of ``preferences.Use``."""
+    for each in uses:
+        if each not in USES:
+            raise ValueError(f"{each!r} is not a use; there are {', '.join(USES)}")
 
 
 def is_contact(contact: str) -> bool:

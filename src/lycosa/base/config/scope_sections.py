@@ -9,14 +9,13 @@ import msgspec
 from msgspec import Meta
 
 from lycosa.base.config.setting import setting
-from lycosa.base.preferences.use_policy import SKIP, USE, UsePolicy, policy_of
 
 
 class Unstated(Enum):
     """What is done with a page that states nothing about a use of the purpose."""
 
-    USE = USE
-    SKIP = SKIP
+    USE = "use"
+    SKIP = "skip"
 
 
 class ScopeRule(Enum):
@@ -61,7 +60,6 @@ class AgentSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
             "Whether content whose site states nothing about a use of the purpose is left out."
         ),
     ] = Unstated.USE
-
     fetch_licenses: Annotated[
         bool,
         setting(
@@ -69,11 +67,6 @@ class AgentSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
             "it is neither read nor negotiated."
         ),
     ] = False
-
-    @property
-    def policy(self) -> UsePolicy:
-        """Purpose and rule for unstated uses as one value."""
-        return policy_of(self.purpose, self.unstated.value)
 
 
 class CanonicalSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -10,9 +10,8 @@ from collections.abc import Iterable
 
 import msgspec
 
+from lycosa.base.config.scope_sections import AgentSection, Unstated
 from lycosa.base.preferences.preference_model import Preferences, Use, may_use
-
-USE, SKIP = "use", "skip"
 
 
 class UsePolicy(msgspec.Struct, frozen=True, gc=False):
@@ -23,7 +22,7 @@ class UsePolicy(msgspec.Struct, frozen=True, gc=False):
     """
 
     purpose: tuple[str, ...] = ()
-    unstated: str = USE
+    unstated: str = Unstated.USE.value
 
     @property
     def records_only(self) -> bool:
@@ -55,3 +54,8 @@ def policy_of(purpose: Iterable[str], unstated: str) -> UsePolicy:
         raise ValueError(f"{unknown[0]!r} is not a use; there are {', '.join(known)}")
     uses = tuple(each for each in known if each in wanted)
     return UsePolicy(uses, unstated) if uses else RECORD_ONLY
+
+
+def agent_policy(section: AgentSection) -> UsePolicy:
+    """The policy of a crawl's settings, which are checked."""
+    return policy_of(section.purpose, section.unstated.value)

@@ -10,6 +10,7 @@ from lycosa.base.model.dead_letter import DeadLetterAction
 from lycosa.base.model.url_state import History, UrlState
 from lycosa.base.preferences.preference_model import Preferences
 from lycosa.base.preferences.preference_words import read_answers
+from lycosa.base.preferences.use_policy import agent_policy
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import host_of, join_url, scheme_of
 from lycosa.inspect.committed_state import CrawlReader, TableView, UrlEntry
@@ -374,7 +375,7 @@ class KnownUrl:
     def _preferences(self, metadata: Mapping[str, str]) -> None:
         """What the site stated about the use of the page at this fetch, and what follows."""
         answer, words = self._answer, metadata.get("usePreferences", "")
-        answers, policy = read_answers(words), self._config.agent.policy
+        answers, policy = read_answers(words), agent_policy(self._config.agent)
         answer.add_fact("preferences", answers or None, words)
         statements = metadata.get("useStatement", "").splitlines()
         answer.add_fact("statements", statements or None, "; ".join(statements))

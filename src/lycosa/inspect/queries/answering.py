@@ -32,6 +32,7 @@ from lycosa.base.calls import (
 )
 from lycosa.base.model.url_state import UrlState
 from lycosa.base.preferences.preference_model import Preferences
+from lycosa.base.preferences.use_policy import agent_policy
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import InvalidUrl, hash8, host_of
 from lycosa.inspect.committed_state import CrawlReader, HostEntry, TableView
@@ -300,7 +301,7 @@ class _Asked(msgspec.Struct, frozen=True):
             "reason": content.reason,
             "preferences": content.answers,
         }
-        policy = self.saved.config.agent.policy
+        policy = agent_policy(self.saved.config.agent)
         if policy.purpose:
             about["may_use"] = policy.allows(Preferences(content.answers))
         piece = content.body[query.offset : query.offset + query.most_bytes]

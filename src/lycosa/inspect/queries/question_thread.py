@@ -41,7 +41,7 @@ from lycosa.base.calls import (
 )
 from lycosa.base.model.parsed import Document, Link, Parsed
 from lycosa.base.preferences.preference_model import Preferences, combine
-from lycosa.base.preferences.use_policy import UsePolicy
+from lycosa.base.preferences.use_policy import UsePolicy, agent_policy
 from lycosa.base.system.clock import SystemClock
 from lycosa.base.system.meter import Meter
 from lycosa.stages.parse.child_parser import ChildParser
@@ -276,7 +276,7 @@ class StateReader:
             "links": _listed_links(parsed.links),
             "outlinks": len(parsed.links),
         }
-        policy = self._answers.saved.config.agent.policy
+        policy = agent_policy(self._answers.saved.config.agent)
         if policy.purpose:
             about["may_use"] = policy.allows(_with_markup(about["preferences"], parsed))
             if not about["may_use"]:

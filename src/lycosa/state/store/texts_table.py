@@ -40,7 +40,7 @@ class TextsBuilder:
         self._rows: list[tuple[Any, ...]] = []
 
     def add_row(self, row: JournalRow) -> None:
-        """Add a capture, if it has a text of its own."""
+        """Add a capture, if its text belongs to it."""
         if has_text(row, self._policy):
             names = row.language or None, row.title or None
             text = row.text.encode("utf-8", "replace").decode()

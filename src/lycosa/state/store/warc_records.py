@@ -302,9 +302,7 @@ def capture_fields(capture: Capture) -> list[tuple[str, str]]:
     was needed first.
     """
     fetched, parsed, robots = capture.fetched, capture.parsed, capture.robots
-    letters = (
-        "P" if capture.kind.is_of_origin else "L" * capture.depth + "R" * len(capture.chain)
-    )
+    letters = "P" if capture.kind.is_of_origin else "L" * capture.depth + "R" * len(capture.chain)
     fields = [
         ("via", capture.via),
         ("hopsFromSeed", letters),

@@ -9,11 +9,13 @@ import msgspec
 
 from lycosa.base.model.end import End
 from lycosa.base.ports import Addresses, Clock
+from lycosa.base.preferences.use_policy import agent_policy
 from lycosa.base.urls.identity import surt
 from lycosa.stages.politeness.address_table import AddressTable
 from lycosa.stages.politeness.machine_addresses import MachineAddresses
 from lycosa.state.attempts import StoringMark
 from lycosa.state.folder.names import addresses_path, attempts_folder
+from lycosa.state.store.journal_rows import RowBuilder
 from lycosa.state.store.segments import SegmentStore
 from lycosa.state.store.warc_records import CrawlInfo
 from lycosa.worker.extensions import Extensions
@@ -203,7 +205,8 @@ def _store(owned: OwnedShard) -> SegmentStore:
         ),
         job.number,
         random.Random(seed),
-        surt,
-        sites.public_suffixes,
-        job.config.agent.policy,
+        RowBuilder(
+            surt, sites.public_suffixes, job.config.store.text, job.config.store.links, job.formats
+        ),
+        agent_policy(job.config.agent),
     )
