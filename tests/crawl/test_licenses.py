@@ -27,7 +27,7 @@ from lycosa.inspect.audit.folder_audit import audit
 from lycosa.state.kv.memory_table import MemoryTables
 from lycosa.state.store.journal_rows import JournalRow
 from lycosa.synthetic import Crash, Response
-from lycosa.worker.intake.licenses import MAX_LICENSES
+from lycosa.worker.intake.licenses import MAX_HOST_LICENSES
 from scripted import HTML, Answer, error, first, moved, page, robots, scripted_crawl
 from several_workers import run_workers
 from virtual_crawl import VirtualCrawl, in_memory
@@ -111,14 +111,14 @@ def test_a_thousand_hosts_that_name_one_license_cause_one_request(
 
 @pytest.mark.parametrize("workers", [1, 3])
 def test_a_host_has_a_maximum_of_licenses(workers: int, tmp_path: Path) -> None:
-    number = MAX_LICENSES + 30
+    number = MAX_HOST_LICENSES + 30
     web = naming(number, f"{VICTIM}{{n}}.xml")
     web |= {f"{VICTIM}{n}.xml": TERMS for n in range(number)}
     crawl, _ = scripted_crawl(tmp_path / "c", web, settings())
     run_workers(crawl, workers, hosts(number))
     asked = requests_of(crawl)
     assert asked[0] == "/robots.txt"
-    assert len(asked) == 1 + MAX_LICENSES == len(set(asked))
+    assert len(asked) == 1 + MAX_HOST_LICENSES == len(set(asked))
     assert host_states(crawl)["rsl.test"].refused[Reason.LICENSE_LIMIT] >= 30
     is_clean(crawl)
 

@@ -161,7 +161,11 @@ class TdmFiles:
         body = b""
         if 200 <= fetched.status < 300:
             encoding, most = fetched.header("content-encoding"), MAX_FILE_BYTES + 1
-            body = decode_content(whole_body(fetched), encoding, most, _MAX_RATIO).body
+            decoded = decode_content(whole_body(fetched), encoding, most, _MAX_RATIO)
+            body = decoded.body
+            if fetched.truncated or decoded.reason is Reason.DECODE_LIMIT:
+                # A limit of ours cut the file, which must not turn a reservation into silence.
+                body = body.ljust(most)
         record = after_response(old, answer_of(fetched, body), self._section, time)
         return record, encode_record(record)
 
