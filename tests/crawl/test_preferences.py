@@ -4,10 +4,11 @@ recorded, and all outputs have the content of exactly the pages that the purpose
 
 from __future__ import annotations
 
+import functools
 import gzip
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from lycosa.base.calls import ContentFound, ContentQuery
 from lycosa.base.config.scope_sections import Unstated
 from lycosa.base.config.sections import AgentSection, Config, RefetchSection, StoreSection
 from lycosa.base.model.fetched import FetchKind
+from lycosa.base.model.parsed import Document, Parsed
 from lycosa.base.preferences.preference_model import PreferenceSource
 from lycosa.base.reasons import Reason
 from lycosa.cli.main import main
@@ -29,6 +31,8 @@ from lycosa.inspect.crawl_status import crawl_status
 from lycosa.inspect.explain.explanation import explain
 from lycosa.inspect.queries.question_thread import StateReader
 from lycosa.inspect.saved_settings import load_saved_settings
+from lycosa.stages.parse.inline_parser import InlineParser
+from lycosa.stages.parse.parser_config import ParserConfig
 from lycosa.state.shard.folder_view import recent_views
 from lycosa.state.store.closing import build_derived
 from lycosa.state.store.derived_files import DERIVED_KINDS
@@ -41,6 +45,23 @@ SITE, RULES, SIGNALS, FILES = (
 )
 SEEDS = [SITE, f"{RULES}usage/no", f"{RULES}usage/yes", f"{SIGNALS}", f"{FILES}art", f"{FILES}news"]
 DAY_S = 86_400.0
+
+
+class FailingParser(InlineParser):
+    """Answers documents whose URL is ``failing`` as if the machine had been too busy."""
+
+    def __init__(self, config: ParserConfig, failing: str) -> None:
+        super().__init__(config)
+        self._failing = failing
+
+    async def parse(self, document: Document) -> Parsed:
+        if document.url == self._failing:
+            return Parsed(reason=Reason.INTERNAL)
+        return await super().parse(document)
+
+
+def failing(url: str) -> Callable[[ParserConfig], FailingParser]:
+    return functools.partial(FailingParser, failing=url)
 
 
 def stating(name: str, *headers: tuple[str, str], head: str = "", status: int = 200) -> Response:
@@ -414,3 +435,18 @@ def test_a_revisit_of_a_denied_original_is_judged_by_its_own_fetch(tmp_path: Pat
     found = text_files(tmp_path / "c")
     assert found.count(words_of("http://same.example/")) == 1
     assert f"WARC-Refers-To: <{rows[1].record_id}>" in found
+
+
+def test_markup_that_is_read_by_a_later_parse_holds_for_the_next_304(tmp_path: Path) -> None:
+    url, folder = f"{SITE}late", tmp_path / "c"
+    answer = stating(url, ("ETag", '"1"'), head='<meta name="robots" content="noai">')
+    pages = Pages({url: [answer, again('"1"')]})
+    refetch = RefetchSection(first_s=DAY_S, min_s=DAY_S, max_s=DAY_S)
+    config = settings("ai-train", refetch=refetch)
+    parser = failing(url)
+    crawl_folder(folder, pages, [url], config, stop_after_s=600.0, parser=parser)
+    crawl_folder(folder, pages, [url], config, start=3_600.0, stop_after_s=600.0)
+    crawl_folder(folder, pages, [url], config, start=DAY_S * 1.5, stop_after_s=3_600.0)
+    found = [(row.status, row.preferences.answers) for row in rows_of(folder) if row.url == url]
+    assert found == [(200, {}), (304, {"ai-train": False, "ai-input": False})]
+    assert texts_in(text_files(folder)) <= {SITE}, "what was not parsed has no text"
