@@ -75,6 +75,7 @@ class LinkCheck:
         """Check the links of one capture."""
         if row.kind.is_of_origin:
             return
+        is_license = row.link_kind is LinkKind.LICENSE
         answer = Fetched(
             row.url,
             row.reason,
@@ -92,6 +93,7 @@ class LinkCheck:
             self._redirect(row, answer)
         elif (
             outcome.meaning is Meaning.FETCHED
+            and not is_license  # its links are followed only if it is in scope as a page
             and row.status == 200
             and row.body_bytes
             and row.parse_reason not in NOT_PARSED
@@ -139,9 +141,9 @@ class LinkCheck:
         except InvalidUrl:
             # The crawl stored this answer as a bad redirect, so there is no link to look for.
             return
-        self._link(
-            row, Link(target, hash8(host_of(target)), hash8(target), LinkKind.REDIRECT), row.depth
-        )
+        is_license = row.link_kind is LinkKind.LICENSE
+        kind = LinkKind.LICENSE if is_license else LinkKind.REDIRECT
+        self._link(row, Link(target, hash8(host_of(target)), hash8(target), kind), row.depth)
 
     def _link(self, row: JournalRow, link: Link, depth: int) -> None:
         self.check.checked += 1

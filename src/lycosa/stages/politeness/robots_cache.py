@@ -227,7 +227,7 @@ def _after_failure(
     # A later time than now is of a clock that was set back.
     began = record.first_failure if record.failures and 0 < record.first_failure <= now else now
     longest = min(section.max_age_s, LONGEST_USE_S)
-    pause = pause_s(failures, section)
+    pause = retry_pause_s(failures, section)
     # RFC 9309 section 2.3.1.4: while a server fails, the copy that is known may be used.
     if record.has_file:
         return msgspec.structs.replace(
@@ -252,7 +252,7 @@ def _after_failure(
     )
 
 
-def pause_s(failures: int, section: RobotsSection) -> float:
+def retry_pause_s(failures: int, section: RobotsSection) -> float:
     """Seconds until a file is asked for again that could not be fetched so many times in a row."""
     longest = min(section.max_age_s, LONGEST_USE_S)
     return min(section.retry_s * 2.0 ** min(failures - 1, 40), longest)

@@ -169,6 +169,10 @@ class Intake:
         if parsed.directives.nofollow:
             self._refuse(source, Reason.NOFOLLOW, len(parsed.links))
             return
+        if record.kind is LinkKind.LICENSE and not self._is_page(lease):
+            # It was fetched for what it says, from wherever it is, and does not widen the crawl.
+            self._refuse(source, Reason.OUT_OF_SCOPE, len(parsed.links))
+            return
         partition = self._partitions[source.partition]
         is_sitemap = parsed.is_sitemap or record.kind is LinkKind.SITEMAP_FILE
         listing = self._sitemaps.listing_of(partition, lease, parsed) if is_sitemap else None
@@ -334,6 +338,8 @@ class Intake:
         """Take in the licence that a capture names, if the settings ask for licences."""
         if not self.admission.fetches_licenses or not preferences.license:
             return
+        if lease.record.kind is LinkKind.LICENSE:
+            return  # a licence has none itself, and a chain of them would have no end
         try:
             url = self.canonical(preferences.license, lease.url)
         except InvalidUrl:
@@ -347,6 +353,10 @@ class Intake:
             self._give([found], self._partitions[lease.host.partition])
         else:
             self._refuse(lease.host, refusal.reason, 1)
+
+    def _is_page(self, lease: Lease) -> bool:
+        """Whether a licence is in scope as a page too: any site may call any page its licence."""
+        return self.admission.scope.judge_url(lease.url, LinkKind.A, lease.record.depth) is None
 
     def is_sitemap(self, lease: Lease) -> bool:
         return self._sitemaps.is_sitemap(self._partitions[lease.host.partition], lease)

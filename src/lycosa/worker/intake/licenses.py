@@ -18,7 +18,7 @@ from lycosa.stages.frontier.lease import Lease
 from lycosa.stages.frontier.partition import Partition
 from lycosa.worker.intake.sitemaps import put_counts, read_counts
 
-MAX_LICENSES = 100
+MAX_HOST_LICENSES = 100
 """Maximum number of licences that are fetched from one host.
 
 A publisher has a handful. A host of a collective may have one for each of its members.
@@ -28,7 +28,7 @@ A publisher has a handful. A host of a collective may have one for each of its m
 def found_license(url: str, lease: Lease) -> Discovered:
     """The find of a licence that a capture names.
 
-    It has no importance, so whoever names it does not decide how early its host is visited.
+    It has no importance, so the site that names it cannot make its host more important.
     """
     return Discovered(
         url, hash8(host_of(url)), hash8(url), LinkKind.LICENSE, lease.record.depth, lease.url
@@ -47,7 +47,7 @@ def take_in_licenses(
     host8, left = group[0].host8, list(group)
     while left:
         counts = read_counts(partition, host8)
-        room = MAX_LICENSES - counts.licenses
+        room = MAX_HOST_LICENSES - counts.licenses
         if room <= 0:
             break
         part, left = left[:room], left[room:]

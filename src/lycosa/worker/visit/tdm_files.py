@@ -76,7 +76,7 @@ class TdmFiles:
         return not is_hopeless and robots.decide(TDM_PATH).allowed
 
     def is_known(self, partition: Partition, host: VisitState, secure: bool, at: float) -> bool:
-        """Whether a file or its absence is known that was requested at crawl time ``at`` or later."""
+        """Whether a response is known that was requested at crawl time ``at`` or later."""
         record = self._record(partition, host, secure)
         return record is not None and record.fetched >= at
 
@@ -161,7 +161,11 @@ class TdmFiles:
         body = b""
         if 200 <= fetched.status < 300:
             encoding, most = fetched.header("content-encoding"), MAX_FILE_BYTES + 1
-            body = decode_content(whole_body(fetched), encoding, most, _MAX_RATIO).body
+            decoded = decode_content(whole_body(fetched), encoding, most, _MAX_RATIO)
+            body = decoded.body
+            if fetched.truncated or decoded.reason is Reason.DECODE_LIMIT:
+                # A limit of ours cut the file, which must not turn a reservation into silence.
+                body = body.ljust(most)
         record = after_response(old, answer_of(fetched, body), self._section, time)
         return record, encode_record(record)
 
