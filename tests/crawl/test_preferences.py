@@ -17,7 +17,7 @@ import pytest
 
 from crawling import HTML, QUICK, Pages, crawl_folder, page, robots
 from lycosa.base.calls import ContentFound, ContentQuery
-from lycosa.base.config.scope_sections import Unstated
+from lycosa.base.config.scope_sections import UnstatedUse
 from lycosa.base.config.sections import AgentSection, Config, RefetchSection, StoreSection
 from lycosa.base.model.fetched import FetchKind
 from lycosa.base.model.parsed import Document, Parsed
@@ -146,7 +146,7 @@ ALLOWED = {
 }
 
 
-def settings(*purpose: str, unstated: Unstated = Unstated.USE, **sections: Any) -> Config:
+def settings(*purpose: str, unstated: UnstatedUse = UnstatedUse.USE, **sections: Any) -> Config:
     agent = AgentSection(purpose=purpose, unstated=unstated)
     store = StoreSection(links=True, text=True)
     return msgspec.structs.replace(QUICK, agent=agent, **{"store": store, **sections})
@@ -347,7 +347,7 @@ def test_an_unknown_use_is_refused(crawl: Path, capsys: pytest.CaptureFixture[st
 
 
 def test_unstated_pages_may_be_skipped(tmp_path: Path) -> None:
-    crawl_folder(tmp_path / "c", Pages(WEB), SEEDS, settings("ai-train", unstated=Unstated.SKIP))
+    crawl_folder(tmp_path / "c", Pages(WEB), SEEDS, settings("ai-train", unstated=UnstatedUse.SKIP))
     assert texts_in(text_files(tmp_path / "c")) == {f"{SITE}searchless", f"{RULES}usage/yes"}
 
 

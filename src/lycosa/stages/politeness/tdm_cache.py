@@ -66,7 +66,10 @@ def after_response(
         old = record or TdmRecord()
         failures = old.failures + 1
         return msgspec.structs.replace(
-            old, status=answer.status, expires=now + retry_pause_s(failures, section), failures=failures
+            old,
+            status=answer.status,
+            expires=now + retry_pause_s(failures, section),
+            failures=failures,
         )
     expires = now + lifetime_s(answer.max_age_s, section)
     if not 200 <= answer.status < 300:
