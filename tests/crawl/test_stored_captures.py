@@ -53,7 +53,7 @@ SITE: dict[str, Response | Sequence[Response]] = {
     f"{HOST}b": page("/copy", "/near", text=TEXT),
     f"{HOST}copy": page("/copy", "/near", text=TEXT),
     f"{HOST}near": page("/c", text=f"{TEXT} more"),
-    f"{HOST}c": page("/d", text="no links", head='<meta name="robots" content="nofollow">'),
+    f"{HOST}c": page("/d", text="no links", head='<meta name="robots" content="nofollow, noai">'),
     f"{HOST}moved": moved("/target"),
     f"{HOST}target": page(text="the target"),
     f"{HOST}far": moved("http://["),
@@ -181,7 +181,10 @@ def test_counters_content_and_robots_are_those_of_the_crawl(tmp_path: Path) -> N
     crawl_folder(tmp_path / "c", Pages(SITE), [HOST], ONE)
     entered = Entered(tmp_path / "c")
     wanted, found = counted(tmp_path / "c"), counted(entered.folder)
-    same = ("captures", "pages", "body_bytes", "hosts", "discovered", "content", "has_robots")
+    same = (
+        *("captures", "pages", "body_bytes", "hosts", "discovered", "content", "has_robots"),
+        "stated",
+    )
     assert {name: found[name] for name in (*same, "crawl_delay")} == {
         name: wanted[name] for name in (*same, "crawl_delay")
     }

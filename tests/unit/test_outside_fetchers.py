@@ -38,6 +38,7 @@ from lycosa.cli.main import main
 from lycosa.inspect.committed_state import read_folder
 from lycosa.stages.frontier.outside_leases import LEASES, LeaseRow
 from lycosa.state.kv.table_records import prefix_end
+from lycosa.state.store.journal import read_rows
 from lycosa.synthetic import Crash
 from lycosa.worker.assemble import Assembled
 from lycosa.worker.calls.outside_answers import UnreadableResult, read_result
@@ -192,6 +193,24 @@ def test_a_lease_that_expires_returns_to_the_queue_and_a_late_result_is_told_so(
 
     assert run(folder, pages, work) is End.FINISHED
     assert audited(folder)
+
+
+def test_a_capture_has_what_robots_txt_stated_when_its_url_was_lent(tmp_path: Path) -> None:
+    folder = tmp_path / "c"
+    signal = robots("User-agent: *", "Content-Signal: ai-train=no")
+    pages = web(**{f"{A}/robots.txt": [signal, robots("User-agent: *", "Allow: /")]})
+
+    async def work(fetcher: Fetcher) -> None:
+        leased = await fetcher.lease_one()
+        assert leased.url == f"{A}/"
+        assert [each.verdict for each in await fetcher.give(await fetcher.fetch(leased))] == [TAKEN]
+        fetcher.assembled.worker.stop()
+
+    run(folder, pages, work)
+    (path,) = (folder / "journal").iterdir()
+    (row,) = [row for row in read_rows(path) if row.url == f"{A}/"]
+    assert (row.fetcher, row.preferences.answers) == ("fetcher-1", {"ai-train": False})
+    assert [each.line for each in row.preferences.statements] == [2]
 
 
 def test_a_repeated_call_gets_the_same_leases(tmp_path: Path) -> None:

@@ -170,13 +170,14 @@ def test_noai_is_about_training_and_input_and_noimageai_about_images() -> None:
         st.builds(
             Statement,
             st.sampled_from([PreferenceSource.ROBOTS_META, PreferenceSource.USAGE_ROBOTS]),
-            st.text(alphabet="abc", min_size=1, max_size=4),
+            st.integers(0, 99).map(str),
             st.just(0),
             answers=st.dictionaries(
                 st.sampled_from(["search", "ai-train", "bots"]), st.booleans(), max_size=2
             ),
         ),
-        max_size=60,
+        min_size=50,
+        max_size=80,
     )
 )
 def test_a_bound_on_statements_drops_no_denial(stated: list[Statement]) -> None:
@@ -187,6 +188,14 @@ def test_a_bound_on_statements_drops_no_denial(stated: list[Statement]) -> None:
             assert allowed or combine(kept)[use] is False
     for use, allowed in combine(kept).items():
         assert not allowed or combine(stated).get(use) is True
+
+
+@pytest.mark.parametrize("place", [0, MAX_STATEMENTS - 1, MAX_STATEMENTS, 3 * MAX_STATEMENTS])
+def test_one_denial_among_many_permissions_counts_wherever_it_stands(place: int) -> None:
+    texts = [str(n) for n in range(3 * MAX_STATEMENTS)]
+    stated = [Statement(PreferenceSource.TDM_META, text, 0, {"tdm": True}) for text in texts]
+    stated.insert(place, Statement(PreferenceSource.TDM_META, "1", 0, {"bots": False}))
+    assert combine(bounded(stated))["ai-train"] is False
 
 
 @pytest.mark.parametrize(

@@ -168,16 +168,23 @@ def crawl_status(
         longest=tally.longest,
         next_due_s=max(min(tally.due) - behind - now, 0.0) if tally.due else -1.0,
         clock_set_back_s=behind,
-        seeds=load_sources(folder) if folder else [],
         outputs=_outputs(folder) if folder else _stored(reader.source.list_segments()),
-        lacking=_lacking(folder, runs) if folder else [],
         upload_url=saved.config.upload.url,
-        removed=_removed(folder) if folder else [],
         shards=list(reader.source.seen.shards.values()),
         preferences=total.stated,
         purpose=agent_policy(saved.config.agent).purpose,
+        **(_only_in(folder, runs) if folder else {}),
     )
     return msgspec.structs.replace(status, waits_for=_waits_for(status, folder, now))
+
+
+def _only_in(folder: Path, runs: bool) -> dict[str, Any]:
+    """What only a crawl in a folder has."""
+    return {
+        "seeds": load_sources(folder),
+        "lacking": _lacking(folder, runs),
+        "removed": _removed(folder),
+    }
 
 
 class _Tally:

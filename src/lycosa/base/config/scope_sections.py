@@ -11,7 +11,7 @@ from msgspec import Meta
 from lycosa.base.config.setting import setting
 
 
-class Unstated(Enum):
+class UnstatedUse(Enum):
     """What is done with a page that states nothing about a use of the purpose."""
 
     USE = "use"
@@ -55,11 +55,11 @@ class AgentSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         ),
     ] = ()
     unstated: Annotated[
-        Unstated,
+        UnstatedUse,
         setting(
             "Whether content whose site states nothing about a use of the purpose is left out."
         ),
-    ] = Unstated.USE
+    ] = UnstatedUse.USE
     fetch_licenses: Annotated[
         bool,
         setting(

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from lycosa.base.config.scope_sections import AgentSection, Unstated
+from lycosa.base.config.scope_sections import AgentSection, UnstatedUse
 from lycosa.base.preferences.preference_model import Preferences, Use, may_use
 
 
@@ -22,7 +22,7 @@ class UsePolicy(msgspec.Struct, frozen=True, gc=False):
     """
 
     purpose: tuple[str, ...] = ()
-    unstated: str = Unstated.USE.value
+    unstated: str = UnstatedUse.USE.value
 
     @property
     def records_only(self) -> bool:

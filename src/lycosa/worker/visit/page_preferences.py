@@ -2,7 +2,7 @@
 
 The statements of robots.txt are those of the file by which the URL was allowed, those of headers
 come with the answer, and those of markup with the document. A 304 has new headers and the
-robots.txt of its own time, but no document: the markup is that of the body that did not change, so
+robots.txt of its time, but no document: the markup is that of the body that did not change, so
 its statements are kept in the URL's record (``History.markup``).
 """
 
