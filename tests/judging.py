@@ -80,8 +80,10 @@ def file_bytes(folder: Path) -> dict[str, bytes]:
 
 
 def asked(log: RequestLog) -> list[str]:
-    """The URLs that were requested, robots.txt files left out, with repeats."""
-    return [url for url in log.urls() if not url.split("/", 3)[3].startswith("robots")]
+    """The URLs that were requested, files about an origin left out, with repeats."""
+    return [
+        url for url in log.urls() if not url.split("/", 3)[3].startswith(("robots", ".well-known/"))
+    ]
 
 
 def is_polite(log: RequestLog, politeness: PolitenessSection, late_s: float = 1e-6) -> None:

@@ -65,11 +65,9 @@ def after_response(
     if is_unreachable(answer):
         old = record or TdmRecord()
         failures = old.failures + 1
+        expires = now + retry_pause_s(failures, section)
         return msgspec.structs.replace(
-            old,
-            status=answer.status,
-            expires=now + retry_pause_s(failures, section),
-            failures=failures,
+            old, status=answer.status, expires=expires, failures=failures
         )
     expires = now + lifetime_s(answer.max_age_s, section)
     if not 200 <= answer.status < 300:

@@ -25,9 +25,9 @@ _LEFT_OUT = ("links", "text", "items")  # large, and in the segment
 _KEPT = ("url", "date_us", "status", "segment", "offset", "length", "record_id", "kind")
 _MAX_BYTES = 800_000  # of a row; a record of the topics has at most 1 MB
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
-_PAGES_TEXT = """A capture. A page is counted once by url8 and fetch_number, a robots.txt file \
-(kind 1) by record_id. Fields with their default are left out, except fetch_number. A row of more \
-than 800 kB has only the required fields and kind."""
+_PAGES_TEXT = """A capture. A page is counted once by url8 and fetch_number, a file about \
+an origin (kind 1 robots.txt, 3 tdmrep.json) by record_id. Fields with their default are left out, \
+except fetch_number. A row of more than 800 kB has only the required fields and kind."""
 _MEANINGS = {
     "url": "canonical URL",
     "date_us": "start of the request, microseconds since 1970",

@@ -22,8 +22,7 @@ from lycosa.base.preferences.preference_model import NARROWER, Statement, Use
 from lycosa.base.preferences.tdm_file import MAX_FILE_BYTES
 from lycosa.base.reasons import Reason
 from lycosa.base.system.content_encoding import decode_content
-from lycosa.base.urls.identity import tdm_url
-from lycosa.base.urls.url_parts import TDM_PATH
+from lycosa.base.urls.identity import TDM_PATH, tdm_url
 from lycosa.stages.frontier.partition import Partition
 from lycosa.stages.frontier.visit_state import VisitState
 from lycosa.stages.politeness.robots_cache import answer_of
