@@ -217,7 +217,7 @@ def test_what_a_robots_file_states_about_use_is_told_for_what_it_allows(
     assert yes["stated"] == ["robots.txt line 3: Content-Signal: ai-train=no"]
     assert no["stated"] == []
     assert main(["check", "robots", "--robots", str(file), urls[0]]) == 0
-    line = "stated       robots.txt line 3: Content-Signal: ai-train=no\n"
+    line = "stated   robots.txt line 3: Content-Signal: ai-train=no\n"
     assert line in capsys.readouterr().out
 
 
