@@ -40,6 +40,18 @@ class Original(msgspec.Struct, frozen=True, array_like=True, gc=False):
     record_id: str = ""
 
 
+class StoredOriginal(Original, frozen=True, array_like=True, gc=False):
+    """An ``Original`` with the place of its record, which has the body.
+
+    ``segment`` and ``offset`` are those of its ``Location``. They are final when the record is
+    made: a segment keeps its name and its offsets when it is closed, uploaded, or imported. Rows of
+    programs before formats 2 lack them: ``offset`` is 0 then, which is that of no response.
+    """
+
+    segment: str = ""
+    offset: int = 0
+
+
 class Capture(msgspec.Struct, frozen=True, gc=False):
     """A fetch to be stored.
 
@@ -59,7 +71,7 @@ class Capture(msgspec.Struct, frozen=True, gc=False):
     payload_digest: str
     parsed: Parsed | None = None
     robots: RobotsDecision = RobotsDecision()
-    original: Original | None = None
+    original: StoredOriginal | None = None
     not_modified: bool = False
     near_duplicate_of: Original | None = None
     chain: tuple[str, ...] = ()

@@ -13,7 +13,7 @@ from urllib.parse import urljoin
 
 import msgspec
 
-from lycosa.base.model.capture import Capture, Original, RobotsDecision
+from lycosa.base.model.capture import Capture, Original, RobotsDecision, StoredOriginal
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.fetched import FetchKind
 from lycosa.base.model.parsed import Directives, Link, Parsed
@@ -70,7 +70,7 @@ class JournalRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     its WARC. The request record comes before it with ``request_length`` and the metadata record
     after it with ``metadata_length``. ``record_id`` has no angle brackets. ``digest`` is ``sha1:``
     and base32 of the payload. ``revisit`` is empty or the last part of the profile's URI.
-    ``original`` is the capture that a revisit refers to. ``reason`` and ``parse_reason`` are
+    ``original`` is the capture that a revisit refers to, with the place of its record. ``reason`` and ``parse_reason`` are
     ``Reason`` values of the fetch and of the parse. ``outlinks`` and ``text_characters`` are the
     sizes of ``links`` and ``text``, even if these are not stored. ``location`` is the absolute
     target of a redirect. ``is_cut`` says that only the beginning of the content was parsed; the
@@ -95,7 +95,7 @@ class JournalRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     private_suffix: str = ""
     digest: str = ""
     revisit: str = ""
-    original: Original | None = None
+    original: StoredOriginal | None = None
     near_duplicate_of: Original | None = None
     reason: Reason = Reason.NONE
     detail: str = ""
