@@ -53,6 +53,13 @@ class Directives(msgspec.Struct, frozen=True, array_like=True, gc=False):
     noarchive: bool = False
 
 
+class Remark(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Something to note about a fetch or a parse, with what is known beyond the reason."""
+
+    reason: Reason
+    detail: str = ""
+
+
 class Parsed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What was found in a document.
 

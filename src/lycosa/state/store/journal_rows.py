@@ -9,14 +9,15 @@ this package; fields with their default are left out. The first line of a journa
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 from urllib.parse import urljoin
 
 import msgspec
 
-from lycosa.base.model.capture import Capture, Original, RobotsDecision, StoredOriginal
+from lycosa.base.model.capture import Capture, Change, Original, RobotsDecision, Want
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.fetched import FetchKind
-from lycosa.base.model.parsed import Directives, Link, Parsed
+from lycosa.base.model.parsed import Directives, Link, Parsed, Remark
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.url_parts import name_of
 
@@ -31,12 +32,24 @@ They are empty for an IP address.
 """
 
 
+class Extractor(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """User code whose rows stand in a segment.
+
+    ``schema`` is a digest of the names and types of its columns.
+    """
+
+    name: str
+    version: int
+    schema: str
+
+
 class SegmentHeader(msgspec.Struct, frozen=True, kw_only=True):
     """First line of a journal.
 
     ``warcinfo_id`` and ``warcinfo_length`` describe the first WARC record. ``info`` is a digest of
     its fields, which shows a later run whether it may continue the segment. ``options`` say which
     optional derived files the segment has; in the file each of them is a separate key.
+    ``extractors`` are those whose rows are in ``JournalRow.items``; the file omits an empty list.
     """
 
     format: int
@@ -47,6 +60,7 @@ class SegmentHeader(msgspec.Struct, frozen=True, kw_only=True):
     warcinfo_length: int
     info: str
     options: dict[str, bool]
+    extractors: tuple[Extractor, ...] = ()
 
 
 class Links(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -70,12 +84,20 @@ class JournalRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     its WARC. The request record comes before it with ``request_length`` and the metadata record
     after it with ``metadata_length``. ``record_id`` has no angle brackets. ``digest`` is ``sha1:``
     and base32 of the payload. ``revisit`` is empty or the last part of the profile's URI.
-    ``original`` is the capture that a revisit refers to, with the place of its record. ``reason`` and ``parse_reason`` are
+    ``original`` is the capture that a revisit refers to. ``reason`` and ``parse_reason`` are
     ``Reason`` values of the fetch and of the parse. ``outlinks`` and ``text_characters`` are the
     sizes of ``links`` and ``text``, even if these are not stored. ``location`` is the absolute
     target of a redirect. ``is_cut`` says that only the beginning of the content was parsed; the
     stored record is complete unless ``truncated`` says otherwise. ``registry_suffix`` and
     ``private_suffix`` are the host's public suffixes without and with the list's private section.
+
+    The fields after ``fetcher`` are of formats 2 (``model.compatibility``). ``remarks`` has
+    everything that there is to note about fetch and parse, of which ``reason`` and ``parse_reason``
+    are the first of each (see ``remarks_of``). ``body_segment`` (a stem) and ``body_offset`` name
+    the record with the body of a revisit; the segment is empty when it is that of the row, the
+    offset 0 when no place is known. ``change`` says how the content differs from that of the
+    capture before. ``wants`` are the requisites that the page needs to be rendered. ``items`` are
+    rows of user code, by the name of the extractor.
     """
 
     url: str
@@ -95,7 +117,7 @@ class JournalRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     private_suffix: str = ""
     digest: str = ""
     revisit: str = ""
-    original: StoredOriginal | None = None
+    original: Original | None = None
     near_duplicate_of: Original | None = None
     reason: Reason = Reason.NONE
     detail: str = ""
@@ -136,6 +158,23 @@ class JournalRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     text: str = ""
     is_cut: bool = False
     fetcher: str = ""
+    remarks: tuple[Remark, ...] = ()
+    body_segment: str = ""
+    body_offset: int = 0
+    change: Change = Change.NONE
+    wants: tuple[Want, ...] = ()
+    items: dict[str, list[list[Any]]] = {}
+
+
+def remarks_of(row: JournalRow) -> tuple[Remark, ...]:
+    """Everything that there is to note about fetch and parse, also of a row without ``remarks``.
+
+    An older program, or one that wrote older formats, stored the first of each only.
+    """
+    if row.remarks:
+        return row.remarks
+    first = (Remark(row.reason, row.detail), Remark(row.parse_reason))
+    return tuple(each for each in first if each.reason is not Reason.NONE)
 
 
 class RecordPlace(msgspec.Struct, frozen=True):
