@@ -42,18 +42,25 @@ class Original(msgspec.Struct, frozen=True, array_like=True, gc=False):
     record_id: str = ""
 
 
-<<<<<<< HEAD
 class StoredOriginal(Original, frozen=True, array_like=True, gc=False):
     """An ``Original`` with the place of its record, which has the body.
 
     ``segment`` and ``offset`` are those of its ``Location``. They are final when the record is
-    made: a segment keeps its name and its offsets when it is closed, uploaded, or imported. Rows of
-    programs before formats 2 lack them: ``offset`` is 0 then, which is that of no response.
+    made: a segment keeps its name and its offsets when it is closed, uploaded or imported. Rows of
+    programs before formats 2 lack them: ``offset`` is 0 then, where no segment has a response.
     """
 
     segment: str = ""
     offset: int = 0
-=======
+
+    def place_beside(self, segment: str) -> tuple[str, int]:
+        """``body_segment`` and ``body_offset`` of a revisit record in ``segment``.
+
+        The first is empty when both are in one segment.
+        """
+        return "" if self.segment == segment else self.segment, self.offset
+
+
 class Change(IntEnum):
     """How the content of a capture differs from that of the URL's capture before.
 
@@ -77,7 +84,6 @@ class Want(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     url: str
     destination: str = ""
->>>>>>> work/formats
 
 
 class Capture(msgspec.Struct, frozen=True, gc=False):

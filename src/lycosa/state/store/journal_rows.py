@@ -20,6 +20,7 @@ from lycosa.base.model.fetched import FetchKind
 from lycosa.base.model.parsed import Directives, Link, Parsed, Remark
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.url_parts import name_of
+from lycosa.state.store import layout
 
 UNCHANGED = "server-not-modified"
 JOURNAL_FORMAT = 1
@@ -210,6 +211,7 @@ class RowBuilder:
         sent = fetched.header
         directives: Directives = parsed.directives
         registry, private = self._suffixes(name_of(capture.host)) if self._suffixes else ("", "")
+        original, body = _original_and_body(capture, place.segment) if capture.original else _OWN
         return JournalRow(
             url=fetched.url,
             surt=self._surt(fetched.url),
@@ -228,7 +230,7 @@ class RowBuilder:
             private_suffix=private,
             digest=capture.payload_digest,
             revisit=revisit_profile(capture),
-            original=capture.original,
+            original=original,
             near_duplicate_of=capture.near_duplicate_of,
             reason=fetched.reason,
             detail=fetched.detail,
@@ -269,10 +271,22 @@ class RowBuilder:
             text=parsed.text if self._text else "",
             is_cut=parsed.is_cut,
             fetcher=fetched.fetcher,
+            body_segment=body[0],
+            body_offset=body[1],
         )
 
 
 _UNPARSED, _NO_ROBOTS, _NO_LINKS = Parsed(), RobotsDecision(), Links()
+_OWN: tuple[Original | None, tuple[str, int]] = None, ("", 0)  # of a capture with its own body
+
+
+def _original_and_body(capture: Capture, segment: str) -> tuple[Original | None, tuple[str, int]]:
+    """The original of a revisit for its row, and ``body_segment`` and ``body_offset``."""
+    known = capture.original
+    assert known is not None
+    body, offset = known.place_beside(layout.warc_name(segment))
+    original = Original(known.url, known.date_us, known.record_id)
+    return original, (layout.stem_of(body) if body else "", offset)
 
 
 def date_us(seconds: float) -> int:

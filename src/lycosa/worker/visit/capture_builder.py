@@ -15,7 +15,13 @@ from typing import NamedTuple
 import msgspec
 
 from lycosa.base.config.sections import Config
-from lycosa.base.model.capture import Capture, Location, Original, RobotsDecision
+from lycosa.base.model.capture import (
+    Capture,
+    Location,
+    Original,
+    RobotsDecision,
+    StoredOriginal,
+)
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.fetched import Fetched, FetchKind
 from lycosa.base.model.page import page_of
@@ -62,7 +68,7 @@ class _Known(NamedTuple):
     """
 
     digest: bytes
-    original: Original | None = None
+    original: StoredOriginal | None = None
     near: Original | None = None
     is_not_modified: bool = False
 
@@ -165,7 +171,13 @@ class CaptureBuilder:
             # The digest refers to the record made above and is in the same commit. So a digest is
             # never known before its record exists.
             simhash = body.parsed.simhash if body.parsed is not None else 0
-            made = Original(lease.url, _date_us(fetched), location.record_id)
+            made = StoredOriginal(
+                lease.url,
+                _date_us(fetched),
+                location.record_id,
+                location.segment,
+                location.offset,
+            )
             is_near = known.near is not None
             self._duplicates.remember_capture(known.digest, simhash, made, body.known, is_near)
         interval = self._interval(lease.url, old, outcome, known.differs_from(old))
@@ -215,7 +227,11 @@ class CaptureBuilder:
             # was a duplicate. A revisit record never refers to a revisit record.
             old = lease.record.history or History()
             url = old.duplicate_of if old.is_same else lease.url
-            return _Known(old.digest, Original(url, old.date_us, old.record_id), None, True)
+            # An older program that stored a revisit of another URL did not keep the place.
+            has_place = old.body_offset or not old.is_same
+            place = old.body_place if has_place else ("", 0)
+            known = StoredOriginal(url, old.date_us, old.record_id, *place)
+            return _Known(old.digest, known, None, True)
         if fetched.status != 200 or not fetched.body_bytes:
             return _Known(body.digest)
         simhash = body.parsed.simhash if body.parsed is not None else 0
@@ -243,6 +259,7 @@ class CaptureBuilder:
         old, fetched, parsed = lease.record.history or History(), capture.fetched, capture.parsed
         is_old, original = known.is_not_modified, known.original
         changed, other = known.differs_from(old), _other(original or known.near, lease.url)
+        body = original.place_beside(location.segment) if original is not None else ("", 0)
         return History(
             fetches=old.fetches + 1,
             fetched_at=int(self._clock.wall()),
@@ -261,6 +278,8 @@ class CaptureBuilder:
             duplicate_of=old.duplicate_of if is_old else other,
             is_same=original is not None and original.url != lease.url,
             forwards=0 if changed else old.forwards,
+            body_segment=body[0],
+            body_offset=body[1],
         )
 
     @staticmethod
