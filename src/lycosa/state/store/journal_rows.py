@@ -20,7 +20,6 @@ from lycosa.base.model.fetched import FetchKind
 from lycosa.base.model.parsed import Directives, Link, Parsed, Remark
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.url_parts import name_of
-from lycosa.state.store import layout
 
 UNCHANGED = "server-not-modified"
 JOURNAL_FORMAT = 1
@@ -181,7 +180,8 @@ def remarks_of(row: JournalRow) -> tuple[Remark, ...]:
 class RecordPlace(msgspec.Struct, frozen=True):
     """The location of the records of one capture.
 
-    It has the offset of the response or revisit record and the lengths of all three.
+    It has the offset of the response or revisit record and the lengths of all three. The last two
+    are as in ``JournalRow``.
     """
 
     segment: str
@@ -190,6 +190,8 @@ class RecordPlace(msgspec.Struct, frozen=True):
     request_length: int
     metadata_length: int
     record_id: str
+    body_segment: str = ""
+    body_offset: int = 0
 
 
 class RowBuilder:
@@ -211,7 +213,7 @@ class RowBuilder:
         sent = fetched.header
         directives: Directives = parsed.directives
         registry, private = self._suffixes(name_of(capture.host)) if self._suffixes else ("", "")
-        original, body = _original_and_body(capture, place.segment) if capture.original else _OWN
+        first = capture.original
         return JournalRow(
             url=fetched.url,
             surt=self._surt(fetched.url),
@@ -230,7 +232,8 @@ class RowBuilder:
             private_suffix=private,
             digest=capture.payload_digest,
             revisit=revisit_profile(capture),
-            original=original,
+            # without the place, which has fields of its own
+            original=Original(first.url, first.date_us, first.record_id) if first else None,
             near_duplicate_of=capture.near_duplicate_of,
             reason=fetched.reason,
             detail=fetched.detail,
@@ -271,22 +274,12 @@ class RowBuilder:
             text=parsed.text if self._text else "",
             is_cut=parsed.is_cut,
             fetcher=fetched.fetcher,
-            body_segment=body[0],
-            body_offset=body[1],
+            body_segment=place.body_segment,
+            body_offset=place.body_offset,
         )
 
 
 _UNPARSED, _NO_ROBOTS, _NO_LINKS = Parsed(), RobotsDecision(), Links()
-_OWN: tuple[Original | None, tuple[str, int]] = None, ("", 0)  # of a capture with its own body
-
-
-def _original_and_body(capture: Capture, segment: str) -> tuple[Original | None, tuple[str, int]]:
-    """The original of a revisit for its row, and ``body_segment`` and ``body_offset``."""
-    known = capture.original
-    assert known is not None
-    body, offset = known.place_beside(layout.warc_name(segment))
-    original = Original(known.url, known.date_us, known.record_id)
-    return original, (layout.stem_of(body) if body else "", offset)
 
 
 def date_us(seconds: float) -> int:

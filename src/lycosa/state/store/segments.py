@@ -38,6 +38,9 @@ MAX_SEGMENT_BYTES = 2**31 - 1
 """Maximum for any settings, because offsets are 32-bit integers in Common Crawl's columns."""
 
 
+_OWN_BODY = "", 0  # the place of a body that is in the capture's own record
+
+
 class StoreSnapshot(msgspec.Struct, frozen=True):
     """State of a store: current segment, its length including unwritten bytes, and what waits."""
 
@@ -157,6 +160,9 @@ class SegmentStore:
         segment = self._segment_for(built.length, date_us(capture.fetched.started))
         # The records of a capture lie in the order request, response, metadata.
         offset = segment.length + built.request_length
+        name = layout.warc_name(segment.name)
+        original = capture.original
+        body = original.place_beside(name) if original is not None else _OWN_BODY
         place = RecordPlace(
             segment.name,
             offset,
@@ -164,10 +170,12 @@ class SegmentStore:
             built.request_length,
             built.metadata_length,
             draft.record_id,
+            layout.stem_of(body[0]) if body[0] else "",
+            body[1],
         )
         line = journal.encode_line(self._rows.build_row(capture, place))
         segment.add_record(built, line)
-        return Location(layout.warc_name(segment.name), offset, built.main_length, draft.record_id)
+        return Location(name, offset, built.main_length, draft.record_id)
 
     def append_dns(self, name: str, addresses: Sequence[str], date: float) -> Location:
         """Append the addresses that a name had at ``date`` (seconds since 1970).
