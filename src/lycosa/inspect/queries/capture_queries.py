@@ -57,6 +57,11 @@ class ListedCapture(msgspec.Struct, frozen=True):
     body: Place | None = None
 
     @property
+    def place(self) -> Place:
+        """Where its own record is."""
+        return self.segment, self.offset
+
+    @property
     def mark(self) -> str:
         """The cursor behind it, in a list from the newest on."""
         return f"{_LATEST - int(self.time):015d}"
@@ -89,14 +94,18 @@ def captures_of(
     The newest is there in any case.
     """
     folder = reader.origin.folder
-    found = {each.time: each for each in _newest(entry, has_index=folder is not None)}
+    newest = _newest(entry, has_index=folder is not None)
+    found = {newest.time: newest} if newest is not None else {}
     is_complete = True
     try:
         for each in _indexed(folder, entry.url, budget):
-            # It tells more than the record of the URL, apart from the place of the body.
-            newest = found.get(each.time)
-            body = newest.body if newest is not None else None
-            found[each.time] = msgspec.structs.replace(each, body=body) if body else each
+            # The index tells more than the record of the URL, apart from the place of the body.
+            if newest is not None and each.place == newest.place:
+                if found.get(newest.time) is newest:
+                    del found[newest.time]
+                found[each.time] = msgspec.structs.replace(each, body=newest.body)
+            else:
+                found[each.time] = each
     except OutOfTime:
         is_complete = False
     return sorted(found.values(), key=lambda each: each.time, reverse=True), is_complete
@@ -130,8 +139,7 @@ def content_of(
 
     ``view`` is the partition of the capture's URL.
     """
-    own = capture.segment, capture.offset
-    places = [capture.body, own] if capture.body is not None else [own]
+    places = [capture.place] if capture.body is None else [capture.body, capture.place]
 
     def elsewhere(reference: Reference) -> Iterator[Place]:
         return _places_of(reader, view, reference)
@@ -160,13 +168,13 @@ def content_of(
     )
 
 
-def _newest(entry: UrlEntry, has_index: bool) -> Iterator[ListedCapture]:
+def _newest(entry: UrlEntry, has_index: bool) -> ListedCapture | None:
     history = entry.record.history
     if history is None or not history.segment:
-        return
+        return None
     # The date of a duplicate is that of the other capture, so the time of the fetch is used.
     date_us = history.fetched_at * 1_000_000 if history.is_same else history.date_us
-    yield ListedCapture(
+    return ListedCapture(
         timestamp(date_us or history.fetched_at * 1_000_000),
         history.segment,
         history.offset,

@@ -222,21 +222,18 @@ class CaptureBuilder:
         self, lease: Lease, fetched: Fetched, body: ExaminedBody, outcome: FetchOutcome
     ) -> _Known:
         """Look up an earlier capture with the same body, or one with nearly the same text."""
+        old = lease.record.history or History()
         if outcome.meaning is Meaning.NOT_MODIFIED:
             # Refer to the capture that has the body. It belongs to another URL if this URL's body
             # was a duplicate. A revisit record never refers to a revisit record.
-            old = lease.record.history or History()
-            url = old.duplicate_of if old.is_same else lease.url
-            # An older program that stored a revisit of another URL did not keep the place.
-            has_place = old.body_offset or not old.is_same
-            place = old.body_place if has_place else ("", 0)
-            known = StoredOriginal(url, old.date_us, old.record_id, *place)
-            return _Known(old.digest, known, None, True)
+            return _Known(old.digest, _with_content(lease.url, old), None, True)
         if fetched.status != 200 or not fetched.body_bytes:
             return _Known(body.digest)
         simhash = body.parsed.simhash if body.parsed is not None else 0
         page = Original(lease.url, _date_us(fetched))
         original, near = self._duplicates.find_original(body.digest, simhash, body.known, page)
+        if original is not None and not original.offset and original.record_id == old.record_id:
+            original = _with_content(lease.url, old)  # of a program that stored no place
         return _Known(body.digest, original, near if near and near.url != lease.url else None)
 
     def _interval(self, url: str, old: History, outcome: FetchOutcome, changed: bool) -> float:
@@ -310,6 +307,15 @@ class CaptureBuilder:
 def _other(alike: Original | None, url: str) -> str:
     """The URL of an equal or similar capture, if it is not ``url``."""
     return alike.url if alike is not None and alike.url != url else ""
+
+
+def _with_content(url: str, old: History) -> StoredOriginal:
+    """The capture that has the content of ``url``, as its history knows it."""
+    # An older program that stored a revisit of another URL did not keep the place.
+    place = old.body_place if old.body_offset or not old.is_same else ("", 0)
+    return StoredOriginal(
+        old.duplicate_of if old.is_same else url, old.date_us, old.record_id, *place
+    )
 
 
 def _date_us(fetched: Fetched) -> int:
