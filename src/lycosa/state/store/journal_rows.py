@@ -15,9 +15,11 @@ from urllib.parse import urljoin
 import msgspec
 
 from lycosa.base.model.capture import Capture, Change, Original, RobotsDecision, Want
+from lycosa.base.model.compatibility import LATE_FIELDS, PROTOCOL
 from lycosa.base.model.discovered import LinkKind
-from lycosa.base.model.fetched import FetchKind
-from lycosa.base.model.parsed import Directives, Link, Parsed, Remark
+from lycosa.base.model.fetched import Fetched, FetchKind
+from lycosa.base.model.parsed import Directives, Link, Parsed
+from lycosa.base.model.remark import Remark, distinct
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.url_parts import name_of
 
@@ -198,13 +200,20 @@ class RowBuilder:
     """Makes rows with the functions and settings that are the same for all of them.
 
     ``surt`` returns a URL's SURT key. ``suffixes`` may be absent; then the public suffix columns
-    stay empty. ``text`` and ``links`` say whether those are stored.
+    stay empty. ``text`` and ``links`` say whether those are stored. ``formats`` are those that are
+    written (``model.compatibility``).
     """
 
     def __init__(
-        self, surt: Callable[[str], str], suffixes: Suffixes | None, text: bool, links: bool
+        self,
+        surt: Callable[[str], str],
+        suffixes: Suffixes | None,
+        text: bool,
+        links: bool,
+        formats: int = PROTOCOL,
     ) -> None:
         self._surt, self._suffixes, self._text, self._links = surt, suffixes, text, links
+        self.formats = formats
 
     def build_row(self, capture: Capture, place: RecordPlace) -> JournalRow:
         """The row of a capture whose records are at ``place``."""
@@ -274,12 +283,23 @@ class RowBuilder:
             text=parsed.text if self._text else "",
             is_cut=parsed.is_cut,
             fetcher=fetched.fetcher,
+            remarks=_remarks(fetched, parsed) if self.formats >= LATE_FIELDS else (),
             body_segment=place.body_segment,
             body_offset=place.body_offset,
         )
 
 
 _UNPARSED, _NO_ROBOTS, _NO_LINKS = Parsed(), RobotsDecision(), Links()
+
+
+def _remarks(fetched: Fetched, parsed: Parsed) -> tuple[Remark, ...]:
+    """The remarks, unless ``reason``, ``detail`` and ``parse_reason`` of the row say the same."""
+    if parsed.reason is Reason.NONE:
+        return ()
+    of_fetch, of_parse = Remark(fetched.reason, fetched.detail), parsed.remarks
+    if not of_parse and not parsed.detail:
+        return ()
+    return distinct((of_fetch, *(of_parse or (Remark(parsed.reason, parsed.detail),))))
 
 
 def date_us(seconds: float) -> int:
