@@ -19,6 +19,7 @@ import msgspec
 
 from lycosa.base.config.sections import StoreSection
 from lycosa.base.model.capture import Capture, Location
+from lycosa.base.model.compatibility import LATE_FIELDS
 from lycosa.state.store import journal, layout, warc_records
 from lycosa.state.store.closing import ClosedSegment
 from lycosa.state.store.derived_files import options_of, wanted_kinds
@@ -37,7 +38,7 @@ MAX_SEGMENT_BYTES = 2**31 - 1
 """Maximum for any settings, because offsets are 32-bit integers in Common Crawl's columns."""
 
 
-_OWN_BODY = "", 0  # the place of a body that is in the capture's own record
+_OWN_BODY = ("", 0)  # the place of a body that is in the capture's own record
 
 
 class StoreSnapshot(msgspec.Struct, frozen=True):
@@ -164,7 +165,9 @@ class SegmentStore:
         offset = segment.length + built.request_length
         name = layout.warc_name(segment.name)
         original = capture.original
-        body = original.place_beside(name) if original is not None else _OWN_BODY
+        body = _OWN_BODY
+        if original is not None and self._rows.formats >= LATE_FIELDS:
+            body = original.place_beside(name)
         place = RecordPlace(
             segment.name,
             offset,

@@ -22,6 +22,7 @@ from lycosa.base.model.capture import (
     RobotsDecision,
     StoredOriginal,
 )
+from lycosa.base.model.compatibility import LATE_FIELDS
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.fetched import Fetched, FetchKind
 from lycosa.base.model.page import page_of
@@ -256,7 +257,9 @@ class CaptureBuilder:
         old, fetched, parsed = lease.record.history or History(), capture.fetched, capture.parsed
         is_old, original = known.is_not_modified, known.original
         changed, other = known.differs_from(old), _other(original or known.near, lease.url)
-        body = original.place_beside(location.segment) if original is not None else ("", 0)
+        body = "", 0
+        if original is not None and self._store.formats >= LATE_FIELDS:
+            body = original.place_beside(location.segment)
         return History(
             fetches=old.fetches + 1,
             fetched_at=int(self._clock.wall()),
