@@ -15,6 +15,7 @@ import msgspec
 from judging import SUFFIXES, new_folder, quick_config
 from lycosa.base.config.sections import Config, FrontierSection
 from lycosa.base.messages.timeouts import ONE_PROCESS
+from lycosa.base.ports import Parser
 from lycosa.base.urls.identity import Sites
 from lycosa.cluster.coordinator.coordinator import Coordinator
 from lycosa.state.commit import MemoryChangelog, MemoryLog
@@ -42,7 +43,8 @@ class ObjectCluster:
     """``shards`` shards over the web of ``answers``. ``now`` is virtual time, as in a
     ``VirtualCrawl``.
 
-    During a run and after it ``shards`` are the open shards.
+    During a run and after it ``shards`` are the open shards. ``wrap_parser`` changes the parser of
+    a worker.
     """
 
     def __init__(self, folder: Path, answers: dict[str, Answer], shards: int, **sections: object):
@@ -66,6 +68,7 @@ class ObjectCluster:
         self._changelogs = [MemoryChangelog(CRAWL, shard) for shard in range(shards)]
         self._kept: list[dict[str, bytes]] = [{} for _ in range(shards)]
         self.shards: list[Shard] = []
+        self.wrap_parser: Callable[[Parser], Parser] = lambda parser: parser
 
     def run(
         self,
@@ -132,8 +135,9 @@ class ObjectCluster:
             folder = new_folder(self._folder / f"worker-{self._runs}-{number}")
             for name in ("spool", "state", "log"):
                 (folder / name).mkdir()
+            ports = _ports(crawl, number, None)
             ports = msgspec.structs.replace(
-                _ports(crawl, number, None), exchange=exchange.ends(number)
+                ports, exchange=exchange.ends(number), parser=self.wrap_parser(ports.parser)
             )
             job = WorkerJob(folder, self.config, self.manifest, number, (number,), "test", "test")
             each = assemble(job, ports, self.shards[number], has_coordinator=True)

@@ -5,7 +5,7 @@ stored elsewhere before, and of one that its server called unchanged; in a folde
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,6 +15,9 @@ from joined_view import JoinedView
 from judging import quick_config
 from lycosa.base.calls import ContentQuery
 from lycosa.base.config.sections import FrontierSection, StoreSection
+from lycosa.base.model.parsed import Document, Parsed
+from lycosa.base.ports import Parser
+from lycosa.base.reasons import Reason
 from lycosa.inspect.audit.crawl_audit import AuditedCrawl, audit_crawl
 from lycosa.state.kv.kv_port import KeyValue
 from lycosa.state.kv.table_records import decode_url, encode_url, prefix_end
@@ -193,3 +196,34 @@ def test_a_folder_of_an_older_program_is_read_and_goes_on(tmp_path: Path) -> Non
             assert (text in body, about["reason"]) == (True, ""), (url, about)
         crawl.now += DAYS_30
         crawl.run()
+
+
+class FailingParser:
+    """Does not parse what is at ``urls``, as when a machine has no parser."""
+
+    def __init__(self, inner: Parser, urls: Collection[str]) -> None:
+        self._inner, self._urls = inner, urls
+        self.health, self.close = inner.health, inner.close
+
+    async def parse(self, document: Document) -> Parsed:
+        if document.url in self._urls:
+            return Parsed(Reason.INTERNAL, "injected")
+        return await self._inner.parse(document)
+
+
+def test_a_body_of_another_shard_is_parsed_without_another_request(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    cluster = ObjectCluster(tmp_path / "c", site.answers, SHARDS, store=SEGMENTS)
+    cluster.wrap_parser = lambda parser: FailingParser(parser, site.copies)
+    cluster.run(site.seeds)
+
+    def unparsed() -> int:
+        return sum(
+            len(list(shard.tables[n].scan(b"B", b"C"))) for n, shard in enumerate(cluster.shards)
+        )
+
+    assert unparsed() == len(site.copies)
+    cluster.wrap_parser = lambda parser: parser
+    cluster.run(["http://new.example/"])
+    assert unparsed() == 0
+    assert {cluster.web.asked[url] for url in site.copies} == {1}

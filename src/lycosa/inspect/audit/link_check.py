@@ -30,7 +30,7 @@ from lycosa.stages.schedule.fetch_outcome import Meaning, judge_answer
 from lycosa.state.exchange import urls_in_outboxes
 from lycosa.state.kv.table_records import url_key
 from lycosa.state.store.journal_rows import JournalRow
-from lycosa.state.store.stored_bodies import Place, Reference, record_with_body
+from lycosa.state.store.stored_bodies import BodyPlace, RevisitTarget, record_with_body
 from lycosa.state.store.stored_data import RecordError, StoredRecord
 
 _KNOWN = 300_000  # keys remembered as present: the pages of a site link to the same few pages
@@ -218,7 +218,7 @@ class LinkCheck:
             return None  # another check reports it
         return record.body if record.fields.get("WARC-Type") == "response" else None
 
-    def _last_captures(self, reference: Reference) -> Iterator[Place]:
+    def _last_captures(self, reference: RevisitTarget) -> Iterator[BodyPlace]:
         """The place of a capture, if it has the present content of its URL."""
         host = host_of(reference.url)
         record = self._views[self._owner(hash8(host), host)].url_record(

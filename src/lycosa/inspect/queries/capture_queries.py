@@ -24,7 +24,12 @@ from lycosa.inspect.committed_state import CrawlReader, TableView, UrlEntry
 from lycosa.inspect.queries.time_budget import OutOfTime, TimeBudget
 from lycosa.state.store.cdxj import CdxjEntry, timestamp
 from lycosa.state.store.derived_files import CDXJ
-from lycosa.state.store.stored_bodies import Place, Reference, record_with_body, reference_of
+from lycosa.state.store.stored_bodies import (
+    BodyPlace,
+    RevisitTarget,
+    record_with_body,
+    reference_of,
+)
 from lycosa.state.store.stored_data import RecordError
 
 MAX_PIECE_BYTES = 16 << 20
@@ -54,10 +59,10 @@ class ListedCapture(msgspec.Struct, frozen=True):
     is_revisit: bool = False
     redirect: str = ""
     others: int = 0
-    body: Place | None = None
+    body: BodyPlace | None = None
 
     @property
-    def place(self) -> Place:
+    def place(self) -> BodyPlace:
         """Where its own record is."""
         return self.segment, self.offset
 
@@ -129,7 +134,7 @@ class StoredContent(msgspec.Struct, frozen=True):
     headers: bytes
     record_id: str
     reason: str = ""
-    refers_to: Reference | None = None
+    refers_to: RevisitTarget | None = None
 
 
 def content_of(
@@ -141,7 +146,7 @@ def content_of(
     """
     places = [capture.place] if capture.body is None else [capture.body, capture.place]
 
-    def elsewhere(reference: Reference) -> Iterator[Place]:
+    def elsewhere(reference: RevisitTarget) -> Iterator[BodyPlace]:
         return _places_of(reader, view, reference)
 
     try:
@@ -231,7 +236,9 @@ def _lines_with(path: Path, key: bytes) -> Iterator[bytes]:
                 low = end
 
 
-def _places_of(reader: CrawlReader, view: TableView, reference: Reference) -> Iterator[Place]:
+def _places_of(
+    reader: CrawlReader, view: TableView, reference: RevisitTarget
+) -> Iterator[BodyPlace]:
     """Where a capture may be by the record of its URL, if that is in ``view``, and by the index."""
     url = reference.url
     if url and reader.partition_of(url) == view.number:

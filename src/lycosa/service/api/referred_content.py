@@ -26,7 +26,7 @@ async def with_referred_body(
     found: ContentFound,
     ask: Callable[[ContentQuery], Awaitable[ContentFound]],
 ) -> ContentFound:
-    """``found``, with the body of the capture that it refers to, if it has none of its own.
+    """``found``, with the body of the capture that it refers to, if it has none itself.
 
     ``ask`` asks the owner of the URL in a question.
     """

@@ -17,7 +17,7 @@ from lycosa.state.seen.seen_port import PointTable
 
 encode_original = msgspec.msgpack.Encoder().encode
 decode_original = msgspec.msgpack.Decoder(Original).decode
-decode_content = msgspec.msgpack.Decoder(StoredOriginal).decode
+decode_stored_original = msgspec.msgpack.Decoder(StoredOriginal).decode
 """The value of a ``C`` row; that of other rows of originals has no place."""
 
 
@@ -30,7 +30,7 @@ class SeenContent:
     def find_original(self, digest: bytes) -> StoredOriginal | None:
         """The first capture with this digest, or ``None``."""
         value = self._table.get(content_key(digest))
-        return None if value is None else decode_content(value)
+        return None if value is None else decode_stored_original(value)
 
     def remember_original(self, digest: bytes, original: StoredOriginal) -> None:
         """Store the first capture with this digest; a later one changes nothing."""

@@ -22,7 +22,7 @@ from lycosa.base.model.partition_key import PartitionKey
 from lycosa.state.seen.content_seen import (
     SeenContent,
     content_key,
-    decode_content,
+    decode_stored_original,
     encode_original,
 )
 from lycosa.state.seen.foreign_keys import NO_ANSWERS, ContentAnswers, ForeignKeys
@@ -132,7 +132,7 @@ class Duplicates:
             SeenContent(table).remember_original(digest, original)
         if not simhash:
             return
-        # Without the place: a near-duplicate has a body of its own.
+        # Without the place: the record of a near-duplicate has its own body.
         page = Original(original.url, original.date_us, original.record_id)
         if self._verdicts is None:
             self._near.remember_capture(0 if is_near else simhash, page, answers)
@@ -155,7 +155,7 @@ class Duplicates:
         if table is not None:
             return SeenContent(table).find_original(digest)
         value = self._told.get(key, answers)
-        return None if value is None else decode_content(value)
+        return None if value is None else decode_stored_original(value)
 
     async def _answered(self, wanted: list[bytes]) -> ContentAnswers:
         if not wanted or self._others is None:

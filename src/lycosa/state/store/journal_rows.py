@@ -241,7 +241,7 @@ class RowBuilder:
             private_suffix=private,
             digest=capture.payload_digest,
             revisit=revisit_profile(capture),
-            # without the place, which has fields of its own
+            # Without the place, for which the row has fields.
             original=Original(first.url, first.date_us, first.record_id) if first else None,
             near_duplicate_of=capture.near_duplicate_of,
             reason=fetched.reason,

@@ -16,14 +16,14 @@ from typing import NamedTuple
 from lycosa.base.model.url_state import History
 from lycosa.state.store.stored_data import RecordError, StoredRecord
 
-Place = tuple[str, int]
+BodyPlace = tuple[str, int]
 """Segment, as in a URL's record, and offset."""
 ReadRecord = Callable[[str, int], StoredRecord]
 
 _MAX_HOPS = 3  # from a revisit to the capture that it refers to
 
 
-class Reference(NamedTuple):
+class RevisitTarget(NamedTuple):
     """What a revisit record refers to: the URL, date (as in WARC) and record id of a capture."""
 
     url: str
@@ -35,11 +35,11 @@ class Reference(NamedTuple):
         return history is not None and history.record_id == self.record_id
 
 
-def reference_of(record: StoredRecord) -> Reference | None:
+def reference_of(record: StoredRecord) -> RevisitTarget | None:
     """The capture whose body belongs to a record; ``None`` when it is the record's own."""
     if record.fields.get("WARC-Type") != "revisit" or record.body:
         return None
-    return Reference(
+    return RevisitTarget(
         record.fields.get("WARC-Refers-To-Target-URI", ""),
         record.fields.get("WARC-Refers-To-Date", ""),
         record.fields.get("WARC-Refers-To", "").strip("<>"),
@@ -48,8 +48,8 @@ def reference_of(record: StoredRecord) -> Reference | None:
 
 def record_with_body(
     read: ReadRecord,
-    places: Iterable[Place],
-    elsewhere: Callable[[Reference], Iterator[Place]] = lambda reference: iter(()),
+    places: Iterable[BodyPlace],
+    elsewhere: Callable[[RevisitTarget], Iterator[BodyPlace]] = lambda reference: iter(()),
 ) -> StoredRecord:
     """The record with the body: at the first of ``places`` that can be read, or where that record
     refers to.
@@ -57,7 +57,7 @@ def record_with_body(
     ``elsewhere`` gives places at which the capture of a reference may be. If none has a body, the
     revisit record is returned. Raises ``RecordError`` or ``OSError`` when no place can be read.
     """
-    tried = set[Place]()
+    tried = set[BodyPlace]()
     record = _first(read, places, tried)
     for _ in range(_MAX_HOPS):
         reference = reference_of(record)
@@ -70,7 +70,7 @@ def record_with_body(
     return record
 
 
-def _first(read: ReadRecord, places: Iterable[Place], tried: set[Place]) -> StoredRecord:
+def _first(read: ReadRecord, places: Iterable[BodyPlace], tried: set[BodyPlace]) -> StoredRecord:
     """The first record that can be read, at a place that was not ``tried``, which it joins."""
     failed: RecordError | OSError = RecordError("no place is known")
     for place in places:
