@@ -15,6 +15,9 @@ import msgspec
 from lycosa.base.model.capture import Original, StoredOriginal
 from lycosa.state.seen.seen_port import PointTable
 
+CONTENT = b"C"
+"""Prefix of the keys."""
+
 encode_original = msgspec.msgpack.Encoder().encode
 decode_original = msgspec.msgpack.Decoder(Original).decode
 decode_stored_original = msgspec.msgpack.Decoder(StoredOriginal).decode
@@ -43,4 +46,4 @@ def content_key(digest: bytes) -> bytes:
     """The key of a digest. Raises ``ValueError`` unless it has the length of a SHA-1."""
     if len(digest) != 20:
         raise ValueError(f"a payload digest has 20 bytes, not {len(digest)}")
-    return b"C" + digest
+    return CONTENT + digest
