@@ -324,9 +324,11 @@ def _with_markup(answers: Mapping[str, bool], parsed: Parsed) -> Preferences:
 
 
 def _withheld(about: dict[str, Any], policy: UsePolicy) -> ContentFound:
-    """No text, and why."""
+    """The answer without words of the page, and why."""
     purpose = ", ".join(policy.purpose)
-    about |= {"title": "", "links": [], "reason": f"its site does not allow {purpose} to use it"}
+    links = [each | {"anchor": ""} for each in about["links"]]
+    about |= {"title": "", "links": links}
+    about["reason"] = f"its site does not allow {purpose} to use it"
     return ContentFound(msgspec.json.encode(about), b"", 0, "text/plain")
 
 

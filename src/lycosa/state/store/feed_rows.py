@@ -86,7 +86,7 @@ _MAY_USE = Annotated[
 
 def _page_fields() -> list[Any]:
     """The fields of ``JournalRow`` that the feed has, those of a shortened row required."""
-    fields: list[Any] = [("url8", _Hash), ("may_use", _MAY_USE, None)]
+    fields: list[Any] = [("url8", _Hash)]
     for each in msgspec.structs.fields(JournalRow):
         if each.name in _LEFT_OUT:
             continue
@@ -97,7 +97,7 @@ def _page_fields() -> list[Any]:
         if default is msgspec.NODEFAULT:
             default = msgspec.field(default_factory=each.default_factory)
         fields.append((each.name, kind) if is_always else (each.name, kind, default))
-    return fields
+    return [*fields, ("may_use", _MAY_USE, None)]
 
 
 PageFeedRow = msgspec.defstruct("PageFeedRow", _page_fields(), kw_only=True, frozen=True)
