@@ -42,8 +42,8 @@ from lycosa.worker.visit.visit_in_progress import Visit
 from lycosa.worker.visit.worker_stages import Stages
 
 MOST_FILES = 20_000
-MOST_BYTES = 16 << 20
-"""Bounds on the records that are kept in memory, by the size of their rows."""
+MOST_BYTES = 4 << 20
+"""Bounds on the records in memory, by the size of their rows: some 20 MB with all objects."""
 
 
 class TdmFiles:
