@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 
 from lycosa.base.config.sections import StoreSection
-from lycosa.base.model.capture import Capture, Original, RobotsDecision
+from lycosa.base.model.capture import Capture, RobotsDecision, StoredOriginal
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.fetched import Fetched, FetchKind
 from lycosa.base.model.parsed import Link, Parsed
@@ -26,6 +26,7 @@ from lycosa.state.store import (
     layout,
     read_rows,
 )
+from lycosa.state.store.journal_rows import RowBuilder
 from lycosa.state.store.stored_data import committed_rows
 
 SITE = "https://www.example.org"
@@ -47,6 +48,11 @@ HEADER = SegmentHeader(
     options={"links": True, "text": True},
 )
 SECTION = StoreSection(segment_bytes=100_000_000)
+
+
+def row_builder(section: StoreSection = SECTION) -> RowBuilder:
+    """Makes the rows of the samples, whose hosts are all below ``org``."""
+    return RowBuilder(surt, lambda name: ("org", "org"), section.text, section.links)
 
 
 def digest(body: bytes) -> str:
@@ -145,7 +151,7 @@ def misshapen(spool: Path) -> dict[str, Capture]:
         "Content-Type: text/html", "tRANSFER-Encoding: chunked", "X-Note: Transfer-Encoding: kept"
     )
     spool.write_bytes(Random(4).randbytes(1_500_000) + bytes(1_500_000))
-    original = Original(
+    original = StoredOriginal(
         f"{SITE}/first", 1_789_000_000_123_456, "urn:uuid:00000000-0000-4000-8000-000000000001"
     )
     zipped = head("Content-Encoding: gzip", "Transfer-Encoding: chunked")
@@ -223,8 +229,7 @@ class FileStore(SegmentStore):
             info,
             worker,
             Random(seed),
-            surt,
-            lambda name: ("org", "org"),
+            row_builder(section),
         )
 
     def finish(self, closed: ClosedSegment) -> None:

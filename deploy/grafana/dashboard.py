@@ -93,6 +93,17 @@ SECTIONS: dict[str, list[Panel]] = {
             ],
         ),
         (
+            "Captures a second by what their sites state about use",
+            "short",
+            [
+                (
+                    "sum by (preference) (rate(lycosa_captures_stating_total{$in}"
+                    "[$__rate_interval])) > 0",
+                    "{{preference}}",
+                ),
+            ],
+        ),
+        (
             "Contents a second",
             "short",
             [

@@ -180,6 +180,8 @@ def _print_head(status: CrawlStatus, estimated: str, now: float) -> None:
             ("last commit", human_time(status.last_commit)),
             ("captures", captures),
             ("received", human_bytes(status.body_bytes)),
+            ("purpose", ", ".join(status.purpose)),
+            ("stated", _stated(status)),
         )
     )
 
@@ -195,6 +197,13 @@ def _paused(status: CrawlStatus) -> str:
 
 def _leased(status: CrawlStatus) -> str:
     return f"{counted(status.leased, 'URL')} to outside fetchers" if status.leased else ""
+
+
+def _stated(status: CrawlStatus) -> str:
+    """Captures by what their sites stated about the use of the page."""
+    from lycosa.base.preferences.preference_words import counts_words
+
+    return f"{found} (captures)" if (found := counts_words(status.preferences)) else ""
 
 
 def _name(status: CrawlStatus) -> str:

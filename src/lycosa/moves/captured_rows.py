@@ -12,6 +12,7 @@ from lycosa.base.model.discovered import Discovered, LinkKind
 from lycosa.base.model.fetched import Fetched
 from lycosa.base.model.parsed import Directives, Link, Parsed
 from lycosa.base.model.url_state import History, UrlState
+from lycosa.base.preferences.kept_markup import markup_of
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8, host_of
 from lycosa.stages.schedule.fetch_outcome import FetchOutcome, Meaning
@@ -47,6 +48,9 @@ def history_of(
         duplicate_of=old.duplicate_of if is_old else other,
         is_same=original is not None and original.url != row.url,
         forwards=0 if changed else old.forwards,
+        body_segment=layout.warc_name(row.body_segment) if row.body_segment else "",
+        body_offset=row.body_offset,
+        markup=markup_of(row.preferences),
     )
 
 

@@ -18,6 +18,9 @@ from lycosa.base.config.near_names import near_name
 from lycosa.base.config.patterns import compile_pattern
 
 STORE_SCHEMES = ("s3", "gs", "az", "file")
+USES = ("search", "ai-train", "ai-input", "tdm", "bots", "archive", "research")
+"""The uses that a crawl may have as its purpose."""
+
 STORE_OPTIONS = (
     "account_name",
     "allow_http",
@@ -141,6 +144,13 @@ def _has_host(url: str, schemes: Sequence[str]) -> bool:
         return False
 
 
+def check_purpose(uses: Sequence[str]) -> None:
+    """The uses are those of ``preferences.Use``."""
+    for each in uses:
+        if each not in USES:
+            raise ValueError(f"{each!r} is not a use; there are {', '.join(USES)}")
+
+
 def is_contact(contact: str) -> bool:
     """Whether the contact can be used: a URL or an e-mail address."""
     return _CONTACT.fullmatch(contact.strip()) is not None
@@ -247,6 +257,7 @@ CHECKS: Mapping[str, Callable[[Any], None]] = {
     "agent.contact": check_contact,
     "agent.key_directory": check_key_directory,
     "agent.page": check_page,
+    "agent.purpose": check_purpose,
     "coordinator.addresses": check_addresses,
     "dns.pins": check_pins,
     "dns.servers": check_servers,

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lycosa.base.config.sections import FetchSection
-from lycosa.base.model.fetched import Fetched, FetchKind, FetchRequest
+from lycosa.base.model.fetched import Fetched, FetchRequest
 from lycosa.base.ports import Clock
 from lycosa.base.reasons import Reason
 from lycosa.stages.fetch.body import MemoryBudget
@@ -220,7 +220,7 @@ class CurlFetcher:
         """Give the handle the cookies of the request's site; ``None`` if it gets none."""
         if self._cookies is None:
             return None
-        if request.kind is FetchKind.ROBOTS:
+        if request.kind.is_of_origin:
             empty(transfer.curl)
             return None
         return self._cookies.lend(transfer.curl, request.url)

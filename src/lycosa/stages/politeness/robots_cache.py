@@ -138,9 +138,9 @@ def after_fetch(
     now: float,
 ) -> RobotsRecord:
     """The record after ``answer``; ``record`` is the one before, if any."""
-    if _is_unreachable(answer):
+    if is_unreachable(answer):
         return _after_failure(record or RobotsRecord(), answer, section, now)
-    expires = now + _use_s(answer.max_age_s, section)
+    expires = now + lifetime_s(answer.max_age_s, section)
     # RFC 9309 section 2.3.1.3: there is no file, so everything is allowed. It is asked again like a
     # file.
     if not 200 <= answer.status < 300:
@@ -200,7 +200,8 @@ def max_age_of(cache_control: str) -> float:
     return float(found[1]) if found else -1.0
 
 
-def _is_unreachable(answer: RobotsAnswer) -> bool:
+def is_unreachable(answer: RobotsAnswer) -> bool:
+    """Whether an answer leaves open what the file is, so that it is asked for again soon."""
     # RFC 9309 section 2.3.1.2: after five redirects the file counts as unavailable, not as
     # unreachable.
     if answer.reason in (Reason.TOO_MANY_REDIRECTS, Reason.BAD_REDIRECT):
@@ -226,7 +227,7 @@ def _after_failure(
     # A later time than now is of a clock that was set back.
     began = record.first_failure if record.failures and 0 < record.first_failure <= now else now
     longest = min(section.max_age_s, LONGEST_USE_S)
-    pause = min(section.retry_s * 2.0 ** min(failures - 1, 40), longest)
+    pause = retry_pause_s(failures, section)
     # RFC 9309 section 2.3.1.4: while a server fails, the copy that is known may be used.
     if record.has_file:
         return msgspec.structs.replace(
@@ -251,6 +252,13 @@ def _after_failure(
     )
 
 
-def _use_s(max_age_s: float, section: RobotsSection) -> float:
+def retry_pause_s(failures: int, section: RobotsSection) -> float:
+    """Seconds until a file is asked for again that could not be fetched so many times in a row."""
+    longest = min(section.max_age_s, LONGEST_USE_S)
+    return min(section.retry_s * 2.0 ** min(failures - 1, 40), longest)
+
+
+def lifetime_s(max_age_s: float, section: RobotsSection) -> float:
+    """For how long an answer applies; ``max_age_s`` as in ``RobotsAnswer``."""
     longest = min(section.max_age_s, LONGEST_USE_S)
     return longest if max_age_s < 0 else min(max(max_age_s, MIN_USE_S), longest)

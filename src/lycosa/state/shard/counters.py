@@ -7,7 +7,7 @@ records.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -16,6 +16,9 @@ from lycosa.base.reasons import Reason
 from lycosa.state.kv.table_records import meta_key
 
 COUNTERS_KEY = meta_key("counters")
+
+
+_Key = TypeVar("_Key", int, str)
 
 
 class ReadableTable(Protocol):
@@ -33,7 +36,8 @@ class Counters(msgspec.Struct):
     lists show in this state, so each host is in one of them at most. ``hosts_asleep`` counts hosts
     outside the workbench that wait for a time. ``asked`` counts errands for other hosts and gives
     each its number; ``asking`` counts those without an answer so far. ``leased`` counts the URLs
-    that outside fetchers hold.
+    that outside fetchers hold. ``stated`` counts captures by what their sites stated about the use
+    of the page (``preference_labels``).
     """
 
     discovered: int = 0
@@ -52,6 +56,7 @@ class Counters(msgspec.Struct):
     asking: int = 0
     hosts_paused: int = 0
     leased: int = 0
+    stated: dict[str, int] = {}
 
     def move_urls(self, before: UrlState | None, after: UrlState | None, count: int = 1) -> None:
         """Move ``count`` URLs to another state; ``before`` is ``None`` for a discovery."""
@@ -83,6 +88,7 @@ class Counters(msgspec.Struct):
             states=dict(self.states),
             rule_refusals=dict(self.rule_refusals),
             reasons=dict(self.reasons),
+            stated=dict(self.stated),
         )
 
     def count_in(self, state: UrlState) -> int:
@@ -115,5 +121,5 @@ def total_of(parts: Iterable[Counters]) -> Counters:
     return total
 
 
-def count(table: dict[int, int], key: int, by: int = 1) -> None:
+def count(table: dict[_Key, int], key: _Key, by: int = 1) -> None:
     table[key] = table.get(key, 0) + by

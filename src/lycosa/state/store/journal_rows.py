@@ -9,14 +9,19 @@ this package; fields with their default are left out. The first line of a journa
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 from urllib.parse import urljoin
 
 import msgspec
 
-from lycosa.base.model.capture import Capture, Original, RobotsDecision
+from lycosa.base.model.capture import Capture, Change, Original, RobotsDecision, Want
+from lycosa.base.model.compatibility import LATE_FIELDS, PROTOCOL
 from lycosa.base.model.discovered import LinkKind
-from lycosa.base.model.fetched import FetchKind
+from lycosa.base.model.fetched import Fetched, FetchKind
 from lycosa.base.model.parsed import Directives, Link, Parsed
+from lycosa.base.model.remark import Remark, distinct
+from lycosa.base.preferences.preference_model import NOTHING_STATED, Preferences
+from lycosa.base.preferences.use_policy import RECORD_ONLY, UsePolicy
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.url_parts import name_of
 
@@ -31,12 +36,26 @@ They are empty for an IP address.
 """
 
 
+class Extractor(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """User code whose rows stand in a segment.
+
+    ``schema`` is a digest of the names and types of its columns.
+    """
+
+    name: str
+    version: int
+    schema: str
+
+
 class SegmentHeader(msgspec.Struct, frozen=True, kw_only=True):
     """First line of a journal.
 
     ``warcinfo_id`` and ``warcinfo_length`` describe the first WARC record. ``info`` is a digest of
     its fields, which shows a later run whether it may continue the segment. ``options`` say which
     optional derived files the segment has; in the file each of them is a separate key.
+    ``extractors`` are those whose rows are in ``JournalRow.items``; the file omits an empty list.
+    ``policy`` is the purpose for which the derived files are made, so that a rebuilt file has the
+    same bytes; in the file it is the keys ``purpose`` and ``unstated``, omitted without a purpose.
     """
 
     format: int
@@ -47,6 +66,8 @@ class SegmentHeader(msgspec.Struct, frozen=True, kw_only=True):
     warcinfo_length: int
     info: str
     options: dict[str, bool]
+    extractors: tuple[Extractor, ...] = ()
+    policy: UsePolicy = RECORD_ONLY
 
 
 class Links(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -76,6 +97,15 @@ class JournalRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     target of a redirect. ``is_cut`` says that only the beginning of the content was parsed; the
     stored record is complete unless ``truncated`` says otherwise. ``registry_suffix`` and
     ``private_suffix`` are the host's public suffixes without and with the list's private section.
+
+    The fields after ``fetcher`` are of formats 2 (``model.compatibility``). ``remarks`` has
+    everything that there is to note about fetch and parse, of which ``reason`` and ``parse_reason``
+    are the first of each (see ``remarks_of``). ``body_segment`` (a stem) and ``body_offset`` name
+    the record with the body of a revisit; the segment is empty when it is that of the row, the
+    offset 0 when no place is known. ``change`` says how the content differs from that of the
+    capture before. ``wants`` are the requisites that the page needs to be rendered. ``items`` are
+    rows of user code, by the name of the extractor. ``preferences`` are what the site
+    stated about the use of the page, as of this fetch.
     """
 
     url: str
@@ -136,12 +166,31 @@ class JournalRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     text: str = ""
     is_cut: bool = False
     fetcher: str = ""
+    remarks: tuple[Remark, ...] = ()
+    body_segment: str = ""
+    body_offset: int = 0
+    change: Change = Change.NONE
+    wants: tuple[Want, ...] = ()
+    items: dict[str, list[list[Any]]] = {}
+    preferences: Preferences = NOTHING_STATED
+
+
+def remarks_of(row: JournalRow) -> tuple[Remark, ...]:
+    """Everything that there is to note about fetch and parse, also of a row without ``remarks``.
+
+    An older program, or one that wrote older formats, stored the first of each only.
+    """
+    if row.remarks:
+        return row.remarks
+    first = (Remark(row.reason, row.detail), Remark(row.parse_reason))
+    return tuple(each for each in first if each.reason is not Reason.NONE)
 
 
 class RecordPlace(msgspec.Struct, frozen=True):
     """The location of the records of one capture.
 
-    It has the offset of the response or revisit record and the lengths of all three.
+    It has the offset of the response or revisit record and the lengths of all three. The last two
+    are as in ``JournalRow``.
     """
 
     segment: str
@@ -150,19 +199,28 @@ class RecordPlace(msgspec.Struct, frozen=True):
     request_length: int
     metadata_length: int
     record_id: str
+    body_segment: str = ""
+    body_offset: int = 0
 
 
 class RowBuilder:
     """Makes rows with the functions and settings that are the same for all of them.
 
     ``surt`` returns a URL's SURT key. ``suffixes`` may be absent; then the public suffix columns
-    stay empty. ``text`` and ``links`` say whether those are stored.
+    stay empty. ``text`` and ``links`` say whether those are stored. ``formats`` are those that are
+    written (``model.compatibility``).
     """
 
     def __init__(
-        self, surt: Callable[[str], str], suffixes: Suffixes | None, text: bool, links: bool
+        self,
+        surt: Callable[[str], str],
+        suffixes: Suffixes | None,
+        text: bool,
+        links: bool,
+        formats: int = PROTOCOL,
     ) -> None:
         self._surt, self._suffixes, self._text, self._links = surt, suffixes, text, links
+        self.formats = formats
 
     def build_row(self, capture: Capture, place: RecordPlace) -> JournalRow:
         """The row of a capture whose records are at ``place``."""
@@ -171,6 +229,7 @@ class RowBuilder:
         sent = fetched.header
         directives: Directives = parsed.directives
         registry, private = self._suffixes(name_of(capture.host)) if self._suffixes else ("", "")
+        first = capture.original
         return JournalRow(
             url=fetched.url,
             surt=self._surt(fetched.url),
@@ -189,7 +248,8 @@ class RowBuilder:
             private_suffix=private,
             digest=capture.payload_digest,
             revisit=revisit_profile(capture),
-            original=capture.original,
+            # Without the place, for which the row has fields.
+            original=Original(first.url, first.date_us, first.record_id) if first else None,
             near_duplicate_of=capture.near_duplicate_of,
             reason=fetched.reason,
             detail=fetched.detail,
@@ -230,10 +290,24 @@ class RowBuilder:
             text=parsed.text if self._text else "",
             is_cut=parsed.is_cut,
             fetcher=fetched.fetcher,
+            remarks=_remarks(fetched, parsed) if self.formats >= LATE_FIELDS else (),
+            body_segment=place.body_segment,
+            body_offset=place.body_offset,
+            preferences=capture.preferences,
         )
 
 
 _UNPARSED, _NO_ROBOTS, _NO_LINKS = Parsed(), RobotsDecision(), Links()
+
+
+def _remarks(fetched: Fetched, parsed: Parsed) -> tuple[Remark, ...]:
+    """The remarks, unless ``reason``, ``detail`` and ``parse_reason`` of the row say the same."""
+    if parsed.reason is Reason.NONE:
+        return ()
+    of_fetch, of_parse = Remark(fetched.reason, fetched.detail), parsed.remarks
+    if not of_parse and not parsed.detail:
+        return ()
+    return distinct((of_fetch, *(of_parse or (Remark(parsed.reason, parsed.detail),))))
 
 
 def date_us(seconds: float) -> int:

@@ -12,13 +12,15 @@ has changed, the segment is sealed and closed instead.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from random import Random
 
 import msgspec
 
 from lycosa.base.config.sections import StoreSection
 from lycosa.base.model.capture import Capture, Location
+from lycosa.base.model.compatibility import LATE_FIELDS
+from lycosa.base.preferences.use_policy import RECORD_ONLY, UsePolicy
 from lycosa.state.store import journal, layout, warc_records
 from lycosa.state.store.closing import ClosedSegment
 from lycosa.state.store.derived_files import options_of, wanted_kinds
@@ -27,7 +29,6 @@ from lycosa.state.store.journal_rows import (
     RecordPlace,
     RowBuilder,
     SegmentHeader,
-    Suffixes,
     date_us,
 )
 from lycosa.state.store.pending import PendingWrite, SegmentPart
@@ -36,6 +37,9 @@ from lycosa.state.store.warc_records import CrawlInfo, Draft, Member, Packed
 
 MAX_SEGMENT_BYTES = 2**31 - 1
 """Maximum for any settings, because offsets are 32-bit integers in Common Crawl's columns."""
+
+
+_OWN_BODY = ("", 0)  # the place of a body that is in the capture's own record
 
 
 class StoreSnapshot(msgspec.Struct, frozen=True):
@@ -84,9 +88,8 @@ class _Open:
 class SegmentStore:
     """The segments of one worker.
 
-    ``found`` is the result of ``Segments.find_segments``. ``surt`` returns SURT keys and
-    ``suffixes`` public suffixes (may be absent: the columns stay empty). ``chance`` makes record
-    IDs.
+    ``found`` is the result of ``Segments.find_segments``. ``rows`` makes the rows of the journal.
+    ``chance`` makes record IDs. ``policy`` decides what derived files may have.
     """
 
     def __init__(
@@ -96,11 +99,12 @@ class SegmentStore:
         info: CrawlInfo,
         worker: int,
         chance: Random,
-        surt: Callable[[str], str],
-        suffixes: Suffixes | None = None,
+        rows: RowBuilder,
+        policy: UsePolicy = RECORD_ONLY,
     ) -> None:
+        self.policy = policy
         self._section, self._info, self._worker, self._chance = section, info, worker, chance
-        self._rows = RowBuilder(surt, suffixes, section.text, section.links)
+        self._rows = rows
         self._max_bytes = min(section.segment_bytes, MAX_SEGMENT_BYTES)
         self._current: _Open | None = None
         self._sealed: list[_Open] = []
@@ -112,6 +116,11 @@ class SegmentStore:
         ]
         if self._sealed and not self._term and self._may_continue(self._sealed[-1]):
             self._current = self._sealed.pop()
+
+    @property
+    def formats(self) -> int:
+        """The formats that are written (``model.compatibility``)."""
+        return self._rows.formats
 
     # Appending.
 
@@ -157,6 +166,11 @@ class SegmentStore:
         segment = self._segment_for(built.length, date_us(capture.fetched.started))
         # The records of a capture lie in the order request, response, metadata.
         offset = segment.length + built.request_length
+        name = layout.warc_name(segment.name)
+        original = capture.original
+        body = _OWN_BODY
+        if original is not None and self._rows.formats >= LATE_FIELDS:
+            body = original.place_beside(name)
         place = RecordPlace(
             segment.name,
             offset,
@@ -164,10 +178,12 @@ class SegmentStore:
             built.request_length,
             built.metadata_length,
             draft.record_id,
+            layout.stem_of(body[0]) if body[0] else "",
+            body[1],
         )
         line = journal.encode_line(self._rows.build_row(capture, place))
         segment.add_record(built, line)
-        return Location(layout.warc_name(segment.name), offset, built.main_length, draft.record_id)
+        return Location(name, offset, built.main_length, draft.record_id)
 
     def append_dns(self, name: str, addresses: Sequence[str], date: float) -> Location:
         """Append the addresses that a name had at ``date`` (seconds since 1970).
@@ -298,6 +314,7 @@ class SegmentStore:
             warcinfo_length=len(data),
             info=self._info.digest(),
             options=options_of(self._section),
+            policy=self.policy,
         )
         segment = _Open(header, 0, 0)
         segment.add_record(
@@ -330,6 +347,7 @@ class SegmentStore:
         same = header.info == self._info.digest() and header.format == JOURNAL_FORMAT
         return (
             same
+            and header.policy == self.policy
             and wanted_kinds(header.options) == wanted_kinds(options_of(section))
             and segment.length < self._max_bytes
         )

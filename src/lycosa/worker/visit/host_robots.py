@@ -189,7 +189,7 @@ class Robots:
         ``slot`` must be taken; ``rest`` decides the host's rest.
         """
         most = self._reader.section.max_bytes + 1
-        request = self._sender.robots_request(url, slot.address, most)
+        request = self._sender.file_request(url, slot.address, FetchKind.ROBOTS, most)
         return await self._sender.send_request(request, rest, slot)
 
     async def read_response(
@@ -317,10 +317,15 @@ class Robots:
 
 def robots_capture(fetched: Fetched) -> Capture:
     """The capture of a response for robots.txt."""
+    return origin_capture(fetched, FetchKind.ROBOTS)
+
+
+def origin_capture(fetched: Fetched, kind: FetchKind) -> Capture:
+    """The capture of a response for a file about an origin."""
     digest = hashlib.sha1(whole_body(fetched), usedforsecurity=False).digest()
     return Capture(
         fetched=fetched,
-        kind=FetchKind.ROBOTS,
+        kind=kind,
         host=host_of(fetched.url),
         site="",
         depth=0,

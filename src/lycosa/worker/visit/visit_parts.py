@@ -9,11 +9,13 @@ import msgspec
 
 from lycosa.base.model.end import End
 from lycosa.base.ports import Addresses, Clock
+from lycosa.base.preferences.use_policy import agent_policy
 from lycosa.base.urls.identity import surt
 from lycosa.stages.politeness.address_table import AddressTable
 from lycosa.stages.politeness.machine_addresses import MachineAddresses
 from lycosa.state.attempts import StoringMark
 from lycosa.state.folder.names import addresses_path, attempts_folder
+from lycosa.state.store.journal_rows import RowBuilder
 from lycosa.state.store.segments import SegmentStore
 from lycosa.state.store.warc_records import CrawlInfo
 from lycosa.worker.extensions import Extensions
@@ -37,6 +39,7 @@ from lycosa.worker.visit.request_sender import RequestSender, RequestSlots
 from lycosa.worker.visit.robots_reader import RobotsReader
 from lycosa.worker.visit.robots_requests import RobotsTurns
 from lycosa.worker.visit.slicing import Slices
+from lycosa.worker.visit.tdm_files import TdmFiles, wants_tdm_files
 from lycosa.worker.visit.worker_stages import EndedUrls, Stages
 from lycosa.worker.worker_ports import Ports
 
@@ -52,6 +55,7 @@ class VisitParts(msgspec.Struct, frozen=True):
     pages: PageTurns
     capturing: CaptureBuilder
     lending: Lending
+    tdm_files: TdmFiles | None
     close: Callable[[], None]
 
 
@@ -95,6 +99,7 @@ def build_visit(
         pages=steps.pages,
         capturing=steps.capturing,
         lending=lending,
+        tdm_files=steps.tdm_files,
         close=close,
     )
 
@@ -128,6 +133,7 @@ def _steps(
     extensions: Extensions,
 ) -> VisitSteps:
     config, errands = job.config, Errands(stages, robots, below.outgoing)
+    tdm_files = TdmFiles(stages, config, ports.offload) if wants_tdm_files(config) else None
     capturing = CaptureBuilder(
         config,
         stages.clock,
@@ -138,13 +144,14 @@ def _steps(
         extensions.sinks,
     )
     return VisitSteps(
-        leasing=Leasing(stages, robots, errands, ports.offload),
+        leasing=Leasing(stages, robots, errands, ports.offload, tdm_files),
         errands=errands,
         addresses=AddressFinder(stages, config.politeness.address_delay_s),
-        robots=RobotsTurns(stages, robots, errands),
+        robots=RobotsTurns(stages, robots, errands, tdm_files),
         pages=PageTurns(stages),
         parsing=ParserQueue(ports.parser, config.fetch.open_bytes // 2, stages.clock),
         capturing=capturing,
+        tdm_files=tdm_files,
     )
 
 
@@ -198,6 +205,8 @@ def _store(owned: OwnedShard) -> SegmentStore:
         ),
         job.number,
         random.Random(seed),
-        surt,
-        sites.public_suffixes,
+        RowBuilder(
+            surt, sites.public_suffixes, job.config.store.text, job.config.store.links, job.formats
+        ),
+        agent_policy(job.config.agent),
     )
