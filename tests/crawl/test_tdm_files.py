@@ -107,6 +107,11 @@ def is_clean(crawl: VirtualCrawl) -> None:
     are_balanced(crawl)
     report = audit(crawl.folder)
     assert report.is_clean, report.first_breaches()
+    assert sum(each.checked for each in report.checks if each.name == "tdm") == sum(
+        each.source is PreferenceSource.TDM_FILE
+        for row in pages(crawl)
+        for each in row.preferences.statements
+    )
 
 
 @pytest.mark.parametrize("purpose", [(), ("search",), ("ai-input", "archive")])

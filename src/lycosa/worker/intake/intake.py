@@ -335,7 +335,7 @@ class Intake:
                 yield  # ordinary files name a handful
 
     def take_license(self, lease: Lease, preferences: Preferences) -> None:
-        """Take in the licence that a capture names, if the settings ask for licences."""
+        """Take in the licence that a capture names, if any and if the settings ask for it."""
         if not self.admission.fetches_licenses or not preferences.license:
             return
         if lease.record.kind is LinkKind.LICENSE:

@@ -164,7 +164,8 @@ class CaptureBuilder:
         old, known = lease.record.history or History(), self._compare(lease, fetched, body, outcome)
         capture = self._capture(lease, fetched, body.parsed, decision, known, stated)
         location = self._store.append_capture(capture, body.packed)
-        self._intake.take_license(lease, capture.preferences)
+        if capture.preferences.license:
+            self._intake.take_license(lease, capture.preferences)
         if self._sinks:
             page = page_of(capture, location, self._store.policy)
             for sink in self._sinks:

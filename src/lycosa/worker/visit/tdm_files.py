@@ -21,11 +21,11 @@ from lycosa.base.ports import Offload
 from lycosa.base.preferences.preference_model import NARROWER, Statement, Use
 from lycosa.base.preferences.tdm_file import MAX_FILE_BYTES
 from lycosa.base.reasons import Reason
-from lycosa.base.system.content_encoding import decode_content
 from lycosa.base.urls.identity import TDM_PATH, tdm_url
 from lycosa.stages.frontier.partition import Partition
 from lycosa.stages.frontier.visit_state import VisitState
 from lycosa.stages.politeness.robots_cache import answer_of
+from lycosa.stages.politeness.tdm_body import decoded_file
 from lycosa.stages.politeness.tdm_cache import (
     TdmRecord,
     after_response,
@@ -42,10 +42,8 @@ from lycosa.worker.visit.visit_in_progress import Visit
 from lycosa.worker.visit.worker_stages import Stages
 
 MOST_FILES = 20_000
-MOST_BYTES = 16 << 20
-"""Bounds on the records that are kept in memory, by the size of their rows."""
-
-_MAX_RATIO = 1000
+MOST_BYTES = 4 << 20
+"""Bounds on the records in memory, by the size of their rows: some 20 MB with all objects."""
 
 
 class TdmFiles:
@@ -157,14 +155,7 @@ class TdmFiles:
         self, fetched: Fetched, old: TdmRecord | None, time: float
     ) -> tuple[TdmRecord, bytes]:
         """The record after a response, and its row."""
-        body = b""
-        if 200 <= fetched.status < 300:
-            encoding, most = fetched.header("content-encoding"), MAX_FILE_BYTES + 1
-            decoded = decode_content(whole_body(fetched), encoding, most, _MAX_RATIO)
-            body = decoded.body
-            if fetched.truncated or decoded.reason is Reason.DECODE_LIMIT:
-                # A limit of ours cut the file, which must not turn a reservation into silence.
-                body = body.ljust(most)
+        body = decoded_file(fetched, whole_body(fetched)) if 200 <= fetched.status < 300 else b""
         record = after_response(old, answer_of(fetched, body), self._section, time)
         return record, encode_record(record)
 
