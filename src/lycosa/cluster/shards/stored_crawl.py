@@ -32,7 +32,7 @@ from lycosa.base.model.compatibility import FIRST_FORMATS, PROTOCOL, formats_obj
 from lycosa.base.system.frames import UNREADABLE
 from lycosa.base.urls.identity import BUNDLED_LIST, Sites
 from lycosa.state.folder import manifest as manifests
-from lycosa.state.folder.manifest import Change, Manifest, ManifestError
+from lycosa.state.folder.manifest import FrozenChange, Manifest, ManifestError
 from lycosa.state.folder.upload import PlaceTaken
 from lycosa.state.objects.object_errors import ObjectMissing
 from lycosa.state.objects.objects_port import ObjectStore
@@ -276,7 +276,7 @@ def _check_identity(manifest: Manifest, wanted: manifests.Identity) -> None:
         ) from error
 
 
-def _listed(changes: list[Change]) -> str:
+def _listed(changes: list[FrozenChange]) -> str:
     return "; ".join(
         f"{each.setting} is {each.old!r} and would become {each.new!r}: {each.why}"
         for each in changes
