@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from judging import SUFFIXES
-from lycosa.base.calls import ContentFound, ContentQuery
+from lycosa.base.calls import CallReply, ContentFound, ContentQuery
 from lycosa.base.model.url_state import History
 from lycosa.base.urls.identity import Sites, hash8, host_of, partition_of
 from lycosa.inspect.committed_state import CrawlReader
@@ -129,10 +129,13 @@ class Answerer:
         return sum(view.read.total() for view in self._views.values())
 
     async def ask(self, asked: ContentQuery) -> ContentFound:
-        partition = CrawlReader(self._views[0]).partition_of(asked.url)
-        reply = self._answers.answer(self._views[partition], partition, asked, TimeBudget(5.0))
+        reply = self.reply(CrawlReader(self._views[0]).partition_of(asked.url), asked)
         assert isinstance(reply, ContentFound), reply
         return reply
+
+    def reply(self, partition: int, asked: ContentQuery) -> CallReply:
+        """What the owner of a partition answers."""
+        return self._answers.answer(self._views[partition], partition, asked, TimeBudget(5.0))
 
     def content(self, url: str, at: float = 0.0) -> tuple[str, dict[str, Any], int]:
         """The stored body of a URL, what is told of it, and how many records were read."""

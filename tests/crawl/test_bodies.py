@@ -4,6 +4,7 @@ stored elsewhere before, and of one that its server called unchanged; in a folde
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
@@ -13,12 +14,19 @@ import msgspec
 
 from joined_view import JoinedView
 from judging import quick_config
-from lycosa.base.calls import ContentQuery
+from lycosa.base.calls import Call, CallReply, ContentFound, ContentQuery
 from lycosa.base.config.sections import FrontierSection, StoreSection
+from lycosa.base.messages.coordinator_messages import ClusterStatus
 from lycosa.base.model.parsed import Document, Parsed
 from lycosa.base.ports import Parser
 from lycosa.base.reasons import Reason
+from lycosa.base.urls.identity import hash8, host_of
+from lycosa.cluster.network import Credentials
+from lycosa.cluster.serve.caller import CoordinatorPlace
 from lycosa.inspect.audit.crawl_audit import AuditedCrawl, audit_crawl
+from lycosa.service.api.api_job import ApiLimits
+from lycosa.service.api.places import PartitionFinder
+from lycosa.service.api.service import CrawlService
 from lycosa.state.kv.kv_port import KeyValue
 from lycosa.state.kv.table_records import decode_url, encode_url, prefix_end
 from lycosa.state.shard.view import CrawlView
@@ -26,6 +34,7 @@ from lycosa.state.store import JournalRow, layout
 from object_cluster import ObjectCluster
 from revisited_site import (
     DAYS_30,
+    SAME,
     SHARDS,
     Answerer,
     Site,
@@ -179,6 +188,51 @@ def test_a_body_that_an_older_program_stored_is_asked_of_the_owner_of_its_origin
     with owners(cluster) as views:
         body, about, _ = Answerer(views).content(site.copies[0])
         assert body == "" and about["reason"].startswith("the body is that of an earlier capture")
+
+
+class Called:
+    """A crawl whose owners answer the service: a ``CoordinatedCrawl``."""
+
+    coordinator, credentials = CoordinatorPlace("x", (), ""), Credentials()
+
+    def __init__(self, cluster: ObjectCluster, answerer: Answerer) -> None:
+        self.addressing = PartitionFinder(cluster.config, cluster.sites)
+        self._answerer = answerer
+
+    def follow(self, status: ClusterStatus) -> None: ...
+
+    def shard_of(self, partition: int) -> int:
+        return partition
+
+    async def call_owner(self, partition: int, call: Call) -> CallReply:
+        assert isinstance(call, ContentQuery)
+        return self._answerer.reply(partition, call)
+
+    async def close(self) -> None: ...
+
+
+def test_the_service_asks_the_owner_of_the_original_too(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    cluster = ObjectCluster(tmp_path / "c", site.answers, SHARDS, store=SEGMENTS)
+    cluster.run(site.seeds)
+    cluster.run(["http://new.example/"], change=as_an_older_program_left_it)
+    with owners(cluster) as views:
+        url, answerer = site.copies[0], Answerer(views)
+
+        async def asked() -> list[ContentFound]:
+            service = CrawlService(Called(cluster, answerer), ApiLimits())
+            by_hash = (hash8(host_of(url)) + hash8(url)).hex()
+            pieces = [ContentQuery(url), ContentQuery(by_hash), ContentQuery(url, offset=5)]
+            return [await service.content(each) for each in pieces]
+
+        found = asyncio.run(asked())
+    about = [json.loads(each.about) for each in found]
+    whole = found[0].body
+    assert SAME.encode() in whole
+    assert [each.body for each in found] == [whole, whole, whole[5:]]
+    assert {each["url"] for each in about} == {url}
+    assert {each["reason"] for each in about} == {""}
+    assert not any("refers_to" in each for each in about)
 
 
 def test_a_folder_of_an_older_program_is_read_and_goes_on(tmp_path: Path) -> None:
