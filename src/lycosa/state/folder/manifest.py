@@ -303,7 +303,9 @@ def check_identity(manifest: Manifest, wanted: Identity) -> None:
         after = wanted.canonical.get(name)
         if before != after:
             changes.append(
-                FrozenChange(f"canonical.{name}", before, after, "stored URLs would not be recognised")
+                FrozenChange(
+                    f"canonical.{name}", before, after, "stored URLs would not be recognised"
+                )
             )
     if changes:
         raise IdentityChanged(changes)
