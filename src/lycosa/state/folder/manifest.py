@@ -300,7 +300,9 @@ def check_identity(manifest: Manifest, wanted: Identity) -> None:
         before, after = old.canonical.get(name), wanted.canonical.get(name)
         if before != after:
             changes.append(
-                FrozenChange(f"canonical.{name}", before, after, "stored URLs would not be recognised")
+                FrozenChange(
+                    f"canonical.{name}", before, after, "stored URLs would not be recognised"
+                )
             )
     if changes:
         raise IdentityChanged(changes)
