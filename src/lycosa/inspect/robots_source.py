@@ -36,12 +36,12 @@ from lycosa.stages.fetch import (
     RequestHooks,
     build_user_agent,
 )
+from lycosa.stages.fetch.key_check import load_signer
 from lycosa.stages.politeness.robots_cache import RobotsRecord, after_fetch, answer_of
 from lycosa.stages.politeness.robots_parser import parse_robots
 from lycosa.state.kv.table_records import robots_key
 from lycosa.state.store import layout
 from lycosa.state.store.journal_rows import JournalRow
-from lycosa.worker.key_check import load_signer
 
 _HOPS = 5
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})

@@ -29,6 +29,7 @@ from lycosa.base.system.durable import replace_file
 from lycosa.base.system.memory_plan import RECOVERY_BYTES, MemoryPlan, fitted, worker_count
 from lycosa.base.system.software import SOFTWARE
 from lycosa.stages.fetch.headers import build_user_agent
+from lycosa.stages.fetch.key_check import check_key
 from lycosa.stages.frontier.crawl_clock import ahead_s, time_at_start
 from lycosa.state.folder import manifest as manifests
 from lycosa.state.folder.imported import refuse_imported
@@ -55,7 +56,6 @@ from lycosa.state.kv.kv_port import Opener, Reader
 from lycosa.state.kv.read_only import table_reader
 from lycosa.state.kv.rocks import rocks_opener
 from lycosa.worker.job import WorkerJob
-from lycosa.worker.key_check import check_key
 from lycosa.worker.machine_table import NoMachineTable, machine_table
 
 

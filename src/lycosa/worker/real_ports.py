@@ -18,6 +18,7 @@ from lycosa.stages.fetch import (
     Guard,
     RequestHooks,
 )
+from lycosa.stages.fetch.key_check import load_signer
 from lycosa.stages.parse.child_parser import ChildParser
 from lycosa.stages.parse.parser_config import ParserConfig
 from lycosa.state.commit import ShardLease, folder_lease
@@ -26,7 +27,6 @@ from lycosa.state.kv.kv_port import Opener
 from lycosa.state.kv.rocks import SharedCache, rocks_opener
 from lycosa.worker.fault_point import FaultPoint
 from lycosa.worker.job import WorkerJob
-from lycosa.worker.key_check import load_signer
 from lycosa.worker.measures import measure_network
 from lycosa.worker.worker_ports import Ports
 

@@ -28,6 +28,7 @@ from lycosa.base.system.software import SOFTWARE
 from lycosa.cluster.shards.stored_crawl import StoredCrawl
 from lycosa.processes.cluster.node_folder import NodeFolder
 from lycosa.stages.fetch.headers import build_user_agent
+from lycosa.stages.fetch.key_check import check_key
 from lycosa.state.attempts.shipping import ship_left_files
 from lycosa.state.folder.manifest import ManifestError
 from lycosa.state.folder.names import attempts_folder
@@ -35,7 +36,6 @@ from lycosa.state.objects.generation import placed_objects
 from lycosa.state.objects.object_errors import ObjectError
 from lycosa.state.objects.store_opening import open_store
 from lycosa.worker.job import ClusterJob, WorkerJob
-from lycosa.worker.key_check import check_key
 from lycosa.worker.machine_table import NoMachineTable, machine_table
 
 
