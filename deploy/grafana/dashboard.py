@@ -218,7 +218,7 @@ SECTIONS: dict[str, list[Panel]] = {
             ],
         ),
         (
-            "robots.txt, a second",
+            "robots.txt and tdmrep.json, a second",
             "short",
             [
                 (
@@ -228,6 +228,10 @@ SECTIONS: dict[str, list[Panel]] = {
                 (
                     "sum by (result) (rate(lycosa_robots_answers_total{$in}[$__rate_interval]))",
                     "{{result}}",
+                ),
+                (
+                    "sum by (result) (rate(lycosa_tdm_answers_total{$in}[$__rate_interval]))",
+                    "tdmrep.json: {{result}}",
                 ),
             ],
         ),
