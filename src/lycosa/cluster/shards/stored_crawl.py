@@ -211,9 +211,9 @@ def store_crawl(
         # A node of the version before would derive files as if there were no purpose.
         raise SettingsError(
             [
-                "agent.purpose: programs of the version before, which may work on this crawl, do not"
-                " know it and would leave nothing out; install this version on all machines, and"
-                f" raise the formats first: lycosa cluster upgrade {given.path}"
+                "agent.purpose: programs of the version before, which may work on this crawl, do"
+                " not know it and would leave nothing out; install this version on all machines,"
+                f" and raise the formats first: lycosa cluster upgrade {given.path}"
             ]
         )
     if before != config:
