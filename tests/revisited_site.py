@@ -149,12 +149,12 @@ class Answerer:
 
 
 def all_bodies_are_found(views: Mapping[int, CrawlView], wanted: Mapping[str, str]) -> None:
-    """By one read of one record each."""
+    """Each by one read of one record, beside two that say what the site stated at the fetch."""
     answerer = Answerer(views)
     for url, text in wanted.items():
         body, about, reads = answerer.content(url)
         assert (text in body, about["reason"], about["url"]) == (True, "", url), (url, about)
-        assert reads == 1, (url, reads)
+        assert reads in (2, 3), (url, reads)
 
 
 def history_of(views: Mapping[int, CrawlView], url: str) -> History:

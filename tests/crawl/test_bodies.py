@@ -181,7 +181,7 @@ def test_a_body_that_an_older_program_stored_is_asked_of_the_owner_of_its_origin
         )
         look(cluster)
         cluster.crawl.now += DAYS_30
-    assert sorted(found[: len(site.wanted[0])]) == [1, 1, 1, 2, 2]
+    assert sorted(found[: len(site.wanted[0])]) == [2, 2, 2, 4, 4]
     # Then the URL of the original has other content. The place that a new program noted at the
     # 304 of the original's own URL does not help its copies, and they say so.
     cluster.run()

@@ -13,6 +13,7 @@ import mmap
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,6 @@ from lycosa.base.urls.identity import hash8, host_of, surt
 from lycosa.inspect.committed_state import CrawlReader, TableView, UrlEntry
 from lycosa.inspect.explain.lookup import metadata_behind
 from lycosa.inspect.queries.time_budget import OutOfTime, TimeBudget
-from lycosa.state.shard.view import CrawlView
 from lycosa.state.store.cdxj import CdxjEntry, timestamp
 from lycosa.state.store.derived_files import CDXJ
 from lycosa.state.store.stored_bodies import (
@@ -129,8 +129,8 @@ class StoredContent(msgspec.Struct, frozen=True):
     """A stored body, decoded; ``reason`` says why it is not complete, ``headers`` is the block.
 
     ``refers_to`` is the capture of another partition that has the body, when only that one's owner
-    can find it. ``answers`` are what
-    the site stated about the use of the page at the fetch of the capture.
+    can find it. ``answers`` are what the site stated about the use of the page at the fetch of the
+    capture.
     """
 
     body: bytes
@@ -147,16 +147,20 @@ def content_of(
 ) -> StoredContent | None:
     """The body of a capture, or of the one that a revisit refers to; ``None`` without a record.
 
-    ``view`` is the partition of the capture's URL.
+    ``view`` is the partition of the capture's URL. At most three records are read where the place
+    of the body is stored: the one with the body, and the capture's own two, which say what the site
+    stated at this fetch.
     """
     places = [capture.place] if capture.body is None else [capture.body, capture.place]
+    read = lru_cache(2)(reader.source.read_record)
 
     def elsewhere(reference: RevisitTarget) -> Iterator[BodyPlace]:
         return _places_of(reader, view, reference)
 
     try:
-        record = record_with_body(reader.source.read_record, places, elsewhere)
-        answers = _answers(reader.source, capture)
+        record = record_with_body(read, places, elsewhere)
+        own = read(*capture.place)
+        metadata = metadata_behind(reader.source, *capture.place, own)
     except (RecordError, OSError):
         return None
     reference, refers_to = reference_of(record), None
@@ -176,18 +180,8 @@ def content_of(
         record.fields.get("WARC-Record-ID", "").strip("<>"),
         reason,
         refers_to,
-        answers,
+        read_answers(metadata.get("usePreferences", "")),
     )
-
-
-def _answers(source: CrawlView, capture: ListedCapture) -> dict[str, bool]:
-    """The answers in the metadata record of a capture, behind its response or revisit record.
-
-    Raises ``RecordError`` or ``OSError``.
-    """
-    record = source.read_record(capture.segment, capture.offset)
-    metadata = metadata_behind(source, capture.segment, capture.offset, record)
-    return read_answers(metadata.get("usePreferences", ""))
 
 
 def _newest(entry: UrlEntry, has_index: bool) -> ListedCapture | None:
