@@ -228,6 +228,25 @@ def test_the_captures_of_a_license_that_moved_have_their_chain(tmp_path: Path) -
     is_clean(crawl)
 
 
+def test_a_relative_address_in_robots_txt_is_one_license_of_the_site(tmp_path: Path) -> None:
+    (host,) = hosts(1)
+    pages = [f"/{folder}/1" for folder in "abc"]
+    web = {
+        f"{host}robots.txt": robots("License: rsl.xml\nUser-agent: *\nDisallow: /no"),
+        host: page(*pages),
+        f"{host}rsl.xml": TERMS,
+        **{f"{host[:-1]}{path}": page(text=path) for path in pages[:2]},
+        # an address in a header is relative to its page
+        f"{host}c/1": page(text="c", headers=[("Link", '<own.xml>; rel="license"')]),
+        f"{host}c/own.xml": TERMS,
+    }
+    crawl, _ = scripted_crawl(tmp_path / "c", web, settings())
+    crawl.run([host])
+    assert {row.url for row in licenses(crawl)} == {f"{host}rsl.xml", f"{host}c/own.xml"}
+    assert requests_of(crawl, "s0.example").count("/rsl.xml") == 1
+    is_clean(crawl)
+
+
 def test_who_calls_a_page_of_the_crawl_a_licence_keeps_no_link_from_it(tmp_path: Path) -> None:
     host, other = hosts(2)
     web = {**naming(1, f"{other}front"), other: page("/front", latency_s=20.0)}
