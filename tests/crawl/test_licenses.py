@@ -24,6 +24,7 @@ from lycosa.base.model.fetched import FetchKind
 from lycosa.base.model.url_state import UrlState
 from lycosa.base.reasons import Reason
 from lycosa.inspect.audit.folder_audit import audit
+from lycosa.moves.captured_rows import found_in
 from lycosa.state.kv.memory_table import MemoryTables
 from lycosa.state.store.journal_rows import JournalRow
 from lycosa.synthetic import Crash, Response
@@ -211,6 +212,39 @@ def test_it_is_requested_once_although_workers_die(seed: int, tmp_path: Path) ->
     assert 1 <= requests_of(crawl).count("/license.xml") <= 1 + deaths
     is_polite(crawl.log, crawl.config.politeness)
     are_balanced(crawl)
+
+
+def test_the_captures_of_a_license_that_moved_have_their_chain(tmp_path: Path) -> None:
+    hop, there = "http://hop.test/l.xml", "http://there.test/l.xml"
+    web = {**naming(1), LICENSE: moved(hop), hop: moved(there), there: TERMS}
+    crawl, _ = scripted_crawl(tmp_path / "c", web, settings())
+    crawl.run(hosts(1))
+    rows = {row.url: row for row in licenses(crawl)}
+    chains = {url: row.chain for url, row in rows.items()}
+    assert chains == {LICENSE: (), hop: (LICENSE,), there: (LICENSE, hop)}
+    # A crawl that is rescued from these rows limits further redirects as this one does.
+    found = {url: (each.hops, each.chain) for url, row in rows.items() if (each := found_in(row))}
+    assert found == {LICENSE: (0, ()), hop: (1, ()), there: (2, (LICENSE,))}
+    is_clean(crawl)
+
+
+def test_a_relative_address_in_robots_txt_is_one_license_of_the_site(tmp_path: Path) -> None:
+    (host,) = hosts(1)
+    pages = [f"/{folder}/1" for folder in "abc"]
+    web = {
+        f"{host}robots.txt": robots("License: rsl.xml\nUser-agent: *\nDisallow: /no"),
+        host: page(*pages),
+        f"{host}rsl.xml": TERMS,
+        **{f"{host[:-1]}{path}": page(text=path) for path in pages[:2]},
+        # an address in a header is relative to its page
+        f"{host}c/1": page(text="c", headers=[("Link", '<own.xml>; rel="license"')]),
+        f"{host}c/own.xml": TERMS,
+    }
+    crawl, _ = scripted_crawl(tmp_path / "c", web, settings())
+    crawl.run([host])
+    assert {row.url for row in licenses(crawl)} == {f"{host}rsl.xml", f"{host}c/own.xml"}
+    assert requests_of(crawl, "s0.example").count("/rsl.xml") == 1
+    is_clean(crawl)
 
 
 def test_who_calls_a_page_of_the_crawl_a_licence_keeps_no_link_from_it(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from crawling import Pages, moved, page, robots
 from lycosa import Crawl
 from lycosa.base.config.sources import load_settings
 from lycosa.base.signing.signing_key import KeyFileError, create_key, public_jwk
+from lycosa.cli.main import main
 from lycosa.synthetic import Response
 from serving import served
 from signature_judge import Judge, SeenRequest, seen_block
@@ -180,6 +181,9 @@ def test_a_crawl_in_a_program_signs_too_and_says_when_it_cannot(tmp_path: Path) 
         assert web.seen == []
         key = create_key(path)
         program.run()
+    # What fetches nothing needs no key, so a crawl is also kept on machines that have none.
+    path.rename(tmp_path / "elsewhere.pem")
+    assert main(["reparse", str(tmp_path / "crawl")]) == 0
     judge = Judge({DIRECTORY: {"keys": [public_jwk(key.public)]}})
     for each in web.seen:
         judge.accept(each)

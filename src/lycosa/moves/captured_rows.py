@@ -76,7 +76,8 @@ def has_changed(row: JournalRow, old: History, outcome: FetchOutcome) -> bool:
 
 def found_in(row: JournalRow) -> Discovered:
     """How the URL of a capture was found. The importance of the link is in no row."""
-    is_redirect = row.link_kind is LinkKind.REDIRECT
+    # A licence has a chain only if it is the target of a redirect.
+    is_redirect = row.link_kind in (LinkKind.REDIRECT, LinkKind.LICENSE)
     return Discovered(
         row.url,
         hash8(host_of(row.url)),

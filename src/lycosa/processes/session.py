@@ -63,9 +63,9 @@ class Session:
     """Locks a crawl folder for one run. Entering it blocks; use it as a context manager.
 
     A new crawl gets the ID ``crawl_id``, by default a random UUID. ``read_table`` reads tables that
-    ``open_table`` opens. Raises ``KeyFileError``, ``ManifestError``, ``CrawlInUse``,
-    ``IdentityChanged``, ``CommittedDataMissing``, ``LogDamaged``, ``StoreDamaged``, ``TableLocked``
-    or ``OSError``.
+    ``open_table`` opens. A run that never ``fetches`` needs no key. Raises ``KeyFileError``,
+    ``ManifestError``, ``CrawlInUse``, ``IdentityChanged``, ``CommittedDataMissing``,
+    ``LogDamaged``, ``StoreDamaged``, ``TableLocked`` or ``OSError``.
     """
 
     def __init__(
@@ -76,6 +76,7 @@ class Session:
         clock: Clock,
         crawl_id: str = "",
         read_table: Reader | None = None,
+        fetches: bool = True,
     ) -> None:
         self.folder = folder
         self.config = config
@@ -88,7 +89,8 @@ class Session:
         self.machine_table: Path | None = None
         self.on_locked: Callable[[], None] = lambda: None
         """Called when the folder is locked, before anything else is written there."""
-        check_key(config.agent)
+        if fetches:
+            check_key(config.agent)
         self.user_agent = build_user_agent(
             config.agent.product, version("lycosa"), config.agent.page or config.agent.contact
         )
@@ -243,10 +245,10 @@ class Session:
         """Seconds by which the wall clock is behind the clock of an earlier run; 0 if it is not."""
 
 
-def open_session(folder: Path, config: Config) -> Session:
-    """A run of a real crawl.
+def open_session(folder: Path, config: Config, fetches: bool = True) -> Session:
+    """A run of a real crawl, or of one that never ``fetches``.
 
     Its tables are RocksDB's, with little memory, because before the workers start only the recovery
     reads them.
     """
-    return Session(folder, config, rocks_opener(*RECOVERY_BYTES), SystemClock())
+    return Session(folder, config, rocks_opener(*RECOVERY_BYTES), SystemClock(), fetches=fetches)

@@ -71,6 +71,7 @@ class RobotsRecord(msgspec.Struct, frozen=True, array_like=True):
     ``rules``, ``version`` (SHA-1 in base32, empty = no file), ``status`` (0 = unreachable) and
     ``fetched`` describe the response that decides. ``first_failure``, ``failures`` and ``next_try``
     describe the outage that may have followed it, ``error`` and ``detail`` its last failure.
+    ``is_usage_read`` says that a program read the file that also reads lines about use.
     """
 
     rules: RobotsRules = RobotsRules()
@@ -83,6 +84,7 @@ class RobotsRecord(msgspec.Struct, frozen=True, array_like=True):
     next_try: float = 0.0
     error: Reason = Reason.NONE
     detail: str = ""
+    is_usage_read: bool = False
 
     @property
     def outage(self) -> str:
@@ -112,13 +114,16 @@ class RobotsState(Enum):
     WAIT = "wait"  # unreachable: the host is snoozed until next_try
 
 
-def robots_state(record: RobotsRecord | None, now: float) -> RobotsState:
+def robots_state(record: RobotsRecord | None, now: float, needs_usage: bool = False) -> RobotsState:
     """The state of an origin's record at ``now``.
 
     A time further ahead than any that we set comes from a clock that was moved back, so the file is
-    then fetched again.
+    then fetched again. So is a file in a record of an older program if the crawl ``needs_usage``:
+    that program did not keep lines about use, and their absence must not count as silence.
     """
     if record is None:
+        return RobotsState.NEEDED
+    if needs_usage and record.has_file and not record.is_usage_read and not record.failures:
         return RobotsState.NEEDED
     until = record.next_try if record.failures else record.expires
     if not 0 < until - now <= LONGEST_USE_S:
@@ -149,7 +154,7 @@ def after_fetch(
     version = base64.b32encode(hashlib.sha1(answer.body, usedforsecurity=False).digest()).decode(
         "ascii"
     )
-    return RobotsRecord(rules, version, answer.status, now, expires)
+    return RobotsRecord(rules, version, answer.status, now, expires, is_usage_read=True)
 
 
 def decision(record: RobotsRecord, verdict: RobotsVerdict) -> RobotsDecision:

@@ -31,7 +31,7 @@ from lycosa.state.kv.table_records import joined_key
 from lycosa.state.seen.recent import RecentHashes
 from lycosa.state.shard.counters import count
 from lycosa.worker.intake.admission import Admission
-from lycosa.worker.intake.licenses import found_license, take_in_licenses
+from lycosa.worker.intake.licenses import found_license, license_base, take_in_licenses
 from lycosa.worker.intake.outgoing_parcels import OutgoingParcels
 from lycosa.worker.intake.owners import Addressing, Owners
 from lycosa.worker.intake.site_records import SiteRecords
@@ -341,7 +341,7 @@ class Intake:
         if lease.record.kind is LinkKind.LICENSE:
             return  # a licence has none itself, and a chain of them would have no end
         try:
-            url = self.canonical(preferences.license, lease.url)
+            url = self.canonical(preferences.license, license_base(preferences, lease))
         except InvalidUrl:
             return  # the capture has the address as it was sent
         # Most pages of a site name the same licence, so this is one lookup.

@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from lycosa.base.model.discovered import Discovered, LinkKind
-from lycosa.base.urls.identity import hash8, host_of
+from lycosa.base.preferences.preference_model import Preferences, PreferenceSource
+from lycosa.base.urls.identity import hash8, host_of, robots_url
 from lycosa.stages.frontier.lease import Lease
 from lycosa.stages.frontier.partition import Partition
 from lycosa.worker.intake.sitemaps import put_counts, read_counts
@@ -23,6 +24,7 @@ MAX_HOST_LICENSES = 100
 
 A publisher has a handful. A host of a collective may have one for each of its members.
 """
+_BY_PAGE = frozenset({PreferenceSource.LICENSE_HEADER, PreferenceSource.LICENSE_MARKUP})
 
 
 def found_license(url: str, lease: Lease) -> Discovered:
@@ -33,6 +35,19 @@ def found_license(url: str, lease: Lease) -> Discovered:
     return Discovered(
         url, hash8(host_of(url)), hash8(url), LinkKind.LICENSE, lease.record.depth, lease.url
     )
+
+
+def license_base(preferences: Preferences, lease: Lease) -> str:
+    """The URL to which the address of a licence is relative: the file or page that names it.
+
+    RSL asks for absolute addresses in robots.txt. Relative to its pages, one of another kind would
+    be a different licence in each of their folders.
+    """
+    of_page = any(
+        each.source in _BY_PAGE and each.text == preferences.license
+        for each in preferences.statements
+    )
+    return lease.url if of_page else robots_url(lease.host.name, lease.record.secure)
 
 
 def take_in_licenses(

@@ -121,7 +121,8 @@ def _sender(
 def _robots(job: WorkerJob, ports: Ports, stages: Stages) -> Robots:
     reader = RobotsReader(job.config.robots, job.config.agent.product, ports.offload)
     max_rules = min(MOST_RULES, job.plan.rules) if job.plan is not None else MOST_RULES
-    return Robots(reader, stages.sender, stages.clock, max_rules)
+    needs_usage = bool(job.config.agent.purpose)
+    return Robots(reader, stages.sender, stages.clock, max_rules, needs_usage)
 
 
 def _steps(
