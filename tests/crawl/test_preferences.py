@@ -9,6 +9,7 @@ import functools
 import gzip
 import json
 import re
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -340,6 +341,19 @@ def test_the_stored_crawl_is_exported_for_another_purpose(
     stated = printed(capsys, "export", crawl, "texts", "--purpose", "search", "--unstated", "skip")
     assert {row["url"] for row in stated} == {f"{SITE}signal", SIGNALS}
     assert texts_in(text_files(crawl)) == ALLOWED, "the files of the crawl stay"
+
+
+def test_texts_are_not_exported_in_part(
+    crawl: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "c"
+    shutil.copytree(crawl, folder)
+    for path in (folder / "journal").iterdir():
+        path.unlink()
+    assert main(["export", str(folder), "texts"]) == 1
+    found = capsys.readouterr()
+    assert found.out == "" and "which alone has its texts" in found.err
+    assert len(printed(capsys, "export", folder, "pages")) > len(ALLOWED)
 
 
 def test_an_unknown_use_is_refused(crawl: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from crawling import Pages, crawl_folder, html, moved, page
+from lycosa.base.preferences.use_policy import UsePolicy
 from lycosa.feeds import DeadLetterFeed, PageFeed
 from lycosa.state.store.feed_rows import DeadLetterRow, PageFeedRow, page_row
 
@@ -106,3 +107,6 @@ def test_a_shortened_row_follows_the_schema(crawl: Path) -> None:
     _, short = page_row(json.dumps(row).encode())
     assert len(short) < 1000
     check(json.loads(short), schema("pages"), schema("pages"))
+    row["preferences"] = [{"ai-train": True}]
+    _, judged = page_row(json.dumps(row).encode(), UsePolicy(("ai-train",)))
+    assert json.loads(judged) == {**json.loads(short), "may_use": True}

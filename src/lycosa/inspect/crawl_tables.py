@@ -167,10 +167,10 @@ class CrawlTables:
         for segment in source.list_segments():
             unread = [kind for kind in kinds if segment.name not in ready[kind]]
             if segment.journal_length is None:
-                if self._is_other and unread:
+                if (self._is_other and unread) or TEXTS in unread:
                     raise JournalError(
-                        f"the journal of {segment.name} is missing, which alone has what another"
-                        " purpose may use"
+                        f"the journal of {segment.name} is missing, which alone has its texts and"
+                        " what another purpose may use"
                     )
                 continue
             for kind in unread:

@@ -27,7 +27,7 @@ _MAX_BYTES = 800_000  # of a row; a record of the topics has at most 1 MB
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _PAGES_TEXT = """A capture. A page is counted once by url8 and fetch_number, a file about \
 an origin (kind 1 robots.txt, 3 tdmrep.json) by record_id. Fields with their default are left out, \
-except fetch_number. A row of more than 800 kB has only the required fields and kind."""
+except fetch_number. A row of more than 800 kB has only the required fields, kind and may_use."""
 _MEANINGS = {
     "url": "canonical URL",
     "date_us": "start of the request, microseconds since 1970",
@@ -136,7 +136,7 @@ def page_row(line: bytes, policy: UsePolicy = RECORD_ONLY) -> tuple[bytes, bytes
     row.setdefault("fetch_number", 1)
     value = _encode(row)
     if len(value) > _MAX_BYTES:
-        kept = (*_KEPT, "url8", "fetch_number")
+        kept = (*_KEPT, "url8", "fetch_number", "may_use")
         value = _encode({name: row[name] for name in kept if name in row})
     return key, value
 
