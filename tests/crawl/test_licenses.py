@@ -28,7 +28,7 @@ from lycosa.moves.captured_rows import found_in
 from lycosa.state.kv.memory_table import MemoryTables
 from lycosa.state.store.journal_rows import JournalRow
 from lycosa.synthetic import Crash, Response
-from lycosa.worker.intake.licenses import MAX_HOST_LICENSES
+from lycosa.worker.intake.licenses import MAX_SITE_LICENSES
 from scripted import HTML, Answer, error, first, moved, page, robots, scripted_crawl
 from several_workers import run_workers
 from virtual_crawl import VirtualCrawl, in_memory
@@ -111,16 +111,24 @@ def test_a_thousand_hosts_that_name_one_license_cause_one_request(
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-def test_a_host_has_a_maximum_of_licenses(workers: int, tmp_path: Path) -> None:
-    number = MAX_HOST_LICENSES + 30
-    web = naming(number, f"{VICTIM}{{n}}.xml")
-    web |= {f"{VICTIM}{n}.xml": TERMS for n in range(number)}
+@pytest.mark.parametrize("name", [f"{VICTIM}{{n}}.xml", "http://x{n}.rsl.test/license.xml"])
+def test_a_site_has_a_maximum_of_licenses_whatever_its_hosts_are_called(
+    name: str, workers: int, tmp_path: Path
+) -> None:
+    number = MAX_SITE_LICENSES + 30
+    web = naming(number, name)
+    web |= {name.replace("{n}", str(n)): TERMS for n in range(number)}
     crawl, _ = scripted_crawl(tmp_path / "c", web, settings())
     run_workers(crawl, workers, hosts(number))
-    asked = requests_of(crawl)
-    assert asked[0] == "/robots.txt"
-    assert len(asked) == 1 + MAX_HOST_LICENSES == len(set(asked))
-    assert host_states(crawl)["rsl.test"].refused[Reason.LICENSE_LIMIT] >= 30
+    asked = [
+        (each.host, each.path)
+        for each in crawl.log.exchanges
+        if each.host.endswith("rsl.test") and each.path != "/robots.txt"
+    ]
+    assert len(asked) == MAX_SITE_LICENSES == len(set(asked))
+    assert sum(
+        each.refused.get(Reason.LICENSE_LIMIT, 0) for each in host_states(crawl).values()
+    ) >= (30 if "{n}.rsl" not in name else 0)
     is_clean(crawl)
 
 

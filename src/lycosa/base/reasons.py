@@ -150,7 +150,7 @@ _TABLE: dict[Reason, tuple[Cause, str]] = {
     Reason.USER_RULE: (_O, "refused by a rule of the crawl's own program"),
     Reason.SITEMAP_FOREIGN: (_T, "listed in a sitemap that is not valid for its host or folder"),
     Reason.SITEMAP_LIMIT: (_O, "listed in a sitemap beyond the limits on nesting, files and URLs"),
-    Reason.LICENSE_LIMIT: (_O, "a licence beyond the limit on licences of one host"),
+    Reason.LICENSE_LIMIT: (_O, "a licence beyond the limit on licences of one site"),
     Reason.ROBOTS_DISALLOWED: (_T, "robots.txt disallows it"),
     Reason.HOST_PAGE_BUDGET: (_O, "the host is at its page budget"),
     Reason.SITE_PAGE_BUDGET: (_O, "the site is at its page budget"),

@@ -8,7 +8,8 @@ import msgspec
 class Usage(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Captures, body bytes, seconds spent fetching, URLs discovered.
 
-    For a site also the hosts visited under ``budgets.site_hosts``.
+    For a site also the hosts visited under ``budgets.site_hosts``, and the licences that others
+    named on its hosts.
     """
 
     captures: int = 0
@@ -16,3 +17,4 @@ class Usage(msgspec.Struct, frozen=True, array_like=True, gc=False):
     time_s: float = 0.0
     discovered: int = 0
     hosts: int = 0
+    licenses: int = 0

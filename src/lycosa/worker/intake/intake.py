@@ -427,7 +427,8 @@ class Intake:
         discover(batch)
         for (kind, host8), group in limited.items():
             if kind is LinkKind.LICENSE:
-                left_out, reason = take_in_licenses(partition, group, discover), _LICENSE_LIMIT
+                left_out = take_in_licenses(partition, group, discover, self._standing)
+                reason = _LICENSE_LIMIT
             else:
                 left_out = self._sitemaps.take_in(partition, group, discover)
                 reason = Reason.SITEMAP_LIMIT

@@ -3,26 +3,25 @@
 A licence is named in robots.txt, in markup or in a header (``base.preferences``). If the settings
 ask for licences, its URL is given to its owner, which knows it already after the first find. So it
 is requested once in the whole crawl, in a turn of its host, if robots.txt allows it, and its answer
-is a capture. A million hosts may name one victim, so each host has a maximum number of licences.
+is a capture. A million hosts may name one victim, so each site has a maximum number of licences: of
+a host, a victim could be asked under any number of names below its domain.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import msgspec
-
 from lycosa.base.model.discovered import Discovered, LinkKind
 from lycosa.base.preferences.preference_model import Preferences, PreferenceSource
 from lycosa.base.urls.identity import hash8, host_of, robots_url
 from lycosa.stages.frontier.lease import Lease
 from lycosa.stages.frontier.partition import Partition
-from lycosa.worker.intake.sitemaps import put_counts, read_counts
+from lycosa.worker.intake.site_records import SiteRecords
 
-MAX_HOST_LICENSES = 100
-"""Maximum number of licences that are fetched from one host.
+MAX_SITE_LICENSES = 100
+"""Maximum number of licences that are fetched from one site.
 
-A publisher has a handful. A host of a collective may have one for each of its members.
+A publisher has a handful. A collective may have one for each of its members.
 """
 _BY_PAGE = frozenset({PreferenceSource.LICENSE_HEADER, PreferenceSource.LICENSE_MARKUP})
 
@@ -54,20 +53,19 @@ def take_in_licenses(
     partition: Partition,
     group: Sequence[Discovered],
     discover: Callable[[Sequence[Discovered]], list[bool]],
+    sites: SiteRecords,
 ) -> int:
-    """Discover licences of one host up to its maximum; return how many were left out.
+    """Discover licences of one host up to the maximum of its site; return how many were left out.
 
-    ``discover`` returns which of its URLs are new. Only new ones count.
+    ``discover`` returns which of its URLs are new. Only new ones count. A site that is divided
+    among partitions by host has its maximum in each of them.
     """
-    host8, left = group[0].host8, list(group)
+    host, left = host_of(group[0].url), list(group)
     while left:
-        counts = read_counts(partition, host8)
-        room = MAX_HOST_LICENSES - counts.licenses
+        room = MAX_SITE_LICENSES - sites.usage(partition, host).licenses
         if room <= 0:
             break
         part, left = left[:room], left[room:]
         if new := sum(discover(part)):
-            put_counts(
-                partition, host8, msgspec.structs.replace(counts, licenses=counts.licenses + new)
-            )
+            sites.note_licenses(partition, host, new)
     return len(left)

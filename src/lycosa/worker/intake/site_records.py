@@ -85,7 +85,18 @@ class SiteRecords:
             before.bytes + fetched.body_bytes,
             before.time_s + fetched.duration_s,
         )
-        self._put(partition, host, Usage(captures, size, time_s, before.discovered, before.hosts))
+        self._put(
+            partition,
+            host,
+            msgspec.structs.replace(before, captures=captures, bytes=size, time_s=time_s),
+        )
+
+    def note_licenses(self, partition: Partition, host: str, number: int) -> None:
+        """Count new licences on the host's site."""
+        before = self.usage(partition, host)
+        self._put(
+            partition, host, msgspec.structs.replace(before, licenses=before.licenses + number)
+        )
 
     def _put(self, partition: Partition, host: str, usage: Usage) -> None:
         partition.table.put(site_key(self._site_of(host)), encode_record(usage))

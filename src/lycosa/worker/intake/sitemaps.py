@@ -33,14 +33,10 @@ _HOSTS = msgspec.msgpack.Decoder(list[str])
 
 
 class Counts(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What the sitemaps of one host contributed: files, and URLs listed in them.
-
-    ``licenses`` counts the licences that others named on the host.
-    """
+    """What the sitemaps of one host contributed: files, and URLs listed in them."""
 
     files: int = 0
     urls: int = 0
-    licenses: int = 0
 
 
 _COUNTS = msgspec.msgpack.Decoder(Counts)
