@@ -1,7 +1,9 @@
-"""When a fetched page is due again: the interval shrinks after a change and grows otherwise.
+"""When a fetched page is due again: the one place that decides it.
 
-It follows the idea of Cho and Garcia-Molina (Effective page refresh policies, 2003): fetch in
-proportion to the frequency of observed changes, within bounds.
+By the adaptive rule the interval shrinks after a change and grows otherwise. It follows the idea of
+Cho and Garcia-Molina (Effective page refresh policies, 2003): fetch in proportion to the frequency
+of observed changes, within bounds. By the rule of value a page is due when a fetch is worth its
+price (``schedule.refetch_value``).
 """
 
 from __future__ import annotations
@@ -9,17 +11,26 @@ from __future__ import annotations
 from lycosa.base.config.fixed_intervals import find_interval, read_intervals
 from lycosa.base.config.sections import RefetchRule, RefetchSection
 from lycosa.base.urls.identity import host_of, target_of
+from lycosa.stages.schedule.refetch_value import interval_by_value
 
 _SHRINK = 0.5
 _GROW = 1.5
 
 
 def next_interval(
-    section: RefetchSection, url: str, interval_s: float, *, changed: bool, is_first: bool
+    section: RefetchSection,
+    url: str,
+    interval_s: float,
+    *,
+    changed: bool,
+    is_first: bool,
+    cell: int = 0,
 ) -> float:
     """Seconds until the page is due again; 0 when pages are not refetched.
 
-    A fixed interval of the operator has no bounds.
+    ``cell`` is that of its change rate and weight (``base.model.refetch_cell``). A page without
+    one, as in formats that do not store it, has the adaptive interval. A fixed interval of the
+    operator has no bounds.
     """
     if section.rule is RefetchRule.OFF:
         return 0.0
@@ -27,6 +38,8 @@ def next_interval(
         fixed = find_interval(section.intervals, host_of(url), target_of(url))
         if fixed is not None:
             return fixed.seconds
+    if section.rule is RefetchRule.VALUE and cell and not is_first:
+        return interval_by_value(section, cell)
     wanted = (
         section.first_s
         if is_first or interval_s <= 0
