@@ -256,6 +256,8 @@ class Partition:
         is_over = done.history is not None and done.state is not UrlState.QUEUED
         record.tries = 0 if is_over else record.tries + 1
         if done.history is not None:
+            before_it = record.history.cell if record.history is not None else 0
+            self.counters.move_cell(before_it, done.history.cell)
             record.history = done.history
             self._rank(host, record, done.history.fetched_at)
         host.record.errors += done.state in (UrlState.QUEUED, UrlState.FAILED)

@@ -33,7 +33,9 @@ class Counters(msgspec.Struct):
     lists show in this state, so each host is in one of them at most. ``hosts_asleep`` counts hosts
     outside the workbench that wait for a time. ``asked`` counts errands for other hosts and gives
     each its number; ``asking`` counts those without an answer so far. ``leased`` counts the URLs
-    that outside fetchers hold.
+    that outside fetchers hold. ``cells`` counts the fetched pages by the cell that their record has
+    (``base.model.refetch_cell``): at most 960 numbers, from which the cost of a refetch price is
+    calculated.
     """
 
     discovered: int = 0
@@ -52,6 +54,7 @@ class Counters(msgspec.Struct):
     asking: int = 0
     hosts_paused: int = 0
     leased: int = 0
+    cells: dict[int, int] = {}
 
     def move_urls(self, before: UrlState | None, after: UrlState | None, count: int = 1) -> None:
         """Move ``count`` URLs to another state; ``before`` is ``None`` for a discovery."""
@@ -76,6 +79,19 @@ class Counters(msgspec.Struct):
         if after is not None:
             count(self.reasons, after)
 
+    def move_cell(self, before: int, after: int) -> None:
+        """Count a page in another cell; 0 is none."""
+        if before == after:
+            return
+        if before:
+            left = self.cells.get(before, 0) - 1
+            if left > 0:
+                self.cells[before] = left
+            else:
+                self.cells.pop(before, None)
+        if after:
+            count(self.cells, after)
+
     def copied(self) -> Counters:
         """The same numbers, which stay as they are."""
         return msgspec.structs.replace(
@@ -83,6 +99,7 @@ class Counters(msgspec.Struct):
             states=dict(self.states),
             rule_refusals=dict(self.rule_refusals),
             reasons=dict(self.reasons),
+            cells=dict(self.cells),
         )
 
     def count_in(self, state: UrlState) -> int:

@@ -26,10 +26,12 @@ from lycosa.base.ports import Offload
 from lycosa.base.reasons import Reason
 from lycosa.stages.frontier.crawl_clock import CrawlClock
 from lycosa.stages.frontier.lease import Lease
+from lycosa.stages.frontier.ranking import factors_of_known
 from lycosa.stages.parse.identify import identify
 from lycosa.stages.schedule.fetch_outcome import FetchOutcome, Meaning
-from lycosa.stages.schedule.page_change import is_changed, text_digest_of
-from lycosa.stages.schedule.refetch import next_interval
+from lycosa.stages.schedule.page_change import text_digest_of
+from lycosa.stages.schedule.priority import weigher
+from lycosa.stages.schedule.refetch_plan import FoundContent, plan_refetch
 from lycosa.state.seen.duplicates import Duplicates
 from lycosa.state.seen.foreign_keys import NO_ANSWERS, ContentAnswers
 from lycosa.state.store.segments import SegmentStore
@@ -83,6 +85,7 @@ class CaptureBuilder:
         sinks: tuple[PageSink, ...] = (),
     ) -> None:
         self.refetch = config.refetch  # its settings may change while the crawl runs
+        self._weigh = weigher(config.priority)
         self._clock = clock
         self._duplicates = duplicates
         self._store = store
@@ -166,11 +169,12 @@ class CaptureBuilder:
             made = Original(lease.url, _date_us(fetched), location.record_id)
             is_near = known.near is not None
             self._duplicates.remember_capture(known.digest, simhash, made, body.known, is_near)
-        text = self._text_digest(old, capture, known.digest, target)
-        changed = is_changed(old, outcome.meaning, known.digest, text)
-        interval = self._interval(lease.url, old, outcome, changed)
-        history = self._history(lease, capture, known, location, int(interval), target, changed)
-        history = msgspec.structs.replace(history, text_digest=text)
+        found = self._content(old, capture, known.digest, outcome, target)
+        weight = self._weigh(factors_of_known(lease.record, lease.host.record.importance, found.at))
+        plan = plan_refetch(self.refetch, lease.url, old, found, weight, self._store.formats)
+        history = self._history(lease, capture, known, location, target)
+        history = plan.kept_in(history, old, found.text_digest)
+        interval = plan.interval_s
         state, reason = self._state(outcome, body.parsed, known.original, known.near, lease)
         due = int(self._clock.time() + interval) if interval else 0
         is_failed = outcome.meaning is Meaning.FAILED
@@ -224,24 +228,15 @@ class CaptureBuilder:
         original, near = self._duplicates.find_original(body.digest, simhash, body.known, page)
         return _Known(body.digest, original, near if near and near.url != lease.url else None)
 
-    def _interval(self, url: str, old: History, outcome: FetchOutcome, changed: bool) -> float:
-        if outcome.meaning is Meaning.FAILED:
-            return 0.0
-        return next_interval(
-            self.refetch, url, old.interval_s, changed=changed, is_first=old.fetches == 0
-        )
-
     def _history(
         self,
         lease: Lease,
         capture: Capture,
         known: _Known,
         location: Location,
-        interval_s: int,
         target: str,
-        changed: bool,
     ) -> History:
-        """What the URL's record remembers of its capture."""
+        """What the URL's record remembers of its capture, apart from the next fetch."""
         old, fetched, parsed = lease.record.history or History(), capture.fetched, capture.parsed
         is_old, original = known.is_not_modified, known.original
         other = _other(original or known.near, lease.url)
@@ -253,8 +248,6 @@ class CaptureBuilder:
             simhash=old.simhash if is_old else (parsed.simhash if parsed else 0),
             etag=fetched.header("etag") or (old.etag if is_old else ""),
             last_modified=fetched.header("last-modified") or (old.last_modified if is_old else ""),
-            changes=old.changes + (changed and old.fetches > 0),
-            interval_s=interval_s,
             date_us=original.date_us if original else _date_us(fetched),
             record_id=original.record_id if original else location.record_id,
             segment=location.segment,
@@ -262,17 +255,20 @@ class CaptureBuilder:
             redirect_to=target,
             duplicate_of=old.duplicate_of if is_old else other,
             is_same=original is not None and original.url != lease.url,
-            forwards=0 if changed else old.forwards,
         )
 
-    def _text_digest(self, old: History, capture: Capture, digest: bytes, target: str) -> bytes:
-        """The digest of what a reader sees, for the record; empty in formats that have none."""
-        if self._store.formats < LATE_FIELDS:
-            return b""
+    def _content(
+        self, old: History, capture: Capture, digest: bytes, outcome: FetchOutcome, target: str
+    ) -> FoundContent:
+        """The content, for the comparison with that of the capture before."""
+        parsed, at = capture.parsed, self._clock.wall()
+        text = b""
         if capture.not_modified:
-            return old.text_digest
-        text = capture.parsed.text if capture.parsed is not None else ""
-        return text_digest_of(text, target, digest)
+            text = old.text_digest
+        elif self._store.formats >= LATE_FIELDS:
+            text = text_digest_of(parsed.text if parsed is not None else "", target, digest)
+        simhash = parsed.simhash if parsed is not None else 0
+        return FoundContent(outcome.meaning, at, digest, text, simhash)
 
     @staticmethod
     def _state(
