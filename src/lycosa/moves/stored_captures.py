@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from lycosa.base.config.refetch_policies import class_of
 from lycosa.base.config.sections import Config
 from lycosa.base.model.capture import Original
 from lycosa.base.model.dead_letter import DeadLetter
@@ -239,7 +240,9 @@ class StoredCaptures:
             reason,
             row.detail or (f"status {row.status}" if is_failed else ""),
             int(ended_at(row) + interval) if interval else 0,
-            msgspec.structs.replace(history, interval_s=int(interval)),
+            msgspec.structs.replace(
+                history, interval_s=int(interval), policy=class_of(section, lease.url)
+            ),
         )
 
     def _file_content(self, row: JournalRow) -> None:

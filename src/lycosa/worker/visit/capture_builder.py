@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from lycosa.base.config.refetch_policies import class_of
 from lycosa.base.config.sections import Config
 from lycosa.base.model.capture import Capture, Location, Original, RobotsDecision
 from lycosa.base.model.discovered import LinkKind
@@ -261,6 +262,7 @@ class CaptureBuilder:
             duplicate_of=old.duplicate_of if is_old else other,
             is_same=original is not None and original.url != lease.url,
             forwards=0 if changed else old.forwards,
+            policy=class_of(self.refetch, lease.url),
         )
 
     @staticmethod
