@@ -18,7 +18,7 @@ from crawling import QUICK, Names, Pages, crawl_folder, html, moved, page, robot
 from judging import counters_of, is_balanced, urls_of
 from lycosa.base.config.sections import Config, FrontierSection, StoreSection
 from lycosa.base.model.fetched import FetchKind
-from lycosa.base.model.refetch_cell import rate_in
+from lycosa.base.model.refetch_cell import class_and_cell, rate_in
 from lycosa.base.model.url_state import UrlState
 from lycosa.base.urls.identity import hash8, host_of
 from lycosa.moves.stored_captures import EnteredCaptures, StoredCaptures
@@ -154,7 +154,7 @@ def counted(folder: Path) -> dict[str, Any]:
         # by rate: the weight of a page comes from its importance
         rates = Counter[float]()
         for cell, number in counters.pop("cells").items():
-            rates[rate_in(cell)] += number
+            rates[rate_in(class_and_cell(cell)[1])] += number
         content = [(key, value) for key, value in table.scan(b"C", b"D")]
         robots = table.get(robots_key(hash8("a.example"), False))
         hosts = [decode_visit(value) for _, value in table.scan(b"H", prefix_end(b"H"))]

@@ -4,19 +4,30 @@ from __future__ import annotations
 
 import math
 
+import msgspec
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from lycosa.base.config.refetch_policies import class_of
 from lycosa.base.config.sections import RefetchRule, RefetchSection
-from lycosa.base.model.refetch_cell import RATES, WEIGHTS, cell_of, rate_in, weight_in
-from lycosa.stages.schedule.refetch import next_interval
+from lycosa.base.model.refetch_cell import (
+    RATES,
+    WEIGHTS,
+    cell_of,
+    class_and_cell,
+    counted_cell,
+    rate_in,
+    weight_in,
+)
+from lycosa.stages.schedule.refetch import kept_interval, next_interval
 from lycosa.stages.schedule.refetch_value import (
     chance_of_change,
     days_until_due,
     fetch_value,
     fetches_a_day,
     interval_by_value,
+    priced_pages,
 )
 
 DAY = 86_400.0
@@ -122,6 +133,36 @@ def test_the_rule_uses_the_cell_after_the_first_fetch_only() -> None:
     assert interval(True, cell) == section.first_s
     assert interval(False, cell) == interval_by_value(section, cell) != 1.5e6
     assert interval(False, 0) == 1.5e6, "a record without observations"
+
+
+def test_pages_of_other_rules_cost_nothing_of_the_price_and_bounds_of_a_policy_count() -> None:
+    section = RefetchSection(rule=RefetchRule.VALUE, min_s=60.0)
+    cell = cell_of(1 / 7, 1.0)
+    rule = "a.example value min=30d"
+    named = msgspec.structs.replace(section, policies=(rule, "b.example never", "c.example daily"))
+    keys = {host: counted_cell(cell, class_of(named, f"http://{host}.example/")) for host in "abcd"}
+    assert counted_cell(0, 7) == 0
+    assert class_and_cell(keys["d"]) == (0, cell) and len(set(keys.values())) == 4
+    assert fetches_a_day(named, {keys["b"]: 9, keys["c"]: 9}) == 0
+    assert fetches_a_day(named, {keys["a"]: 9}) == pytest.approx(9 / 30)
+    assert fetches_a_day(named, {keys["d"]: 9}) == pytest.approx(
+        9 * DAY / interval_by_value(section, cell)
+    )
+    pages = dict.fromkeys(keys.values(), 2)
+    assert priced_pages(named, pages) == 4
+    adaptive = msgspec.structs.replace(named, rule=RefetchRule.ADAPTIVE)
+    assert priced_pages(adaptive, pages) == 2, "a policy can say value alone"
+    assert priced_pages(msgspec.structs.replace(named, rule=RefetchRule.OFF), pages) == 0
+
+
+def test_the_interval_of_a_policy_has_its_bounds_and_stays_after_a_change_of_rules() -> None:
+    cell, url = cell_of(1 / 7, 1.0), "http://a.example/"
+    section = RefetchSection(policies=("a.example value min=30d max=60d",))
+    assert next_interval(section, url, 1.0, changed=True, is_first=False, cell=cell) == 30 * DAY
+    assert kept_interval(section, url, 1.0, cell) == 30 * DAY
+    plain = RefetchSection(rule=RefetchRule.VALUE)
+    assert kept_interval(plain, url, 1.0, cell) == interval_by_value(plain, cell)
+    assert kept_interval(plain, url, 2 * DAY, 0) == 2 * DAY
 
 
 @given(st.dictionaries(cells, st.integers(1, 1000), min_size=1))

@@ -210,6 +210,14 @@ class RefetchSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
             " `news.example /live/* 10m`; the first that is for a URL counts."
         ),
     ] = ()
+    policies: Annotated[
+        tuple[str, ...],
+        setting(
+            "Rules for some pages: MATCHER POLICY, as `news.example /live/* every 10m`,"
+            " `host:www.example.org daily`, `re:[?&]page= never` or `* adaptive min=6h max=30d`;"
+            " the first that is for a URL counts, and refetch.intervals come after them."
+        ),
+    ] = ()
 
 
 class StoreSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

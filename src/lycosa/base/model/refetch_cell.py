@@ -13,6 +13,7 @@ LEAST_RATE, MOST_RATE = 1e-4, 60.0
 """Changes a day: once in 27 years, and every 24 minutes. Others count as these."""
 LEAST_WEIGHT, MOST_WEIGHT = 0.01, 1000.0
 
+_CELL_BITS = 16
 _RATE_STEP = math.log(MOST_RATE / LEAST_RATE) / RATES
 _WEIGHT_STEP = math.log(MOST_WEIGHT / LEAST_WEIGHT) / WEIGHTS
 
@@ -39,6 +40,19 @@ def rate_in(cell: int) -> float:
 def weight_in(cell: int) -> float:
     """The weight of the pages in a cell, which is not 0."""
     return CELL_WEIGHTS[_place(cell) % WEIGHTS]
+
+
+def counted_cell(cell: int, policy: int) -> int:
+    """The key under which counters count a page: its cell, and its class of policy.
+
+    0 for a page without a cell, which is not counted. Pages with other bounds have other intervals.
+    """
+    return policy << _CELL_BITS | cell if cell else 0
+
+
+def class_and_cell(key: int) -> tuple[int, int]:
+    """The class of policy and the cell of a ``counted_cell``."""
+    return key >> _CELL_BITS, key & ((1 << _CELL_BITS) - 1)
 
 
 def _place(cell: int) -> int:

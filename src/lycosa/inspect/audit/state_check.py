@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from lycosa.base.model.refetch_cell import counted_cell
 from lycosa.base.model.url_state import UrlState
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8, join_url, reversed_host
@@ -263,8 +264,8 @@ class _HostCheck:
                 self._visit.state, state
             )
         self._states[state] += 1
-        if record.history is not None and record.history.cell:
-            self._cells[record.history.cell] += 1
+        if (history := record.history) is not None and history.cell:
+            self._cells[counted_cell(history.cell, history.policy)] += 1
         url = join_url("https" if record.secure else "http", self._name, record.target)
         self._checks.note_fetched(url, record)
         self._checks.due.expect(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from lycosa.base.config.refetch_policies import class_of, find_policy
 from lycosa.base.config.sections import RefetchSection
 from lycosa.base.model.compatibility import LATE_FIELDS
 from lycosa.base.model.refetch_cell import cell_of
@@ -48,6 +49,7 @@ class RefetchPlan(msgspec.Struct, frozen=True, gc=False):
     changed: bool
     observations: bytes = b""
     cell: int = 0
+    policy: int = 0
 
     def kept_in(self, history: History, before: History, text_digest: bytes) -> History:
         """The history of the fetch with this plan; ``before`` is that of the fetch before."""
@@ -60,6 +62,7 @@ class RefetchPlan(msgspec.Struct, frozen=True, gc=False):
             text_digest=text_digest,
             observations=self.observations,
             cell=self.cell,
+            policy=self.policy,
         )
 
 
@@ -73,16 +76,17 @@ def plan_refetch(
 ) -> RefetchPlan:
     """The plan after a capture; ``old`` is the record's history before it.
 
-    ``weight`` is that of the page (``priority.weigher``). In ``formats`` without them nothing is
-    observed (``model.compatibility``).
+    ``weight`` is that of the page (``priority.weigher``), which its policy multiplies. In
+    ``formats`` without observations there are none (``model.compatibility``).
     """
     changed = is_changed(old, found.meaning, found.digest, found.text_digest)
-    observations, cell = b"", 0
+    observations, cell, number = b"", 0, 0
     if formats >= LATE_FIELDS:
-        observations = _observations(old, found, changed)
+        observations, number = _observations(old, found, changed), class_of(section, url)
     if found.meaning is Meaning.FAILED:
-        return RefetchPlan(0.0, changed, observations)
+        return RefetchPlan(0.0, changed, observations, policy=number)
     if formats >= LATE_FIELDS:
+        weight *= find_policy(section, url).weight
         cell = cell_of(estimate_rate(observations), weight)
     interval_s = next_interval(
         section,
@@ -92,7 +96,7 @@ def plan_refetch(
         is_first=old.fetches == 0,
         cell=cell,
     )
-    return RefetchPlan(interval_s, changed, observations, cell)
+    return RefetchPlan(interval_s, changed, observations, cell, number)
 
 
 def _observations(old: History, found: FoundContent, changed: bool) -> bytes:

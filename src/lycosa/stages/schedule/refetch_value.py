@@ -22,8 +22,15 @@ import math
 from collections.abc import Mapping
 from functools import lru_cache
 
-from lycosa.base.config.sections import RefetchSection
-from lycosa.base.model.refetch_cell import rate_in, weight_in
+from lycosa.base.config.refetch_policies import (
+    ADAPTIVE_CLASS,
+    BY_RULE_CLASS,
+    EVERY_CLASS,
+    NEVER_CLASS,
+    class_bounds,
+)
+from lycosa.base.config.sections import RefetchRule, RefetchSection
+from lycosa.base.model.refetch_cell import class_and_cell, rate_in, weight_in
 
 _DAY_S = 86_400.0
 _STEPS = 20  # of Newton's method; four are enough
@@ -60,21 +67,48 @@ def chance_of_change(rate: float, days: float) -> float:
     return -math.expm1(-rate * max(days, 0.0))
 
 
-def interval_by_value(section: RefetchSection, cell: int) -> float:
+def interval_by_value(
+    section: RefetchSection, cell: int, bounds: tuple[float, float] | None = None
+) -> float:
     """Seconds between fetches of a page in a cell of the grid, which is not 0.
 
-    A page that is never worth a fetch is looked at after ``refetch.max_s`` all the same, so that a
-    wrong estimate does not last.
+    ``bounds`` are the minimum and the maximum of its policy; without them, those of the section. A
+    page that is never worth a fetch is looked at after the maximum all the same, so that a wrong
+    estimate does not last.
     """
-    bounds = section.min_s, section.max_s
-    return _interval(cell, section.price, section.least_chance, *bounds)
+    low, high = bounds or (section.min_s, section.max_s)
+    return _interval(cell, section.price, section.least_chance, low, high)
 
 
 def fetches_a_day(section: RefetchSection, pages: Mapping[int, int]) -> float:
-    """What the price costs: refetches a day of pages that are counted by cell."""
+    """What the price costs: refetches a day of the pages that have the rule of value.
+
+    ``pages`` counts them by class of policy and cell (``counted_cell``).
+    """
+    total = 0.0
+    for key, number in pages.items():
+        policy, cell = class_and_cell(key)
+        if has_price(section, policy):
+            low, high = class_bounds(policy)
+            bounds = low or section.min_s, high or section.max_s
+            total += number * _DAY_S / interval_by_value(section, cell, bounds)
+    return total
+
+
+def priced_pages(section: RefetchSection, pages: Mapping[int, int]) -> int:
+    """The number of pages that have the rule of value."""
     return sum(
-        number * _DAY_S / interval_by_value(section, cell) for cell, number in pages.items() if cell
+        number for key, number in pages.items() if has_price(section, class_and_cell(key)[0])
     )
+
+
+def has_price(section: RefetchSection, policy: int) -> bool:
+    """Whether pages with this class of policy are refetched by their value."""
+    if section.rule is RefetchRule.OFF:
+        return False
+    if policy == BY_RULE_CLASS:
+        return section.rule is RefetchRule.VALUE
+    return policy not in (NEVER_CLASS, EVERY_CLASS, ADAPTIVE_CLASS)
 
 
 @lru_cache(_CACHED)

@@ -11,7 +11,8 @@ from typing import Protocol
 
 import msgspec
 
-from lycosa.base.model.url_state import UrlState
+from lycosa.base.model.refetch_cell import counted_cell
+from lycosa.base.model.url_state import History, UrlState
 from lycosa.base.reasons import Reason
 from lycosa.state.kv.table_records import meta_key
 
@@ -33,9 +34,8 @@ class Counters(msgspec.Struct):
     lists show in this state, so each host is in one of them at most. ``hosts_asleep`` counts hosts
     outside the workbench that wait for a time. ``asked`` counts errands for other hosts and gives
     each its number; ``asking`` counts those without an answer so far. ``leased`` counts the URLs
-    that outside fetchers hold. ``cells`` counts the fetched pages by the cell that their record has
-    (``base.model.refetch_cell``): at most 960 numbers, from which the cost of a refetch price is
-    calculated.
+    that outside fetchers hold. ``cells`` counts the fetched pages by class of policy and cell
+    (``refetch_cell.counted_cell``), from which the cost of a refetch price is calculated.
     """
 
     discovered: int = 0
@@ -79,8 +79,11 @@ class Counters(msgspec.Struct):
         if after is not None:
             count(self.reasons, after)
 
-    def move_cell(self, before: int, after: int) -> None:
-        """Count a page in another cell; 0 is none."""
+    def move_cell(self, old: History | None, new: History | None) -> None:
+        """Count a page in the cell of its new history, and no longer in that of its old one."""
+        before, after = (
+            counted_cell(each.cell, each.policy) if each is not None else 0 for each in (old, new)
+        )
         if before == after:
             return
         if before:
