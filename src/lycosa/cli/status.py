@@ -172,6 +172,7 @@ def _print_head(status: CrawlStatus, estimated: str, now: float) -> None:
             ("waiting for", status.waits_for),
             ("paused", _paused(status)),
             ("leased", _leased(status)),
+            ("refetches", _refetches(status)),
             ("uploads", (uploads_in_words(live) if live else "") or stored_at),
             ("feeds", "; ".join(live.feeds_away) if live else ""),
             ("estimate", estimated),
@@ -195,6 +196,19 @@ def _paused(status: CrawlStatus) -> str:
 
 def _leased(status: CrawlStatus) -> str:
     return f"{counted(status.leased, 'URL')} to outside fetchers" if status.leased else ""
+
+
+def _refetches(status: CrawlStatus) -> str:
+    """What the price of a refetch costs."""
+    if (cost := status.refetches) is None:
+        return ""
+    here, half, double = (
+        human_count(round(each)) for each in (cost.a_day, cost.at_half, cost.at_double)
+    )
+    return (
+        f"about {here} a day of {counted(cost.pages, 'page')} at refetch.price {cost.price:g}"
+        f" ({half} at {cost.price / 2:g}, {double} at {cost.price * 2:g})"
+    )
 
 
 def _name(status: CrawlStatus) -> str:

@@ -21,6 +21,7 @@ from lycosa.base.model.url_state import UrlState
 from lycosa.base.reasons import Reason
 from lycosa.base.system.durations import long_duration
 from lycosa.inspect.committed_state import CrawlReader, TableView
+from lycosa.inspect.refetch_cost import RefetchCost, refetch_cost
 from lycosa.inspect.running import is_running, lock_holder
 from lycosa.inspect.saved_settings import SavedSettings
 from lycosa.inspect.top_lists import (
@@ -79,7 +80,7 @@ class CrawlStatus(msgspec.Struct, frozen=True, kw_only=True):
     which the crawl waits. ``removed`` are files that were removed here after their upload
     to ``upload_url``. ``shards`` are those of a crawl on many machines, where ``is_running`` is
     unknown and false. ``hosts_paused`` were paused by operators, ``leased`` URLs are with outside
-    fetchers.
+    fetchers. ``refetches`` is what ``refetch.price`` costs, where pages have it.
     """
 
     folder: str
@@ -103,6 +104,7 @@ class CrawlStatus(msgspec.Struct, frozen=True, kw_only=True):
     hosts_by_state: dict[str, int] = {}
     hosts_paused: int = 0
     leased: int = 0
+    refetches: RefetchCost | None = None
     hosts: list[HostLine] = []
     sites: list[SiteLine] = []
     longest: HostLine | None = None
@@ -159,6 +161,7 @@ def crawl_status(
         hosts_by_state=tally.states,
         hosts_paused=total.hosts_paused,
         leased=total.leased,
+        refetches=refetch_cost(saved.config.refetch, total.cells),
         hosts=tally.hosts.lines(),
         sites=tally.sites.lines(),
         longest=tally.longest,

@@ -25,6 +25,7 @@ from lycosa.inspect.explain.facts import (
     why_host,
 )
 from lycosa.inspect.explain.lookup import Stored, Tried, place_in_queue, stored_capture, tries_of
+from lycosa.inspect.explain.refetch_facts import refetch_facts
 from lycosa.inspect.explain.steering_facts import steering_facts
 from lycosa.inspect.saved_settings import SavedSettings
 from lycosa.inspect.site_budget import site_budget
@@ -76,6 +77,7 @@ class KnownUrl:
         }
         self._answer.add_fact("state", self._entry.state.label)
         by_state[self._entry.state]()
+        refetch_facts(self._answer, self._config.refetch, self._record, self._now)
         self._decisions()
         steering_facts(self._answer, self._view, self._entry, self._visit)
         self._origin()
