@@ -161,7 +161,6 @@ def crawl_status(
         hosts_by_state=tally.states,
         hosts_paused=total.hosts_paused,
         leased=total.leased,
-        refetches=refetch_cost(saved.config.refetch, total.cells),
         hosts=tally.hosts.lines(),
         sites=tally.sites.lines(),
         longest=tally.longest,
@@ -174,7 +173,8 @@ def crawl_status(
         removed=_removed(folder) if folder else [],
         shards=list(reader.source.seen.shards.values()),
     )
-    return msgspec.structs.replace(status, waits_for=_waits_for(status, folder, now))
+    waits, cost = _waits_for(status, folder, now), refetch_cost(saved.config.refetch, total.cells)
+    return msgspec.structs.replace(status, waits_for=waits, refetches=cost)
 
 
 class _Tally:
