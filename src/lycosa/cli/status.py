@@ -21,6 +21,7 @@ from lycosa.cli.output import (
     human_duration,
     human_time,
 )
+from lycosa.cli.policy import promise_line
 from lycosa.cli.status_lists import print_lists
 
 if TYPE_CHECKING:
@@ -173,6 +174,7 @@ def _print_head(status: CrawlStatus, estimated: str, now: float) -> None:
             ("paused", _paused(status)),
             ("leased", _leased(status)),
             ("refetches", _refetches(status)),
+            ("policies", _policies(status)),
             ("uploads", (uploads_in_words(live) if live else "") or stored_at),
             ("feeds", "; ".join(live.feeds_away) if live else ""),
             ("estimate", estimated),
@@ -209,6 +211,16 @@ def _refetches(status: CrawlStatus) -> str:
         f"about {here} a day of {counted(cost.pages, 'page')} at refetch.price {cost.price:g}"
         f" ({half} at {cost.price / 2:g}, {double} at {cost.price * 2:g})"
     )
+
+
+def _policies(status: CrawlStatus) -> str:
+    """Records to which a change of policies is not applied, and the worst promise."""
+    if (found := status.policies) is None:
+        return ""
+    left = f"not applied yet to {counted(found.left, 'record')}" if found.left else ""
+    more = f", and {len(found.promises) - 1} more hosts" if len(found.promises) > 1 else ""
+    promise = f"{promise_line(found.promises[0])}{more}" if found.promises else ""
+    return "; ".join(filter(None, (left, promise)))
 
 
 def _name(status: CrawlStatus) -> str:
