@@ -124,7 +124,10 @@ def test_status_says_what_the_price_costs_and_the_crawl_costs_that(crawled: Craw
     assert cost.a_day == pytest.approx(planned, rel=0.2)
     assert cost.at_half > cost.a_day > cost.at_double
     told = status._refetches(found)
-    assert told.startswith("about 1 a day of 6 pages at refetch.price 1 ("), told
+    assert told == (
+        f"about {cost.a_day:g} a day of 6 pages at refetch.price 1 ({cost.at_half:g} at 0.5,"
+        f" {cost.at_double:g} at 2)"
+    )
 
 
 def test_explain_says_how_often_a_page_changes_and_what_a_fetch_is_worth(

@@ -205,7 +205,8 @@ def _refetches(status: CrawlStatus) -> str:
     if (cost := status.refetches) is None:
         return ""
     here, half, double = (
-        human_count(round(each)) for each in (cost.a_day, cost.at_half, cost.at_double)
+        human_count(round(each)) if each >= 10 else f"{each:g}"
+        for each in (cost.a_day, cost.at_half, cost.at_double)
     )
     return (
         f"about {here} a day of {counted(cost.pages, 'page')} at refetch.price {cost.price:g}"
