@@ -13,15 +13,20 @@ import msgspec
 import pytest
 
 from crawling import QUICK, Pages, crawl_folder, page
-from lycosa.base.config.refetch_policies import EVERY_CLASS, NEVER_CLASS, policies_version
+from judging import new_folder, quick_config, tables
+from lycosa.base.config.policy_classes import EVERY_CLASS, NEVER_CLASS
+from lycosa.base.config.refetch_policies import policies_version
 from lycosa.base.config.sections import Config, PolitenessSection, RefetchSection
+from lycosa.base.model.url_state import UrlState
 from lycosa.inspect.audit.folder_audit import audit
 from lycosa.inspect.committed_state import read_folder
 from lycosa.inspect.policy_state import policy_state
 from lycosa.stages.frontier.policy_walk import walk_row
 from lycosa.state.kv.table_records import UrlRecord, decode_url, prefix_end
-from lycosa.synthetic import Faults
+from lycosa.synthetic import Faults, SyntheticWeb, WebPlan
 from lycosa.worker.assemble import Assembled
+from several_workers import run_workers
+from virtual_crawl import VirtualCrawl
 
 DAY_S = 86_400.0
 NEWS, SHOP, BLOG = "http://news.test", "http://shop.test", "http://blog.test"
@@ -180,3 +185,29 @@ def test_many_pages_that_become_due_at_once_are_fetched_politely_and_once_in_the
     assert 800 < after - before <= 3 * 610
     report = audit(folder)
     assert report.is_clean
+
+
+def test_several_workers_apply_a_change_each_to_its_own_partitions(tmp_path: Path) -> None:
+    web = SyntheticWeb(WebPlan(seed=3, hosts=6, pages=12, page_bytes=300, links=6))
+    crawl = VirtualCrawl(new_folder(tmp_path / "crawl"), web, quick_config())
+    run_workers(crawl, 3, [web.seed_url(0)])
+    rules = ("/p* never", "* every 200d")
+
+    def change(assembled: Assembled) -> None:
+        assembled.live.follow(5, following(*rules))
+
+    for assembled in run_workers(crawl, 3, [], meanwhile=change):
+        assert not assembled.worker.frontier.walks_policies
+    section = RefetchSection(policies=rules)
+    seen = 0
+    with tables(crawl) as opened:
+        for table in opened:
+            row = walk_row(table.get)
+            assert (row.is_done, row.version) == (True, policies_version(section))
+            seen += row.seen
+            for _, value in table.scan(b"U", prefix_end(b"U")):
+                record = decode_url(value)
+                if record.history is not None and record.state is UrlState.FETCHED:
+                    assert record.history.policy in (EVERY_CLASS, NEVER_CLASS)
+                    assert bool(record.due_at) == (record.history.policy == EVERY_CLASS)
+    assert seen > 50

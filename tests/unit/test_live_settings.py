@@ -79,6 +79,7 @@ OTHER = {
     "refetch.rule": "off",
     "refetch.intervals": "news.example 1h",
     "refetch.least_chance": "0.43",
+    "refetch.policies": "news.example daily",
 }
 
 

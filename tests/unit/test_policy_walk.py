@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_partition import SECTION, START, SetSeen, commit, done, found
 
-from lycosa.base.config.refetch_policies import EVERY_CLASS, NEVER_CLASS, policies_version
+from lycosa.base.config.policy_classes import EVERY_CLASS, NEVER_CLASS
+from lycosa.base.config.refetch_policies import policies_version
 from lycosa.base.config.sections import RefetchSection
 from lycosa.base.model.url_state import History, UrlState
 from lycosa.base.urls.identity import hash8, host_of

@@ -10,21 +10,23 @@ from hypothesis import strategies as st
 
 from lycosa.base.config.fields import fields
 from lycosa.base.config.fixed_intervals import find_interval
-from lycosa.base.config.refetch_policies import (
+from lycosa.base.config.policy_classes import (
     ADAPTIVE_CLASS,
     EVERY_CLASS,
-    MAX_CLASSES,
     NEVER_CLASS,
     VALUE_CLASS,
+    class_bounds,
+    policy_class,
+)
+from lycosa.base.config.refetch_policies import (
+    MAX_CLASSES,
     PolicyKind,
     RefetchPolicy,
     check_policies,
-    class_bounds,
     class_of,
     find_policy,
     find_rule,
     policies_version,
-    policy_class,
     read_policy,
 )
 from lycosa.base.config.sections import RefetchRule, RefetchSection

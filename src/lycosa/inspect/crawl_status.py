@@ -141,8 +141,7 @@ def crawl_status(
     Listing sites holds in memory the sites of one partition that have work left.
     """
     manifest, folder, behind = reader.manifest, reader.origin.folder, reader.ahead_s(now)
-    runs = is_running(folder) if folder else reader.source.seen.is_live
-    live = live_status(folder, now) if folder and runs else {}  # before it is outdated
+    runs, live = _running(reader, now)  # first, before the status file is outdated
     tally = _Tally(saved.config, now, behind, Top(hosts, by), Top(sites, by))
     for view in reader.partition_views():
         tally.add_partition(view, reader if sites else None)
@@ -178,6 +177,13 @@ def crawl_status(
         shards=list(reader.source.seen.shards.values()),
     )
     return msgspec.structs.replace(status, waits_for=_waits_for(status, folder, now))
+
+
+def _running(reader: CrawlReader, now: float) -> tuple[bool, dict[str, Any]]:
+    """Whether the crawl runs, and what a folder's running crawl wrote of itself."""
+    folder = reader.origin.folder
+    runs = is_running(folder) if folder else reader.source.seen.is_live
+    return runs, live_status(folder, now) if folder and runs else {}
 
 
 class _Tally:

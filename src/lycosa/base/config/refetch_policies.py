@@ -35,222 +35,44 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from enum import Enum
 from functools import lru_cache
 from hashlib import sha256
-from math import log
 
 import msgspec
 
 from lycosa.base.config.fixed_intervals import FixedInterval, matches_pattern, read_interval
-from lycosa.base.config.near_names import near_name
 from lycosa.base.config.patterns import compile_pattern, compiled_together
+from lycosa.base.config.policy_classes import policy_class
+from lycosa.base.config.policy_texts import (
+    INTERVALS,
+    PolicyKind,
+    PolicyRule,
+    RefetchPolicy,
+    read_policy,
+)
 from lycosa.base.config.sections import RefetchRule, RefetchSection
-from lycosa.base.config.units import read_seconds, show_seconds
-from lycosa.base.urls.url_parts import host_of, target_of
+
+__all__ = [
+    "MAX_CLASSES",
+    "MAX_POLICIES",
+    "PolicyBook",
+    "PolicyKind",
+    "PolicyRule",
+    "RefetchPolicy",
+    "check_policies",
+    "class_of",
+    "find_policy",
+    "find_rule",
+    "policies_version",
+    "policy_book",
+    "read_policy",
+]
 
 MAX_POLICIES = 1000
 MAX_CLASSES = 16
 """The number of different classes of bounds (``policy_class``) that the rules may have."""
-POLICIES, INTERVALS = "refetch.policies", "refetch.intervals"
-_MAX_CHARACTERS = 2000  # of one text
-_MAX_STARS = 20
-_MAX_WEIGHT = 1000.0
-_LONGEST_S = 3650 * 86_400.0  # due times are below 2 ** 32 seconds
 _TOGETHER = 8  # patterns of one domain from which on they are searched together
-_WORDS = "never, every TIME, adaptive, value, hourly, daily, weekly or monthly"
-
-
-class PolicyKind(Enum):
-    """How the next fetch of a page is chosen. The value is its name in texts."""
-
-    NEVER = "never"
-    EVERY = "every"
-    ADAPTIVE = "adaptive"
-    VALUE = "value"
-
-
-class RefetchPolicy(msgspec.Struct, frozen=True):
-    """A policy. ``seconds`` is the time of ``every``; a bound of 0 is that of the section."""
-
-    kind: PolicyKind
-    seconds: float = 0.0
-    weight: float = 1.0
-    min_s: float = 0.0
-    max_s: float = 0.0
-
-    def bounds(self, section: RefetchSection) -> tuple[float, float]:
-        """The minimum and the maximum interval in seconds.
-
-        A bound of the rule is stronger than one of the section that contradicts it.
-        """
-        low, high = self.min_s or section.min_s, self.max_s or section.max_s
-        if low > high:
-            return (low, low) if self.min_s else (high, high)
-        return low, high
-
-    def shortest_wait(self, section: RefetchSection) -> float:
-        """The time in seconds before which no sitemap brings the next fetch forward."""
-        if self.kind is PolicyKind.EVERY:
-            return self.min_s or min(section.min_s, self.seconds)
-        return self.bounds(section)[0]
-
-    def show(self) -> str:
-        """The policy with its options, as a rule has it."""
-        parts = [self.kind.value]
-        if self.kind is PolicyKind.EVERY:
-            parts.append(show_seconds(self.seconds))
-        if self.weight != 1.0:
-            parts.append(f"weight={self.weight:.15g}")
-        parts += [f"min={show_seconds(self.min_s)}"] if self.min_s else []
-        parts += [f"max={show_seconds(self.max_s)}"] if self.max_s else []
-        return " ".join(parts)
-
-
-class PolicyRule(msgspec.Struct, frozen=True):
-    """One rule: its text, the setting that has it, and its number there, from 1.
-
-    ``domain`` is empty when ``expression``, a pattern of whole URLs, is given. ``is_host``: only
-    the host of that name. ``pattern`` is that of path and query; empty matches all.
-    """
-
-    text: str
-    policy: RefetchPolicy
-    domain: str = ""
-    pattern: str = ""
-    expression: str = ""
-    is_host: bool = False
-    setting: str = POLICIES
-    number: int = 0
-
-    @property
-    def place(self) -> str:
-        """Where the rule is, for people."""
-        return f"{self.setting}, line {self.number}"
-
-
-_NAMED = {
-    name: RefetchPolicy(PolicyKind.EVERY, seconds, 1.0, seconds / 2, seconds * 2)
-    for name, seconds in (
-        ("hourly", 3600.0),
-        ("daily", 86_400.0),
-        ("weekly", 604_800.0),
-        ("monthly", 2_592_000.0),
-    )
-}
-
-
-# -- reading
-
-
-def read_policy(text: str) -> PolicyRule:
-    """One rule. Raises ``ValueError``, which says what to write."""
-    words = text.split()
-    if len(words) < 2 or len(text) > _MAX_CHARACTERS:
-        raise ValueError(
-            f"{text[:100]!r} is no policy; write MATCHER POLICY, as news.example every 1h"
-        )
-    first = words.pop(0)
-    kind, colon, rest = first.partition(":")
-    if kind == "sitemap" and colon:
-        raise ValueError(
-            f"{first!r}: a page does not know all sitemaps that list it, so there is no such"
-            " matcher; write the domain and the path of the pages, as news.example /live/* hourly"
-        )
-    if kind == "re" and colon:
-        compile_pattern(rest)
-        rule = PolicyRule(text, _NAMED["daily"], expression=rest)
-    elif first.startswith("/"):
-        rule = PolicyRule(text, _NAMED["daily"], "*", _pattern(first))
-    else:
-        named = rest if kind in ("host", "site") and colon else first
-        pattern = _pattern(words.pop(0)) if words and words[0].startswith(("/", "*")) else ""
-        domain = _domain(named, is_one=named is not first)
-        rule = PolicyRule(text, _NAMED["daily"], domain, pattern, is_host=kind == "host")
-    if not words:
-        raise ValueError(f"{text!r} has no policy; write {_WORDS} after the matcher")
-    return msgspec.structs.replace(rule, policy=_read_kind(words, text))
-
-
-def _pattern(pattern: str) -> str:
-    if pattern.count("*") > _MAX_STARS:
-        raise ValueError(f"{pattern!r} has more than {_MAX_STARS} asterisks")
-    return pattern
-
-
-def _domain(text: str, is_one: bool) -> str:
-    domain = text.lower().removesuffix(".")
-    if domain == "*" and not is_one:
-        return domain
-    if not domain or "/" in domain or "*" in domain or "=" in domain:
-        raise ValueError(
-            f"{text!r} is no domain; write news.example, host:www.news.example, * for all, a path"
-            " that begins with /, or re: and a regular expression"
-        )
-    return domain
-
-
-def _read_kind(words: list[str], text: str) -> RefetchPolicy:
-    word = words[0].lower()
-    if word == PolicyKind.EVERY.value:
-        if len(words) < 2:
-            raise ValueError(f"{text!r}: every what? Write a time, as every 1h")
-        policy = RefetchPolicy(PolicyKind.EVERY, _time(words[1], "every"))
-        options = words[2:]
-    elif word in _NAMED:
-        policy, options = _NAMED[word], words[1:]
-    elif word in (each.value for each in PolicyKind):
-        policy, options = RefetchPolicy(PolicyKind(word)), words[1:]
-    else:
-        near = near_name(word, [*_NAMED, *(each.value for each in PolicyKind)])
-        meant = f"did you mean {near}?" if near else f"write {_WORDS}"
-        raise ValueError(f"{text!r}: {words[0]!r} is no policy; {meant}")
-    return _with_options(policy, options, text)
-
-
-def _with_options(policy: RefetchPolicy, options: Sequence[str], text: str) -> RefetchPolicy:
-    given: dict[str, float] = {}
-    for option in options:
-        name, equals, value = option.partition("=")
-        if name not in ("weight", "min", "max") or not equals:
-            raise ValueError(f"{text!r}: {option!r} is no option; write weight=2, min=1h, max=30d")
-        if name in given:
-            raise ValueError(f"{text!r} has {name} twice")
-        given[name] = _weight(value) if name == "weight" else _time(value, name)
-    if not given:
-        return policy
-    if policy.kind is PolicyKind.NEVER:
-        raise ValueError(f"{text!r}: a page that is never fetched again has no options")
-    low, high = given.get("min", policy.min_s), given.get("max", policy.max_s)
-    if low and high and low > high:
-        raise ValueError(f"{text!r}: min is longer than max")
-    is_fixed = policy.kind is PolicyKind.EVERY
-    if is_fixed and (low > policy.seconds or 0 < high < policy.seconds):
-        said = show_seconds(policy.seconds)
-        raise ValueError(f"{text!r}: the time {said} is not between min and max")
-    weight = given.get("weight", policy.weight)
-    return msgspec.structs.replace(policy, weight=weight, min_s=low, max_s=high)
-
-
-def _time(text: str, name: str) -> float:
-    seconds = read_seconds(text)
-    if seconds < 1:
-        raise ValueError(f"{name}: {text!r} is too short; write at least 1s")
-    if seconds > _LONGEST_S:
-        raise ValueError(f"{name}: {text!r} is too long; write at most 3650d, or never")
-    return seconds
-
-
-def _weight(text: str) -> float:
-    try:
-        weight = float(text)
-    except ValueError:
-        weight = 0.0
-    if not 0 < weight <= _MAX_WEIGHT:
-        raise ValueError(
-            f"weight: {text!r} is no weight; write a number above 0, at most {_MAX_WEIGHT:g}"
-        )
-    return weight
+_PATH_FROM = 8  # the slash of the path is at this index of a canonical URL or later
 
 
 def check_policies(texts: Sequence[str]) -> None:
@@ -359,10 +181,11 @@ class PolicyBook:
 
     def find(self, url: str) -> PolicyRule | None:
         """The first rule that is for a canonical URL."""
-        found = len(self.rules)
-        groups = [*self._groups(host_of(url)), *([self._all] if self._all else [])]
+        found, slash = len(self.rules), url.index("/", _PATH_FROM)
+        host = url[8 if url[4] == "s" else 7 : slash]
+        groups = [*self._groups(host), *([self._all] if self._all else [])]
         if groups:
-            target = target_of(url)
+            target = url[slash:]
             for group in groups:
                 found = group.find(target, found)
         if self._expressions is not None:
@@ -453,73 +276,6 @@ _BY_RULE = {
     for each in RefetchRule
     if each is not RefetchRule.OFF
 }
-
-
-# -- the class of bounds
-
-BY_RULE_CLASS = 0
-NEVER_CLASS, EVERY_CLASS, ADAPTIVE_CLASS, VALUE_CLASS = 0xF1, 0xF2, 0xF3, 0xF4
-_STEPS_S = (
-    0.0,
-    60.0,
-    300.0,
-    900.0,
-    3600.0,
-    10_800.0,
-    21_600.0,
-    43_200.0,
-    86_400.0,
-    172_800.0,
-    345_600.0,
-    604_800.0,
-    1_209_600.0,
-    2_592_000.0,
-    7_776_000.0,
-    31_536_000.0,
-)
-
-
-def policy_class(policy: RefetchPolicy | None) -> int:
-    """The number (u8) that the record of a page keeps of its policy (``History.policy``).
-
-    Pages of one class share a grid of the refetch price. The number has its meaning in itself, so
-    it stays right when the rules change:
-
-    * 0: no rule is for the page (``None``): ``refetch.rule``, and the bounds of the section;
-    * 0xF1 ``never``, 0xF2 ``every``, 0xF3 ``adaptive``, whatever their bounds: the price does not
-      move them; 0xF4 ``value`` with the bounds of the section;
-    * else ``value`` with bounds of its own: the step of ``min`` in the upper four bits, that of
-      ``max`` in the lower ones (``class_bounds``).
-    """
-    if policy is None:
-        return BY_RULE_CLASS
-    if policy.kind is not PolicyKind.VALUE:
-        return {
-            PolicyKind.NEVER: NEVER_CLASS,
-            PolicyKind.EVERY: EVERY_CLASS,
-            PolicyKind.ADAPTIVE: ADAPTIVE_CLASS,
-        }[policy.kind]
-    low, high = min(_step(policy.min_s), 14), _step(policy.max_s)
-    if low and high and high < low:
-        high = low
-    return (low << 4 | high) or VALUE_CLASS
-
-
-def class_bounds(number: int) -> tuple[float, float]:
-    """The bounds in seconds that a class of ``value`` stands for; 0 is that of the section.
-
-    They are the nearest of 15 steps from a minute to a year: the plan of a price counts with them,
-    and each page is scheduled by the exact bounds of its rule.
-    """
-    if number >= NEVER_CLASS:
-        return 0.0, 0.0
-    return _STEPS_S[number >> 4], _STEPS_S[number & 15]
-
-
-def _step(seconds: float) -> int:
-    if not seconds:
-        return 0
-    return min(range(1, len(_STEPS_S)), key=lambda step: abs(log(_STEPS_S[step] / seconds)))
 
 
 def class_of(section: RefetchSection, url: str) -> int:

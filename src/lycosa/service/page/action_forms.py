@@ -18,7 +18,7 @@ from fastapi.responses import RedirectResponse, Response
 from lycosa.base import calls
 from lycosa.base.config.fields import fields as known_settings
 from lycosa.base.config.live_settings import LIVE
-from lycosa.base.config.refetch_policies import POLICIES
+from lycosa.base.config.policy_texts import POLICIES
 from lycosa.base.messages.coordinator_messages import ClusterStatus
 from lycosa.base.model.dead_letter import DeadLetterAction
 from lycosa.cluster.coordinator.crawl_metrics import crawl_state

@@ -18,7 +18,7 @@ from lycosa.base.calls import (
     HostUrlsQuery,
 )
 from lycosa.base.config.fields import fields
-from lycosa.base.config.refetch_policies import POLICIES
+from lycosa.base.config.policy_texts import POLICIES
 from lycosa.base.reasons import Reason
 from lycosa.service.api.answers import CoordinatorSilent, MergedList
 from lycosa.service.api.merging import decoded_about

@@ -69,10 +69,12 @@ class DueQueue:
 
     def remove_all(self, removed: Mapping[int, Set[bytes]]) -> None:
         """Remove many entries, by due time. The rows of a second are read once for all of them."""
-        for due_at, suffixes in removed.items():
+        times = sorted(removed)
+        ranges = [(self._key(time, b""), self._key(time + 1, b"")) for time in times]
+        for due_at, rows in zip(times, list(self._table.scan_ranges(ranges)), strict=True):
+            suffixes = removed[due_at]
             left = [each for each in self._added.get(due_at, ()) if each not in suffixes]
-            start, end = self._key(due_at, b""), self._key(due_at + 1, b"")
-            for key, row in list(self._table.scan(start, end)):
+            for key, row in rows:
                 stored = due_urls(key, row) if self._row > 1 else [key[_TIME:]]
                 if not suffixes.isdisjoint(stored):
                     self._table.delete(key)

@@ -50,7 +50,7 @@ QUANTUM = 32  # visits after which a host makes room while others wait
 _LONGEST_WAIT_S = 86_400.0
 LONGEST_DUE_S = 366 * 86_400.0
 _ADDRESS_SHARE = 8  # hosts of one address have at most 1/8 of the places on the workbench
-_WALKED = 200  # records in one step of a change of policies: 5 ms
+_WALKED = 100  # records in one step of a change of policies: 5 ms
 _SLEEP_S = 120.0  # a host with a longer wait sleeps
 
 

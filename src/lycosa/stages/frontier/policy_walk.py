@@ -23,12 +23,7 @@ from collections.abc import Callable, Collection
 
 import msgspec
 
-from lycosa.base.config.refetch_policies import (
-    PolicyKind,
-    class_of,
-    find_policy,
-    policies_version,
-)
+from lycosa.base.config.refetch_policies import PolicyKind, class_of, find_policy, policies_version
 from lycosa.base.config.sections import RefetchSection
 from lycosa.base.messages.progress import MAX_PROMISES, PromiseNote
 from lycosa.base.model.url_state import UrlState
