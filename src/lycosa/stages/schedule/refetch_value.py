@@ -22,7 +22,7 @@ import math
 from collections.abc import Mapping
 from functools import lru_cache
 
-from lycosa.base.config.refetch_policies import (
+from lycosa.base.config.policy_classes import (
     ADAPTIVE_CLASS,
     BY_RULE_CLASS,
     EVERY_CLASS,
