@@ -51,6 +51,8 @@ STAGES = {
     "lycosa.state.seen": "URL-seen",
     "lycosa.state.seen.duplicates": "dedup",
     "lycosa.base.urls": "admit",
+    "lycosa.base.preferences": "statements of use",
+    "lycosa.base.signing": "fetch: signatures",
     "lycosa.worker.intake.intake": "admit",
     "lycosa.worker.intake.admission": "admit",
     "lycosa.worker.intake.owners": "admit",

@@ -23,7 +23,6 @@ from lycosa.base.config.sections import (
     ScopeSection,
 )
 from lycosa.base.model.errand import Asker
-from lycosa.base.model.fetched import FetchKind
 from lycosa.base.model.url_state import UrlState
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8, join_url
@@ -81,8 +80,10 @@ def file_bytes(folder: Path) -> dict[str, bytes]:
 
 
 def asked(log: RequestLog) -> list[str]:
-    """The URLs that were requested, robots.txt files left out, with repeats."""
-    return [url for url in log.urls() if not url.split("/", 3)[3].startswith("robots")]
+    """The URLs that were requested, files about an origin left out, with repeats."""
+    return [
+        url for url in log.urls() if not url.split("/", 3)[3].startswith(("robots", ".well-known/"))
+    ]
 
 
 def is_polite(log: RequestLog, politeness: PolitenessSection, late_s: float = 1e-6) -> None:
@@ -270,9 +271,7 @@ def stored_rows(folder: Path) -> list[JournalRow]:
     capture is there twice.
     """
     rows = list(crawl_rows(folder))
-    numbered = Counter(
-        (row.url, row.fetch_number) for row in rows if row.kind is not FetchKind.ROBOTS
-    )
+    numbered = Counter((row.url, row.fetch_number) for row in rows if not row.kind.is_of_origin)
     assert not {key: n for key, n in numbered.items() if n > 1}
     assert len({row.record_id for row in rows}) == len(rows)
     assert not list(folder.glob("*/*.open")) and not list(folder.glob("*/.*.tmp")), (

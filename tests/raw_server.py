@@ -15,7 +15,7 @@ from lycosa.base.model.fetched import Fetched, FetchRequest, Limits
 from lycosa.base.system.clock import SystemClock
 from lycosa.stages.fetch.guard import Guard
 from lycosa.stages.fetch.headers import build_user_agent
-from lycosa.stages.fetch.http_client import CurlFetcher, RequestHooks
+from lycosa.stages.fetch.http_client import NO_HOOKS, CurlFetcher, RequestHooks
 
 Talk = Callable[["RawServer", asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 SHORT = Limits(connect_s=0.3, first_byte_s=0.2, total_s=0.6, min_bytes_per_s=0)
@@ -155,7 +155,7 @@ class World:
         self,
         allowed: tuple[str, ...] = ("127.0.0.0/8", "::1"),
         contact: str = "",
-        may_send: Callable[[], bool] = lambda: True,
+        hooks: RequestHooks = NO_HOOKS,
         **settings: object,
     ) -> CurlFetcher:
         agent = build_user_agent("lycosa", "0.1", contact)
@@ -167,7 +167,7 @@ class World:
             Guard(allowed),
             SystemClock(),
             self.folder / "spool",
-            RequestHooks(may_send=may_send),
+            hooks,
         )
         self._fetchers.append(fetcher)
         return fetcher

@@ -93,6 +93,17 @@ SECTIONS: dict[str, list[Panel]] = {
             ],
         ),
         (
+            "Captures a second by what their sites state about use",
+            "short",
+            [
+                (
+                    "sum by (preference) (rate(lycosa_captures_stating_total{$in}"
+                    "[$__rate_interval])) > 0",
+                    "{{preference}}",
+                ),
+            ],
+        ),
+        (
             "Contents a second",
             "short",
             [
@@ -200,7 +211,19 @@ SECTIONS: dict[str, list[Panel]] = {
             ],
         ),
         (
-            "robots.txt, a second",
+            "Signed requests, a second",
+            "short",
+            [
+                (
+                    "sum by (result) "
+                    "(rate(lycosa_request_signatures_total{$in}[$__rate_interval]))",
+                    "{{result}}",
+                ),
+                ("max(lycosa_clock_error_seconds{$in})", "clock wrong by, seconds"),
+            ],
+        ),
+        (
+            "robots.txt and tdmrep.json, a second",
             "short",
             [
                 (
@@ -210,6 +233,10 @@ SECTIONS: dict[str, list[Panel]] = {
                 (
                     "sum by (result) (rate(lycosa_robots_answers_total{$in}[$__rate_interval]))",
                     "{{result}}",
+                ),
+                (
+                    "sum by (result) (rate(lycosa_tdm_answers_total{$in}[$__rate_interval]))",
+                    "tdmrep.json: {{result}}",
                 ),
             ],
         ),

@@ -9,7 +9,11 @@ from pathlib import Path
 import pytest
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
-WHOLE_FOLDERS = ("http/compressed", "warc")  # whose files are taken as they are found
+WHOLE_FOLDERS = (
+    "http/compressed",
+    "structured-fields",
+    "warc",
+)  # whose files are taken as they are found
 NO_VECTORS = {"SOURCES.md", "reserved.bin"}
 pytestmark = [
     pytest.mark.shared_data,

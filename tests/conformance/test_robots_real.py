@@ -21,8 +21,9 @@ import pytest
 import google_robots
 from lycosa.base.config.sections import CanonicalSection
 from lycosa.base.urls.identity import Canonicalizer, InvalidUrl, target_of
+from lycosa.base.urls.path_patterns import normal_pattern, normal_target
 from lycosa.stages.politeness.robots_parser import MAX_BYTES, parse_robots
-from lycosa.stages.politeness.robots_rules import Matcher, normal_pattern, normal_target
+from lycosa.stages.politeness.robots_rules import Matcher
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data" / "robots"
 REAL = DATA / "real-robots-txt.tgz"

@@ -32,6 +32,7 @@ from clusters import (
 )
 from judging import is_polite
 from kafka_broker import Broker
+from lycosa.base.model.compatibility import PROTOCOL
 from lycosa.synthetic import SyntheticWeb
 from lycosa.synthetic.plan import WebPlan
 from serving import served_with_log
@@ -147,6 +148,8 @@ def test_a_killed_crawl_of_a_folder_goes_on_in_shards_and_then_in_more_shards(
         refused = cluster.run("cluster", "init", "cluster.toml", "--set", "frontier.bands=4")
         assert refused.wait() == 2 and "frozen" in str(refused)
         serving, node = continue_crawl(cluster)
+        # the folder's records may have late fields, which only programs of its formats keep
+        assert cluster.status()["formats"] == PROTOCOL
         log.await_more(20)
         assert cluster.run("cluster", "stop", "cluster.toml").wait() == 0
         node.await_line("the crawl is over")
@@ -164,6 +167,7 @@ def test_a_killed_crawl_of_a_folder_goes_on_in_shards_and_then_in_more_shards(
             each.process.send_signal(signal.SIGTERM)
             assert each.wait() == 0
         _, node = continue_crawl(cluster)
+        assert cluster.status()["formats"] == PROTOCOL
         node.await_line("the crawl is over")
         expected = crawled_by_one_machine(PLAN, tmp_path / "expected")
         found = result(tmp_path, "status", "--cluster", "cluster.toml")

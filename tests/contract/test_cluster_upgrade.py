@@ -29,7 +29,7 @@ from serving import served_with_log
 pytestmark = [pytest.mark.service, pytest.mark.long]
 NEXT = PROTOCOL + 1
 # one host links to no other, so that a crawl of one seed leaves the others
-PLAN = WebPlan(hosts=3, pages=5, seed=5, latency_s=0.0, page_bytes=4000, cross_links=0.0)
+PLAN = WebPlan(hosts=3, pages=5, seed=5, latency_s=0.0, page_bytes=4000, cross_links=0.0, gzip=0.0)
 SERVE = f"run(Path('cluster.toml'), None, None, protocol={NEXT})"
 NODE = (
     f"run(Path('cluster.toml'), None, 'b', ('127.0.0.1', 0), NodeLog('b', False), protocol={NEXT})"

@@ -23,7 +23,7 @@ from lycosa.base.config.sections import FetchSection
 from lycosa.base.model.fetched import Limits
 from lycosa.base.reasons import Reason
 from lycosa.base.system.clock import SystemClock
-from lycosa.stages.fetch import CurlFetcher, Guard
+from lycosa.stages.fetch import CurlFetcher, Guard, RequestHooks
 from raw_server import OK, RawServer, World, always, to
 from tls_server import AUTHORITY, server_tls
 
@@ -50,7 +50,7 @@ async def test_a_request_is_broken_off_before_it_leaves_on_a_new_connection_and_
     world: World, ca_file: str, protocol: str
 ) -> None:
     server, is_held = await _serve(world, protocol), [False]
-    fetcher = world.fetcher(may_send=lambda: is_held[0], ca_file=ca_file)
+    fetcher = world.fetcher(hooks=RequestHooks(may_send=lambda: is_held[0]), ca_file=ca_file)
     scheme = "http" if protocol == "http" else "https"
     fetched = await fetcher.fetch(to(server, "/1", scheme=scheme, limits=LIMITS))
     assert (fetched.reason, fetched.status, fetched.request_block) == (Reason.LEASE_EXPIRED, 0, b"")
@@ -156,7 +156,10 @@ def _received(connection: socket.socket, context: ssl.SSLContext) -> bytes:
 
 
 async def test_what_the_lease_broke_off_says_so_without_an_answer(world: World) -> None:
-    server, fetcher = await world.serve(always(OK)), world.fetcher(may_send=lambda: False)
+    server, fetcher = (
+        await world.serve(always(OK)),
+        world.fetcher(hooks=RequestHooks(may_send=lambda: False)),
+    )
     fetched = await asyncio.wait_for(fetcher.fetch(to(server, limits=LIMITS)), 5)
     assert fetched.detail == "broken off before it was sent"
     assert (fetched.header_block, fetched.body, fetched.sent_s) == (b"", b"", 0.0)

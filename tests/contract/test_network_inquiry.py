@@ -15,6 +15,7 @@ import pytest
 from test_network import OTHER_TOKEN, TOKEN, serving, until
 from test_network_hostile import answering
 
+from lycosa.base.model.compatibility import PROTOCOL
 from lycosa.base.system.frame_stream import FrameStream
 from lycosa.cluster.network import Credentials, NetworkInquiry, connect
 from lycosa.cluster.network.connection import ENCODER, Hello, Parcels
@@ -251,7 +252,11 @@ async def test_a_client_that_is_none_of_the_crawl_is_refused_with_the_reason(
         stream = await connect(address, CREDENTIALS, ENCODER.encode(hello))
         reason = await stream.receive()
         assert reason is not None
-        wanted = b"protocol 1" if getattr(hello, "protocol", 1) == 99 else b"belongs to crawl"
+        wanted = (
+            b"protocol %d" % PROTOCOL
+            if getattr(hello, "protocol", 1) == 99
+            else b"belongs to crawl"
+        )
         assert wanted in reason
         assert await stream.receive() is None
         stream.close()

@@ -18,7 +18,9 @@ from lycosa.base.model.url_state import History, UrlState
 from lycosa.base.reasons import Reason
 from lycosa.cli.main import main
 from lycosa.feeds import FolderSource, ProjectionReport, Projector, Registry, RegistryError
-from lycosa.feeds.registry.registry_port import PositionsMoved
+from lycosa.feeds.registry.cassandra_schema import CRAWL_LOG, HOSTS
+from lycosa.feeds.registry.registry_port import REGISTRY_FORMAT, PositionsMoved
+from lycosa.feeds.registry.registry_rows import added_since
 from lycosa.stages.frontier.visit_state import HostState
 from lycosa.state.commit import Commit
 from registry_databases import CassandraDatabase, PostgresDatabase, RegistryDatabase
@@ -318,6 +320,53 @@ def test_another_crawl_and_a_newer_format_are_refused(
     database.execute(f"UPDATE crawl SET format = 99{only}", schema)
     with pytest.raises(RegistryError, match="format 99"):
         project(database, crawl.folder, schema)
+
+
+def test_what_a_site_states_is_in_the_registry_also_in_one_of_an_older_format(
+    database: RegistryDatabase, schema: str, tmp_path: Path
+) -> None:
+    signal = robots("User-agent: *", "Content-Signal: search=yes, ai-train=no")
+    site = "https://www.example.org"
+    web = Pages({f"{site}/robots.txt": signal, f"{site}/": page("/a"), f"{site}/a": page()})
+    crawl_folder(tmp_path, web, [f"{site}/"], stop_after_s=1.2)
+    project(database, tmp_path, schema)
+    for statement in older_format(database, schema):
+        database.execute(statement, schema)
+    only = {"postgres": "", "cassandra": " WHERE id = 1 IF EXISTS"}[database.name]
+    database.execute(f"UPDATE crawl SET format = 1{only}", schema)
+    crawl_folder(tmp_path, web, [], start=100.0)
+    project(database, tmp_path, schema)
+    assert database.state_rows("crawl", "format", schema) == [(REGISTRY_FORMAT,)]
+    columns = "url, use_search, use_ai_train, use_ai_input"
+    found = {url: uses for url, *uses in database.state_rows("crawl_log", columns, schema)}
+    assert found[f"{site}/a"] == [True, False, None]
+    if database.name == "postgres":
+        assert found[f"{site}/"] == [None, None, None], "it was there before the columns"
+    ((preferences,),) = database.state_rows("hosts", "preferences", schema)
+    assert preferences == "search=yes: 2, ai-train=no: 2"
+    assert project(database, tmp_path, schema, is_rebuilt=True) == 3
+    found = {url: uses for url, *uses in database.state_rows("crawl_log", columns, schema)}
+    assert found[f"{site}/"] == [True, False, None]
+
+
+def older_format(database: RegistryDatabase, schema: str) -> Iterator[str]:
+    """The statements that make a registry one of format 1.
+
+    Cassandra would also drop what is written later into a column that was dropped, because the
+    timestamps of a registry are no times. So its tables are made again there.
+    """
+    made = {each.name: each.create(schema) for each in (HOSTS, CRAWL_LOG)}
+    for table, name, kind in added_since(1):
+        if database.name == "postgres":
+            yield f"ALTER TABLE {table} DROP {name}"
+        else:
+            of_type = {"bool": "boolean"}.get(kind, kind)
+            assert f", {name} {of_type}" in made[table]
+            made[table] = made[table].replace(f", {name} {of_type}", "")
+    if database.name == "cassandra":
+        for table, statement in made.items():
+            yield f"DROP TABLE {table}"
+            yield statement
 
 
 def test_a_crawl_restored_from_an_older_copy_is_reported_and_rebuilt(

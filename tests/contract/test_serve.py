@@ -20,6 +20,7 @@ from lycosa.base.messages.coordinator_messages import (
     CoordinatorHello,
     encode_node_message,
 )
+from lycosa.base.model.compatibility import PROTOCOL
 from lycosa.cluster.network import Credentials, connect
 from lycosa.cluster.serve.caller import CoordinatorPlace, why_none_answers
 from nginx_site import free_port
@@ -125,7 +126,10 @@ async def test_a_hello_that_does_not_belong_here_is_answered_with_the_reason(
     for hello, why in (
         (encode_node_message(CoordinatorHello("node", "n", "other")), "not 'other'"),
         (encode_node_message(CoordinatorHello("page", "n", cluster.name)), "no role 'page'"),
-        (encode_node_message(CoordinatorHello("caller", "n", cluster.name, 99)), "protocol 1"),
+        (
+            encode_node_message(CoordinatorHello("caller", "n", cluster.name, 99)),
+            f"protocol {PROTOCOL}",
+        ),
         (b"\xc1 garbage", "not of a form that this program reads"),
     ):
         stream = await connect(address, Credentials(), hello)

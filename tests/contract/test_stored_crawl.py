@@ -12,8 +12,10 @@ import msgspec
 import pytest
 
 from lycosa.base.config.cluster_file import ClusterFile, KafkaSection
+from lycosa.base.config.scope_sections import AgentSection
 from lycosa.base.config.sections import Config, FrontierSection, LimitSection, PolitenessSection
 from lycosa.base.config.sources import SettingsError
+from lycosa.base.model.compatibility import FIRST_FORMATS, LATE_FIELDS
 from lycosa.base.urls.identity import BUNDLED_LIST, Sites
 from lycosa.cluster.shards.stored_crawl import (
     SETTINGS_NAME,
@@ -23,6 +25,7 @@ from lycosa.cluster.shards.stored_crawl import (
     NoStoredCrawl,
     read_crawl,
     store_crawl,
+    store_formats,
     stored_config,
 )
 from lycosa.state.folder import manifest as manifests
@@ -84,6 +87,17 @@ def test_two_that_make_it_at_once_make_one(given: ClusterFile) -> None:
         thread.join(60)
     assert len(found) == 4
     assert len({each.crawl.manifest.crawl for each in found}) == 1
+
+
+def test_a_crawl_that_older_programs_may_work_on_gets_no_purpose(given: ClusterFile) -> None:
+    store(given)
+    store_formats(store_of(given), FIRST_FORMATS)
+    wanted = Config(agent=AgentSection(purpose=("search",)))
+    with pytest.raises(SettingsError, match=r"agent\.purpose: .* lycosa cluster upgrade"):
+        store(given, wanted)
+    assert read_crawl(store_of(given), given).config.agent.purpose == ()
+    store_formats(store_of(given), LATE_FIELDS)
+    assert store(given, wanted).changes == ["agent.purpose:  -> search"]
 
 
 def test_settings_change_unless_stored_data_depends_on_them(given: ClusterFile) -> None:

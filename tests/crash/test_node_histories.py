@@ -17,6 +17,7 @@ from nodes.plugin import Plugin
 from nodes.policies import Policies
 from nodes.pools import Pool
 from nodes.shaky import Shaky
+from nodes.statements import Statements
 from nodes.stops import Stops
 from nodes.unparsed import Unparsed
 from planting import Breach
@@ -37,6 +38,13 @@ def test_a_history_of_many_nodes_breaks_no_promise(seed: int, tmp_path: Path) ->
 @pytest.mark.parametrize("seed", seeds(2, 5))
 def test_no_place_that_joins_the_scope_is_lost(seed: int, tmp_path: Path) -> None:
     lived = live_and_judge(seed, tmp_path, plugins=[Doors])
+    assert lived.faults >= LEAST_FAULTS
+    assert lived.takeovers > 0
+
+
+@pytest.mark.parametrize("seed", seeds(2, 5))
+def test_every_capture_has_what_its_site_states_elsewhere(seed: int, tmp_path: Path) -> None:
+    lived = live_and_judge(seed, tmp_path, plugins=[Statements])
     assert lived.faults >= LEAST_FAULTS
     assert lived.takeovers > 0
 

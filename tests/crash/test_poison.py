@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from judging import are_balanced, asked, host_states, is_polite, outcomes, quick_config, stored_rows
-from lycosa.base.config.sections import LimitSection
+from lycosa.base.config.sections import AgentSection, LimitSection
 from lycosa.base.model.end import End
 from lycosa.base.model.fetched import Fetched, FetchRequest
 from lycosa.base.model.page import Page
@@ -131,6 +131,21 @@ def test_two_killers_are_both_found(tmp_path: Path) -> None:
     assert found[X] == found[B] == (UrlState.FAILED, Reason.CRASHED_WORKER)
     assert found[f"{A}3"][0] is UrlState.FETCHED
     assert web.asked[X] <= 3 and web.asked[B] <= 3
+    are_balanced(crawl)
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_tdmrep_json_that_kills_the_worker_costs_no_page(tmp_path: Path, is_late: bool) -> None:
+    file = f"{B}.well-known/tdmrep.json"
+    config = quick_config(agent=AgentSection(purpose=("ai-train",)))
+    crawl, web = scripted_crawl(tmp_path / "c", {**ANSWERS, file: robots("[]")}, config)
+    deaths = Deaths(crawl)
+    crawl.wrap = lambda inner: Deadly(inner, file, deaths.die, is_late)
+    assert deaths.live([A]) is End.FINISHED
+    found = {url for url, (state, _) in outcomes(crawl).items() if state is UrlState.FETCHED}
+    assert found == set(ANSWERS), outcomes(crawl)
+    assert 1 <= deaths.count <= 3 and web.asked[file] <= 3
+    is_polite(crawl.log, crawl.config.politeness)
     are_balanced(crawl)
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import shutil
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,8 +17,7 @@ import pytest
 
 from crawling import QUICK, Names, Pages, crawl_folder, html, moved, page, robots
 from judging import counters_of, is_balanced, urls_of
-from lycosa.base.config.sections import Config, FrontierSection, StoreSection
-from lycosa.base.model.fetched import FetchKind
+from lycosa.base.config.sections import AgentSection, Config, FrontierSection, StoreSection
 from lycosa.base.model.refetch_cell import class_and_cell, rate_in
 from lycosa.base.model.url_state import UrlState
 from lycosa.base.urls.identity import hash8, host_of
@@ -27,6 +27,7 @@ from lycosa.stages.frontier.visit_state import decode_visit
 from lycosa.stages.parse.inline_parser import InlineParser
 from lycosa.stages.parse.parser_config import ParserConfig
 from lycosa.stages.politeness.delay import longest_delay
+from lycosa.stages.politeness.tdm_cache import TdmRecord, decode_tdm_record
 from lycosa.state.folder.names import spool_folder, suffix_list, table_folder
 from lycosa.state.kv.rocks import rocks_opener
 from lycosa.state.kv.table_records import prefix_end, robots_key
@@ -54,7 +55,7 @@ SITE: dict[str, Response | Sequence[Response]] = {
     f"{HOST}b": page("/copy", "/near", text=TEXT),
     f"{HOST}copy": page("/copy", "/near", text=TEXT),
     f"{HOST}near": page("/c", text=f"{TEXT} more"),
-    f"{HOST}c": page("/d", text="no links", head='<meta name="robots" content="nofollow">'),
+    f"{HOST}c": page("/d", text="no links", head='<meta name="robots" content="nofollow, noai">'),
     f"{HOST}moved": moved("/target"),
     f"{HOST}target": page(text="the target"),
     f"{HOST}far": moved("http://["),
@@ -108,7 +109,7 @@ class Entered:
                     at = len(self.rows) * part // halves, len(self.rows) * (part + 1) // halves
                     await captures.enter_rows(self.rows[slice(*at)])
                     await assembled.worker.committer.commit()
-                again = [row for row in self.rows if row.kind is not FetchKind.ROBOTS]
+                again = [row for row in self.rows if not row.kind.is_of_origin]
                 assert all(map(captures.is_known, again))
                 before = counters_of(partition.table)  # type: ignore[arg-type]
                 for row in again:
@@ -182,9 +183,7 @@ def test_the_state_of_a_crawl_is_made_again_from_its_rows(tmp_path: Path, links:
     # it was refused without a request, so it waits to be judged again
     assert wanted.pop(f"{HOST}secret") and found.pop(f"{HOST}secret")[0] is UrlState.QUEUED
     assert found == wanted
-    assert entered.counts.captures == len(
-        [r for r in entered.rows if r.kind is not FetchKind.ROBOTS]
-    )
+    assert entered.counts.captures == len([r for r in entered.rows if not r.kind.is_of_origin])
     assert entered.counts.parsed == (2 if links else 12)
 
 
@@ -192,7 +191,10 @@ def test_counters_content_and_robots_are_those_of_the_crawl(tmp_path: Path) -> N
     crawl_folder(tmp_path / "c", Pages(SITE), [HOST], ONE)
     entered = Entered(tmp_path / "c")
     wanted, found = counted(tmp_path / "c"), counted(entered.folder)
-    same = ("captures", "pages", "body_bytes", "hosts", "discovered", "content", "has_robots")
+    same = (
+        *("captures", "pages", "body_bytes", "hosts", "discovered", "content", "has_robots"),
+        "stated",
+    )
     assert {name: found[name] for name in (*same, "crawl_delay")} == {
         name: wanted[name] for name in (*same, "crawl_delay")
     }
@@ -200,6 +202,29 @@ def test_counters_content_and_robots_are_those_of_the_crawl(tmp_path: Path) -> N
     for host, next_at in found["next_at"].items():
         last = max(row.date_us / 1e6 for row in entered.rows if row.host == host)
         assert next_at >= last + longest
+
+
+def test_what_files_about_an_origin_say_is_entered_if_the_purpose_needs_it(tmp_path: Path) -> None:
+    config = msgspec.structs.replace(ONE, agent=AgentSection(purpose=("ai-train",)))
+    rules = b'[{"location": "/b", "tdm-reservation": 1}]'
+    web = {**SITE, f"{HOST}.well-known/tdmrep.json": Response(200, [], rules)}
+    crawl_folder(tmp_path / "c", Pages(web), [HOST], config)
+    entered = Entered(tmp_path / "c", config)
+    wanted, found = tdm_rows(tmp_path / "c"), tdm_rows(entered.folder)
+    assert len(wanted) == 1 and found.keys() == wanted.keys()
+    for key, record in wanted.items():
+        assert found[key].version == record.version and found[key].rules == record.rules
+        assert abs(found[key].fetched - record.fetched) < 1 and found[key].status == record.status
+    shutil.rmtree(entered.folder)
+    assert tdm_rows(Entered(tmp_path / "c").folder) == {}, "a crawl without the purpose needs none"
+
+
+def tdm_rows(folder: Path) -> dict[bytes, TdmRecord]:
+    table = rocks_opener(8 << 20, 4 << 20)(table_folder(folder, 0))
+    try:
+        return {key: decode_tdm_record(row) for key, row in table.scan(b"t", prefix_end(b"t"))}
+    finally:
+        table.close()
 
 
 @pytest.mark.parametrize("path", ["b", "moved", "gone"])

@@ -154,7 +154,7 @@ def test_ordinary_links_and_records_are_no_larger() -> None:
     assert len(msgspec.msgpack.encode(link)) < len(before)
     assert msgspec.msgpack.decode(before, type=Discovered) == link
     record = UrlRecord(UrlState.QUEUED, False, "/1", 1, 128, LinkKind.A, 1_700_000_000, "/")
-    fields = list(msgspec.structs.astuple(record))[:-1]
+    fields = list(msgspec.structs.astuple(record))[:15]  # to its importance
     assert encode_url(record) == msgspec.msgpack.encode(fields)
     assert decode_url(encode_url(record)) == record
 

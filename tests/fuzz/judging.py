@@ -43,6 +43,7 @@ TARGETS = {
         "header values and attributes: media type, Link, refresh, srcset, directives, dates,"
         " Retry-After"
     ),
+    "preferences": "statements about use: header values, metas, robots.txt, tdmrep.json",
     "sitemaps": "sitemaps and feeds, XML and text",
     "bodies": "header lines as they come, content encodings and their bounds",
     "answers": "what a server says on a connection, through libcurl into a record",

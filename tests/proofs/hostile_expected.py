@@ -78,6 +78,8 @@ _BY_NAME: dict[str, tuple[str, ...]] = {
     "sitemap-quadratic-entities": ("fetched content_type", "fetched"),
     "sitemap-of-60-mb": _BOMB,
     "sitemap-million-urls": _BOMB,
+    # More encodings than are undone; that the rest is a bomb too is a further remark.
+    "bomb-hundred-encodings": ("fetched decode_failed",),
     "sitemap-bomb": _BOMB,
     "sitemap-endless": _CUT,
     # by what its robots.txt or its page was to be fetched

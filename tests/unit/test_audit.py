@@ -18,6 +18,11 @@ from lycosa.base.config.sections import PolitenessSection, ScopeRule, ScopeSecti
 from lycosa.base.model.discovered import Discovered, LinkKind
 from lycosa.base.model.fetched import FetchKind
 from lycosa.base.model.url_state import UrlState
+from lycosa.base.preferences.preference_model import (
+    PreferenceSource,
+    Statement,
+    gather_preferences,
+)
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import reversed_host
 from lycosa.inspect.audit.audit_report import AuditReport, Check
@@ -634,6 +639,21 @@ def test_a_robots_file_that_was_not_stored_is_found(take: Callable[[str], Path])
 
     rewrite_journal(folder, unknown)
     assert "which no WARC record has" in breached(folder)["robots"][0]
+
+
+def test_a_statement_that_no_stored_tdmrep_json_makes_is_found(
+    take: Callable[[str], Path],
+) -> None:
+    folder = take("finished")
+    claimed = Statement(PreferenceSource.TDM_FILE, "tdm-reservation: 1", 0, {"tdm": False})
+
+    def claim(row: JournalRow) -> JournalRow:
+        if row.kind is not FetchKind.PAGE:
+            return row
+        return msgspec.structs.replace(row, preferences=gather_preferences([claimed]))
+
+    rewrite_journal(folder, claim)
+    assert "which no stored tdmrep.json says" in breached(folder)["tdm"][0]
 
 
 # -- politeness

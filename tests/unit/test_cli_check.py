@@ -207,6 +207,20 @@ def test_a_robots_file_is_judged_offline_with_line_and_rule(
     )
 
 
+def test_what_a_robots_file_states_about_use_is_told_for_what_it_allows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "robots.txt"
+    file.write_text("User-agent: *\nDisallow: /private\nContent-Signal: ai-train=no\n")
+    urls = ("https://e.org/", "https://e.org/private")
+    yes, no = check(capsys, "robots", "--robots", file, *urls)
+    assert yes["stated"] == ["robots.txt line 3: Content-Signal: ai-train=no"]
+    assert no["stated"] == []
+    assert main(["check", "robots", "--robots", str(file), urls[0]]) == 0
+    line = "stated   robots.txt line 3: Content-Signal: ai-train=no\n"
+    assert line in capsys.readouterr().out
+
+
 def test_another_agent_may_be_asked_for(
     robots_txt: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -81,7 +81,7 @@ def test_an_empty_log_has_no_last_record(tmp_path: Path) -> None:
 
 
 def test_large_logs_are_split_and_read_across_files(tmp_path: Path) -> None:
-    log = filled(tmp_path, 20, file_bytes=200)
+    log = filled(tmp_path, 20, file_bytes=230)
     assert [path.name for path in files(tmp_path)][:2] == [
         "commit-w000-000000000001.log",
         "commit-w000-000000000004.log",
@@ -92,7 +92,7 @@ def test_large_logs_are_split_and_read_across_files(tmp_path: Path) -> None:
 
 
 def test_dropping_deletes_whole_files_and_never_the_last_record(tmp_path: Path) -> None:
-    log = filled(tmp_path, 20, file_bytes=200)
+    log = filled(tmp_path, 20, file_bytes=230)
     log.drop_until(9)
     assert next(iter(log.records())).sequence <= 10
     assert [found.sequence for found in log.records(after=9)] == list(range(10, 21))
@@ -150,7 +150,7 @@ def test_a_bad_record_with_a_good_one_behind_it_is_damage(tmp_path: Path) -> Non
 
 
 def test_a_bad_record_at_the_end_of_an_earlier_file_is_damage(tmp_path: Path) -> None:
-    filled(tmp_path, 10, file_bytes=200).close()
+    filled(tmp_path, 10, file_bytes=230).close()
     first = files(tmp_path)[0]
     first.write_bytes(first.read_bytes()[:-3])
     log = CommitLog(tmp_path, 0)
@@ -161,7 +161,7 @@ def test_a_bad_record_at_the_end_of_an_earlier_file_is_damage(tmp_path: Path) ->
 
 
 def test_a_missing_file_is_damage(tmp_path: Path) -> None:
-    filled(tmp_path, 10, file_bytes=200).close()
+    filled(tmp_path, 10, file_bytes=230).close()
     files(tmp_path)[1].unlink()
     log = CommitLog(tmp_path, 0)
     with pytest.raises(LogDamaged, match="record 4 is missing"):

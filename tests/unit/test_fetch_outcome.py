@@ -80,6 +80,11 @@ def test_the_clients_errors_are_final(status: int) -> None:
     assert (outcome.meaning, outcome.reason) == (Meaning.FAILED, Reason.HTTP_CLIENT_ERROR)
 
 
+def test_a_demand_for_payment_is_final_and_has_a_reason_of_its_own() -> None:
+    outcome = judge_answer(answer(402), tries=0, conditional=False, section=SECTION)
+    assert (outcome.meaning, outcome.reason) == (Meaning.FAILED, Reason.PAYMENT_REQUIRED)
+
+
 @pytest.mark.parametrize("status", [501, 505])
 def test_what_a_server_cannot_do_is_final(status: int) -> None:
     assert (

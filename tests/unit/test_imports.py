@@ -59,7 +59,7 @@ PURE = [
 ]
 PURE += [
     f"stages.politeness.{name}"
-    for name in ("delay", "robots_cache", "robots_parser", "robots_rules", "wildcards")
+    for name in ("delay", "robots_cache", "robots_parser", "robots_rules", "tdm_cache", "wildcards")
 ]
 IMPURE_MODULES = {
     "asyncio",

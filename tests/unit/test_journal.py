@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 from pathlib import Path
+from random import Random
 
 import msgspec
 import pytest
@@ -11,12 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lycosa.base.config.sections import StoreSection
-from lycosa.base.model.capture import Location, Original
+from lycosa.base.model.capture import Location, Original, StoredOriginal
 from lycosa.base.model.discovered import LinkKind
+from lycosa.base.urls.surt import surt
 from lycosa.state.store import (
     JournalError,
     JournalRow,
     RecordError,
+    SegmentFiles,
     journal,
     layout,
     location_of,
@@ -27,12 +30,15 @@ from lycosa.state.store import (
 from lycosa.state.store.journal_rows import (
     JOURNAL_FORMAT,
     Links,
+    RowBuilder,
     SegmentHeader,
     link_columns,
     redirect_target,
 )
 from lycosa.state.store.segments import SegmentStore
 from store_samples import (
+    INFO,
+    SECTION,
     SITE,
     START,
     capture,
@@ -331,7 +337,7 @@ def test_a_packed_response_is_dropped_when_the_body_turns_out_to_be_known(tmp_pa
     store, plain = open_store(tmp_path / "a", seed=7), open_store(tmp_path / "b", seed=7)
     packed = store.draft_capture(numbered(1)).pack()
     known = msgspec.structs.replace(
-        numbered(1), original=Original("http://a.example/", 7, "urn:uuid:0")
+        numbered(1), original=StoredOriginal("http://a.example/", 7, "urn:uuid:0")
     )
     assert store.append_capture(known, packed).length == plain.append_capture(known).length
 
@@ -371,3 +377,26 @@ def test_dns_answers_stand_in_the_warc_without_a_row(tmp_path: Path) -> None:
         and record.body == b"a.example.\tIN\tA\t192.0.2.1\r\n"
     )
     assert list(crawl_rows(tmp_path)) == []
+
+
+@pytest.mark.parametrize(
+    ("formats", "segment"), [(1, "other.warc.gz"), (2, "other.warc.gz"), (2, "")]
+)
+def test_the_row_of_a_revisit_has_the_place_of_its_body_from_formats_2_on(
+    tmp_path: Path, formats: int, segment: str
+) -> None:
+    """Its segment is named when it is another one than that of the row."""
+    files = SegmentFiles(tmp_path, 0)
+    rows = RowBuilder(surt, None, text=True, links=True, formats=formats)
+    store = SegmentStore(files.find_segments(), SECTION, INFO, 0, Random(1), rows)
+    first = store.append_capture(numbered(1))
+    original = StoredOriginal("http://a/", 7, first.record_id, segment or first.segment, 99)
+    store.append_capture(msgspec.structs.replace(numbered(2), original=original))
+    files.put_records(store.freeze())
+    (path,) = (tmp_path / "journal").iterdir()
+    plain, revisit = read_rows(path)
+    assert (plain.body_segment, plain.body_offset, plain.original) == ("", 0, None)
+    assert revisit.original == Original("http://a/", 7, first.record_id)
+    stem = layout.stem_of(segment) if segment else ""
+    expected = (stem, 99) if formats > 1 else ("", 0)
+    assert (revisit.body_segment, revisit.body_offset) == expected

@@ -13,6 +13,7 @@ from lycosa.base.model.capture import Change, Want
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.remark import Remark
 from lycosa.base.model.url_state import History, UrlState
+from lycosa.base.preferences.preference_model import PreferenceSource, Statement
 from lycosa.base.reasons import Reason
 from lycosa.state.commit.record import Commit
 from lycosa.state.kv.table_records import UrlRecord, decode_url, encode_url
@@ -30,7 +31,7 @@ OLD_HISTORY = [
     *(bytes.fromhex(ID[9:].replace("-", "")), SEGMENT, 4711, "", "", False, 0),
 ]
 """A history as programs of formats 1 wrote it: all 17 fields."""
-LATE = ("text_digest", "body_segment", "body_offset", "observations", "cell", "policy")
+LATE = ("text_digest", "body_segment", "body_offset", "observations", "cell", "policy", "markup")
 
 
 class OldRecord(msgspec.Struct, array_like=True):
@@ -84,7 +85,7 @@ def test_a_record_of_formats_1_is_read_and_written_in_the_present_form(
     assert (found.chain, found.score, found.importance) == (chain, -1, 128)
     history = found.history
     assert history is not None and history.record_id == ID
-    assert [getattr(history, name) for name in LATE] == [b"", "", 0, b"", 0, 0]
+    assert [getattr(history, name) for name in LATE] == [b"", "", 0, b"", 0, 0, ()]
     assert history.body_place == (SEGMENT, 4711)
     again = encode_url(found)
     assert decode_url(again) == found
@@ -109,6 +110,9 @@ HISTORIES = st.builds(
     observations=st.binary(max_size=16),
     cell=st.integers(0, 0xFFFF),
     policy=st.integers(0, 0xFF),
+    markup=st.sampled_from(
+        [(), (Statement(PreferenceSource.ROBOTS_META, "noai", 0, {"ai-train": False}),)]
+    ),
 )
 
 

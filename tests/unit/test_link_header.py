@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lycosa.stages.parse.link_header import parse_link_header
+from lycosa.base.urls.link_header import parse_link_header
 
 A, B = ("/a", ["next"]), ("/b", ["prev"])
 

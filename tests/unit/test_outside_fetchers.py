@@ -27,7 +27,13 @@ from lycosa.base.calls import (
     decode_reply,
     encode_call,
 )
-from lycosa.base.config.sections import Config, FetchSection, LimitSection, PolitenessSection
+from lycosa.base.config.sections import (
+    AgentSection,
+    Config,
+    FetchSection,
+    LimitSection,
+    PolitenessSection,
+)
 from lycosa.base.model.capture import RobotsDecision
 from lycosa.base.model.end import End
 from lycosa.base.model.fetched import Limits
@@ -38,7 +44,8 @@ from lycosa.cli.main import main
 from lycosa.inspect.committed_state import read_folder
 from lycosa.stages.frontier.outside_leases import LEASES, LeaseRow
 from lycosa.state.kv.table_records import prefix_end
-from lycosa.synthetic import Crash
+from lycosa.state.store.journal import read_rows
+from lycosa.synthetic import Crash, Response
 from lycosa.worker.assemble import Assembled
 from lycosa.worker.calls.outside_answers import UnreadableResult, read_result
 
@@ -191,6 +198,46 @@ def test_a_lease_that_expires_returns_to_the_queue_and_a_late_result_is_told_so(
         fetcher.assembled.worker.fetch_pages(True)
 
     assert run(folder, pages, work) is End.FINISHED
+    assert audited(folder)
+
+
+def test_a_capture_has_what_robots_txt_stated_when_its_url_was_lent(tmp_path: Path) -> None:
+    folder = tmp_path / "c"
+    signal = robots("User-agent: *", "Content-Signal: ai-train=no")
+    pages = web(**{f"{A}/robots.txt": [signal, robots("User-agent: *", "Allow: /")]})
+
+    async def work(fetcher: Fetcher) -> None:
+        leased = await fetcher.lease_one()
+        assert leased.url == f"{A}/"
+        assert [each.verdict for each in await fetcher.give(await fetcher.fetch(leased))] == [TAKEN]
+        fetcher.assembled.worker.stop()
+
+    run(folder, pages, work)
+    (path,) = (folder / "journal").iterdir()
+    (row,) = [row for row in read_rows(path) if row.url == f"{A}/"]
+    assert (row.fetcher, row.preferences.answers) == ("fetcher-1", {"ai-train": False})
+    assert [each.line for each in row.preferences.statements] == [2]
+
+
+def test_a_lent_page_has_what_tdmrep_json_states_which_was_requested_before_it_was_lent(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "c"
+    rules = b'[{"location": "/", "tdm-reservation": 1}]'
+    pages = web(**{f"{A}/.well-known/tdmrep.json": Response(200, [], rules)})
+    config = msgspec.structs.replace(LEFT, agent=AgentSection(purpose=("ai-train",)))
+
+    async def work(fetcher: Fetcher) -> None:
+        leased = await fetcher.lease_one()
+        assert list(pages.asked) == [f"{A}/robots.txt", f"{A}/.well-known/tdmrep.json"]
+        assert [each.verdict for each in await fetcher.give(await fetcher.fetch(leased))] == [TAKEN]
+        fetcher.assembled.worker.stop()
+
+    run(folder, pages, work, config)
+    (path,) = (folder / "journal").iterdir()
+    (row,) = [row for row in read_rows(path) if row.url == f"{A}/"]
+    assert [each.answers["tdm"] for each in row.preferences.statements] == [False]
+    assert row.fetcher == "fetcher-1" and row.preferences.answers["ai-train"] is False
     assert audited(folder)
 
 

@@ -40,7 +40,7 @@ def row(url: str = "https://www.example.co.uk/a", **changes: object) -> JournalR
 
 
 def column(found: JournalRow, name: str) -> object:
-    return values(found, "crawl")[NAMES.index(name)]
+    return values(found, HEADER)[NAMES.index(name)]
 
 
 def test_names_of_columns_are_unique() -> None:
@@ -78,7 +78,7 @@ def test_without_suffixes_their_columns_are_null() -> None:
 
 
 def test_labels_are_counted_from_the_end() -> None:
-    view = RowParts(row("http://e.d.c.b.a:8080/"), "crawl")
+    view = RowParts(row("http://e.d.c.b.a:8080/"), HEADER)
     assert [view.label(n) for n in range(1, 7)] == ["a", "b", "c", "d", "e", None]
     assert column(row("http://e.d.c.b.a:8080/x?y"), "url_port") == 8080
 

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import pytest
 
+from lycosa.base.urls.link_header import parse_link_header
 from lycosa.stages.parse.directives import read_directives
-from lycosa.stages.parse.link_header import parse_link_header
 from lycosa.stages.parse.media_type import media_type_of, parse_media_type, root_name
 from lycosa.stages.parse.refresh import parse_refresh
 from lycosa.stages.parse.sitemap import read_sitemap

@@ -98,6 +98,7 @@ def test_a_capture_keeps_microseconds_and_the_bytes_of_its_digest() -> None:
             "digest": "sha1:AAAQEAYEAUDAOCAJBIFQYDIOB4IBCEQT",
             "title": "a\0b",
             "links": [["https://x/"], [1], [""], []],
+            "preferences": [{"search": True, "ai-train": False}, [], "https://x/rsl.xml", ""],
         }
     )
     values = dict(zip(REGISTRY_LOG, registry_capture(line), strict=True))
@@ -105,6 +106,8 @@ def test_a_capture_keeps_microseconds_and_the_bytes_of_its_digest() -> None:
     assert values["record_id"] == UUID("6f9619ff-8b86-4011-b42d-00c04fc964ff")
     assert values["content_hash"] == bytes(range(20))
     assert values["kind"] == "page"
+    uses = [values[f"use_{use}"] for use in ("search", "ai_train", "ai_input")]
+    assert (uses, values["license"]) == ([True, False, None], "https://x/rsl.xml")
 
 
 def test_months_follow_each_other_over_the_year() -> None:

@@ -13,13 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from protego import Protego
 
+from lycosa.base.urls.path_patterns import normal_pattern, normal_target
 from lycosa.stages.politeness.robots_parser import MAX_BYTES, MAX_LINE_BYTES, parse_robots
 from lycosa.stages.politeness.robots_rules import (
     Matcher,
     RobotsRules,
     RobotsVerdict,
-    normal_pattern,
-    normal_target,
     robots_target,
 )
 

@@ -41,6 +41,7 @@ class Reason(IntEnum):
     USER_RULE = 15
     SITEMAP_FOREIGN = 16
     SITEMAP_LIMIT = 17
+    LICENSE_LIMIT = 18
 
     # Refusals that depend on state, stored with the URL (40-79).
     ROBOTS_DISALLOWED = 40
@@ -83,6 +84,7 @@ class Reason(IntEnum):
     REQUEST_REFUSED = 101
     REQUEST_UNANSWERED = 102
     LEASE_EXPIRED = 103
+    PAYMENT_REQUIRED = 104
 
     # Fetched, with a remark (140-179).
     NOT_MODIFIED = 140
@@ -148,6 +150,7 @@ _TABLE: dict[Reason, tuple[Cause, str]] = {
     Reason.USER_RULE: (_O, "refused by a rule of the crawl's own program"),
     Reason.SITEMAP_FOREIGN: (_T, "listed in a sitemap that is not valid for its host or folder"),
     Reason.SITEMAP_LIMIT: (_O, "listed in a sitemap beyond the limits on nesting, files and URLs"),
+    Reason.LICENSE_LIMIT: (_O, "a licence beyond the limit on licences of one host"),
     Reason.ROBOTS_DISALLOWED: (_T, "robots.txt disallows it"),
     Reason.HOST_PAGE_BUDGET: (_O, "the host is at its page budget"),
     Reason.SITE_PAGE_BUDGET: (_O, "the site is at its page budget"),
@@ -180,6 +183,7 @@ _TABLE: dict[Reason, tuple[Cause, str]] = {
     Reason.HEADERS_TOO_LARGE: (_T, "header lines beyond the limit"),
     Reason.EMPTY_RESPONSE: (_T, "the server closed without an answer"),
     Reason.HTTP_CLIENT_ERROR: (_T, "not found, or refused by the server (4xx)"),
+    Reason.PAYMENT_REQUIRED: (_T, "the server asks for a payment (402), which is never made"),
     Reason.HTTP_SERVER_ERROR: (_T, "the server failed (5xx)"),
     Reason.HTTP_TOO_MANY_REQUESTS: (_T, "the server asks to slow down"),
     Reason.BAD_REDIRECT: (_T, "a redirect without a usable Location"),

@@ -320,6 +320,7 @@ def _print_robots(check: Any) -> None:
             ("group", f"User-agent: {check.group}" if check.group else ""),
             ("crawl-delay", f"{check.crawl_delay_s:g}s" if check.crawl_delay_s >= 0 else ""),
             ("sitemaps", check.sitemaps),
+            *(("stated", each) for each in check.stated),
             ("source", check.source),
             ("version", check.version),
         ]

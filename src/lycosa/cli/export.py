@@ -15,6 +15,7 @@ from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, crawl_place, read
 from lycosa.cli.output import ExitCode, counted, emit_json, is_terminal
 
 if TYPE_CHECKING:
+    from lycosa.base.preferences.use_policy import UsePolicy
     from lycosa.inspect.committed_state import CrawlReader
 
 _EPILOG = """
@@ -26,14 +27,18 @@ Examples:
   lycosa export crawls/example.org hosts --format parquet --output hosts.parquet
   lycosa export crawls/example.org pages --where "fetch_status = 200 AND language = 'de'" | head
   lycosa export --cluster cluster.toml hosts --output hosts.csv
+  lycosa export crawls/example.org texts --purpose search --output texts.search.parquet
 
 The tables pages and links have one row per captured page and per link in it, fetches has robots.txt
-files and sitemaps too, and urls and hosts have the present state. The default is JSON lines on
+files and sitemaps too, texts has the text of each page, and urls and hosts have the present state.
+Content that a site refuses to the purpose of the crawl (agent.purpose) is left out; --purpose
+exports for another one, from the journals of the crawl. The default is JSON lines on
 standard output. The crawl may be running: committed rows are exported, and nothing is changed. A
 reader may stop early (| head) without an error. Times are UTC. `lycosa sql DIR "DESCRIBE pages"`
 lists the columns. In CSV, text that begins with = + - @ gets an apostrophe in front, because a
 spreadsheet would treat it as a formula. JSON lines and Parquet keep every character.
 """
+_RECORD = "record"  # the purpose of a crawl that only records
 _FORMS = {
     ".csv": "csv",
     ".parquet": "parquet",
@@ -54,8 +59,8 @@ _NAMES = {"csv": "CSV", "parquet": "Parquet", "jsonl": "JSON lines"}
 @crawl_place
 @click.argument(
     "kind",
-    metavar="pages|links|urls|hosts|fetches",
-    type=click.Choice(["pages", "links", "urls", "hosts", "fetches"]),
+    metavar="pages|links|texts|urls|hosts|fetches",
+    type=click.Choice(["pages", "links", "texts", "urls", "hosts", "fetches"]),
 )
 @click.option(
     "--format",
@@ -76,6 +81,16 @@ _NAMES = {"csv": "CSV", "parquet": "Parquet", "jsonl": "JSON lines"}
     help="CSV: no apostrophe before text that a spreadsheet would treat as a formula.",
 )
 @click.option(
+    "--purpose",
+    metavar="USES",
+    help="For these uses instead of those of the crawl: search,ai-train; or record for everything.",
+)
+@click.option(
+    "--unstated",
+    type=click.Choice(["use", "skip"]),
+    help="Pages that state nothing about a use of the purpose [as in the crawl].",
+)
+@click.option(
     "--json", "as_json", is_flag=True, help="With --output FILE: report what was written as JSON."
 )
 def command(
@@ -87,11 +102,31 @@ def command(
     output: str,
     where: str,
     is_raw: bool,
+    purpose: str | None,
+    unstated: str | None,
     as_json: bool,
 ) -> ExitCode:
     """Write a table of the crawl in DIR to a file or to standard output."""
     with reading_crawl(CrawlPlace(folder, cluster, cache)) as reader:
-        return run(reader, kind, form or "", output, where, as_json, is_raw)
+        policy = _other_policy(reader, purpose, unstated)
+        return run(reader, kind, form or "", output, where, as_json, is_raw, policy)
+
+
+def _other_policy(
+    reader: CrawlReader, purpose: str | None, unstated: str | None
+) -> UsePolicy | None:
+    """The purpose of the options; ``None`` if it is that of the crawl."""
+    from lycosa.base.preferences.use_policy import policy_of
+    from lycosa.inspect.saved_settings import load_saved_settings
+
+    if purpose is None and unstated is None:
+        return None
+    agent = load_saved_settings(reader).config.agent
+    uses = agent.purpose if purpose is None else [each.strip() for each in purpose.split(",")]
+    try:
+        return policy_of([] if list(uses) == [_RECORD] else uses, unstated or agent.unstated.value)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--purpose") from None
 
 
 def run(
@@ -102,6 +137,7 @@ def run(
     where: str,
     as_json: bool,
     is_raw: bool = False,
+    policy: UsePolicy | None = None,
 ) -> ExitCode:
     """Export one table. Without ``form`` the name of ``output`` decides the format."""
     from lycosa.inspect.table_export import CsvStyle, rows_of, write_file, write_text
@@ -115,7 +151,7 @@ def run(
                 f"lycosa: {output} does not end with .jsonl, .csv or .parquet: writing JSON lines",
                 err=True,
             )
-        count = write_file(reader, kind, form, where, Path(output), is_raw)
+        count = write_file(reader, kind, form, where, Path(output), is_raw, policy)
         if as_json:
             emit_json({"output": output, "table": kind, "format": form, "rows": count})
         else:
@@ -128,7 +164,7 @@ def run(
         if isinstance(sys.stdout, io.TextIOWrapper):
             # files for programs do not depend on the locale
             sys.stdout.reconfigure(encoding="utf-8")
-        with rows_of(reader, kind, where) as rows:
+        with rows_of(reader, kind, where, policy) as rows:
             write_text(form, rows, sys.stdout, CsvStyle(is_raw, is_terminal()))
         return ExitCode.FINISHED
     if sys.stdout.isatty():  # reported before any work is done
@@ -138,7 +174,7 @@ def run(
     with tempfile.TemporaryDirectory(prefix="lycosa-export-") as temporary:
         # reading Parquet begins at its end, so the file has to be complete first
         path = Path(temporary) / "rows.parquet"
-        write_file(reader, kind, form, where, path)
+        write_file(reader, kind, form, where, path, policy=policy)
         with path.open("rb") as file:
             shutil.copyfileobj(file, sys.stdout.buffer)
     return ExitCode.FINISHED

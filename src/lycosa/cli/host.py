@@ -187,7 +187,8 @@ def _told(decided: _Decided, decision: HostDecision, is_running: bool) -> Iterat
         fetched = (
             f"last fetch {human_duration(time.time() - last)} ago" if last else "never fetched"
         )
-        yield f"  {row['host']}: {waiting} in its queue, {fetched}"
+        stated = "".join(f", {label} in {n}" for label, n in row.get("preferences", {}).items())
+        yield f"  {row['host']}: {waiting} in its queue, {fetched}{stated}"
     if len(decided.rows) < len(hosts):
         yield f"  and {len(hosts) - len(decided.rows)} more: lycosa status DIR --hosts lists them"
 

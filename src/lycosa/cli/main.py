@@ -39,6 +39,7 @@ _COMMANDS = {
     "cluster": "Create, check and control a crawl on many machines.",
     "serve": "Run a crawl as a service, or coordinate many machines.",
     "node": "Run this machine's share of a crawl on many machines.",
+    "identity": "Keys that sign requests, and the page for site owners.",
     "health": "Whether a node or coordinator on this machine runs.",
 }
 
@@ -58,6 +59,7 @@ Exit codes:
 # to do when the message does not say it.
 _EXPECTED: dict[str, tuple[ExitCode, str]] = {
     "lycosa.base.config.sources.SettingsError": (ExitCode.USAGE, ""),
+    "lycosa.base.signing.signing_key.KeyFileError": (ExitCode.USAGE, ""),
     "lycosa.state.folder.manifest.DamagedManifest": (ExitCode.INTERNAL, ""),
     "lycosa.state.folder.manifest.DamagedFile": (ExitCode.INTERNAL, ""),
     "lycosa.state.folder.manifest.ManifestError": (ExitCode.USAGE, ""),
@@ -143,6 +145,11 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _TOO_MANY_FILES = frozenset({errno.EMFILE, errno.ENFILE})
 
 
+def _module_of(command: str) -> str:
+    """The module of a command. A file name occurs once, and the identity of URLs has that one."""
+    return f"lycosa.cli.{'crawler_identity' if command == 'identity' else command}"
+
+
 class _ReaderGoneError(Exception):
     """The reader of standard output has closed it."""
 
@@ -160,12 +167,12 @@ class _Commands(click.Group):
             raise RuntimeError("a connection between the crawler's own processes broke") from error
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [name for name in _COMMANDS if importlib.util.find_spec(f"lycosa.cli.{name}")]
+        return [name for name in _COMMANDS if importlib.util.find_spec(_module_of(name))]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _COMMANDS or importlib.util.find_spec(f"lycosa.cli.{cmd_name}") is None:
+        if cmd_name not in _COMMANDS or importlib.util.find_spec(_module_of(cmd_name)) is None:
             return None
-        command: click.Command = importlib.import_module(f"lycosa.cli.{cmd_name}").command
+        command: click.Command = importlib.import_module(_module_of(cmd_name)).command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -10,9 +10,8 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -82,6 +81,13 @@ Exit codes: 0 left the cluster in order, 1 internal error, 2 bad usage or settin
     metavar="N",
     help="Maximum number of shards here [as many as the memory has room for].",
 )
+@click.option(
+    "--key-file",
+    envvar="LYCOSA_AGENT__KEY_FILE",
+    type=click.Path(dir_okay=False),
+    help="File with this node's private key, by which its requests are signed (`lycosa identity"
+    " new`) [agent.key_file of the crawl; environment LYCOSA_AGENT__KEY_FILE].",
+)
 @health_option
 @click.option("--json", "as_json", is_flag=True, help="Print events as JSON lines.")
 @log_options
@@ -91,6 +97,7 @@ def command(
     name: str | None,
     listen: str | None,
     most_shards: int | None,
+    key_file: str | None,
     health_file: Path | None,
     as_json: bool,
 ) -> None:
@@ -106,7 +113,16 @@ def command(
         )
     log = NodeLog(name, as_json)
     with redirect_stdout(Unbroken(sys.stdout)), redirect_stderr(Unbroken(sys.stderr)):
-        sys.exit(run(file, folder, name, (listen or "", most_shards or 0), log, health_file))
+        own = OwnOptions(listen or "", most_shards or 0, key_file or "")
+        sys.exit(run(file, folder, name, own, log, health_file))
+
+
+class OwnOptions(NamedTuple):
+    """What is of this machine only: ``--listen``, ``--most-shards`` and ``--key-file``."""
+
+    listen: str = ""
+    most_shards: int = 0
+    key_file: str = ""
 
 
 class NodeLog:
@@ -134,15 +150,12 @@ def run(
     file: Path,
     folder: Path | None,
     name: str,
-    bounds: tuple[str, int],
+    own: OwnOptions,
     log: NodeLog,
     health_file: Path | None = None,
     protocol: int = PROTOCOL,
 ) -> ExitCode:
-    """Run a node until its end, as a program of the number ``protocol``.
-
-    ``bounds`` are ``--listen`` and ``--most-shards``.
-    """
+    """Run a node until its end, as a program of the number ``protocol``."""
     from lycosa.base.system.health_file import HealthFile
     from lycosa.base.system.machine import memory_bytes
     from lycosa.cluster.network import credentials_of
@@ -151,25 +164,28 @@ def run(
     from lycosa.processes.cluster.cluster_session import ClusterSession, NodeMemory
     from lycosa.processes.cluster.node_folder import NodeFolder
 
-    listen, most_shards = bounds
     given = reachable_cluster(file)
     check_redis_client(given)
-    listen = listen or _own_address(given.coordinators)
+    listen = own.listen or _own_address(given.coordinators)
     credentials = credentials_of(given, log.show_event)
     for warning in given.warnings():
         log.show_event(warning)
     health = HealthFile(health_file)
     health.write(False, "starts")
-    crawl = _read_crawl(given, log, health, protocol)
-    manifest, again = crawl.manifest, partial(read_crawl, object_store(given), given, protocol)
-    memory = NodeMemory(crawl.config, given.shards, given.nodes, memory_bytes(), most_shards)
+    crawl = with_key(_read_crawl(given, log, health, protocol), own.key_file)
+
+    def read_again() -> StoredCrawl:
+        return with_key(read_crawl(object_store(given), given, protocol), own.key_file)
+
+    manifest = crawl.manifest
+    memory = NodeMemory(crawl.config, given.shards, given.nodes, memory_bytes(), own.most_shards)
     local = NodeFolder(folder or Path("nodes") / given.name / name)
 
     local.acquire(manifest.crawl, given.name, name, time.time(), generation=manifest.generation)
     try:
         local.keep_suffixes(crawl.suffixes)
         local.delete_unused_owners()
-        session = ClusterSession(given, crawl, local, memory, listen, log.show_event, again)
+        session = ClusterSession(given, crawl, local, memory, listen, log.show_event, read_again)
         log.show_event(
             f"node of {given.name} in {local.path}: up to {memory.most} of {given.shards} shards"
         )
@@ -221,6 +237,17 @@ def _read_crawl(given: ClusterFile, log: NodeLog, health: HealthFile, protocol: 
                 log.show_event(f"waiting for object storage: {error}")
             health.write(False, f"waits for object storage: {error}")
             time.sleep(pause_s(attempt))
+
+
+def with_key(crawl: StoredCrawl, key_file: str) -> StoredCrawl:
+    """The crawl as this node runs it: with its own key file, if it was given one."""
+    if not key_file:
+        return crawl
+    import msgspec
+
+    agent = msgspec.structs.replace(crawl.config.agent, key_file=key_file)
+    config = msgspec.structs.replace(crawl.config, agent=agent)
+    return msgspec.structs.replace(crawl, config=config)
 
 
 async def check_listen(host: str, credentials: Credentials) -> None:

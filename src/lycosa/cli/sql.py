@@ -28,6 +28,7 @@ Tables:
   pages    one row per capture of a page: Common Crawl's index columns, then ours
   fetches  the same for everything stored: pages, robots.txt files and sitemaps (column kind)
   links    one row per outlink
+  texts    the text of each page, as far as the purpose of the crawl may use it
   ccindex  fetches with only Common Crawl's columns: its queries run unchanged
   urls     one row per known URL: state, reason, history (read from the crawl's state when named)
   hosts    one row per known host (likewise)

@@ -183,6 +183,8 @@ def _print_head(status: CrawlStatus, estimated: str, now: float) -> None:
             ("last commit", human_time(status.last_commit)),
             ("captures", captures),
             ("received", human_bytes(status.body_bytes)),
+            ("purpose", ", ".join(status.purpose)),
+            ("stated", _stated(status)),
         )
     )
 
@@ -222,6 +224,13 @@ def _policies(status: CrawlStatus) -> str:
     more = f", and {len(found.promises) - 1} more hosts" if len(found.promises) > 1 else ""
     promise = f"{promise_line(found.promises[0])}{more}" if found.promises else ""
     return "; ".join(filter(None, (left, promise)))
+
+
+def _stated(status: CrawlStatus) -> str:
+    """Captures by what their sites stated about the use of the page."""
+    from lycosa.base.preferences.preference_words import counts_words
+
+    return f"{found} (captures)" if (found := counts_words(status.preferences)) else ""
 
 
 def _name(status: CrawlStatus) -> str:

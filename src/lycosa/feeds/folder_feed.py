@@ -105,12 +105,12 @@ class PageFeed:
             read.number, read.rows, read.bytes, read.bytes_rows = end.number, 0, 0, 0
         if end.bytes <= read.bytes:
             return
-        count = read.bytes_rows
+        count, policy = read.bytes_rows, self._source.policy_of(end.segment)
         for line in self._source.read_journal(end.segment, read.bytes, end.bytes):
             count += 1
             if count > read.rows:
                 read.rows = count
-                yield page_row(line)[1]
+                yield page_row(line, policy)[1]
         if count < read.rows:
             raise BadPosition(
                 f"the position names row {read.rows} of segment {end.segment}, which has {count}:"

@@ -18,6 +18,7 @@ import msgspec
 from lycosa.base.config.sections import Config
 from lycosa.base.messages.progress import Progress
 from lycosa.base.model.url_state import UrlState
+from lycosa.base.preferences.use_policy import agent_policy
 from lycosa.base.reasons import Reason
 from lycosa.base.system.durations import long_duration
 from lycosa.inspect.committed_state import CrawlReader, TableView
@@ -81,9 +82,10 @@ class CrawlStatus(msgspec.Struct, frozen=True, kw_only=True):
     last seconds, or empty. ``clock_set_back_s`` is how far the wall clock is behind the clock by
     which the crawl waits. ``removed`` are files that were removed here after their upload
     to ``upload_url``. ``shards`` are those of a crawl on many machines, where ``is_running`` is
-    unknown and false. ``hosts_paused`` were paused by operators, ``leased`` URLs are with outside
-    fetchers. ``refetches`` is what ``refetch.price`` costs, where pages have it. ``policies`` says
-    how far refetch policies are applied.
+    unknown and false. ``preferences`` counts captures by what their sites stated about the use of
+    the page, ``purpose`` is that of the last start. ``hosts_paused`` were paused by operators,
+    ``leased`` URLs are with outside fetchers. ``refetches`` is what ``refetch.price`` costs, where
+    pages have it. ``policies`` says how far refetch policies are applied.
     """
 
     folder: str
@@ -121,6 +123,8 @@ class CrawlStatus(msgspec.Struct, frozen=True, kw_only=True):
     upload_url: str = ""
     removed: list[Output] = []
     shards: list[ShardPosition] = []
+    preferences: dict[str, int] = {}
+    purpose: tuple[str, ...] = ()
 
 
 _SUMS = "discovered", "captures", "pages", "requests", "body_bytes", "hosts_paused", "leased"
@@ -169,12 +173,12 @@ def crawl_status(
         longest=tally.longest,
         next_due_s=max(min(tally.due) - behind - now, 0.0) if tally.due else -1.0,
         clock_set_back_s=behind,
-        seeds=load_sources(folder) if folder else [],
         outputs=_outputs(folder) if folder else _stored(reader.source.list_segments()),
-        lacking=_lacking(folder, runs) if folder else [],
         upload_url=saved.config.upload.url,
-        removed=_removed(folder) if folder else [],
         shards=list(reader.source.seen.shards.values()),
+        preferences=total.stated,
+        purpose=agent_policy(saved.config.agent).purpose,
+        **(_only_in(folder, runs) if folder else {}),
     )
     return msgspec.structs.replace(status, waits_for=_waits_for(status, folder, now))
 
@@ -184,6 +188,15 @@ def _running(reader: CrawlReader, now: float) -> tuple[bool, dict[str, Any]]:
     folder = reader.origin.folder
     runs = is_running(folder) if folder else reader.source.seen.is_live
     return runs, live_status(folder, now) if folder and runs else {}
+
+
+def _only_in(folder: Path, runs: bool) -> dict[str, Any]:
+    """What only a crawl in a folder has."""
+    return {
+        "seeds": load_sources(folder),
+        "lacking": _lacking(folder, runs),
+        "removed": _removed(folder),
+    }
 
 
 class _Tally:

@@ -1,4 +1,5 @@
-"""A crawl's tables in DuckDB: ``pages``, ``fetches``, ``links``, ``ccindex``, ``urls``, ``hosts``.
+"""A crawl's tables in DuckDB: ``pages``, ``fetches``, ``links``, ``texts``, ``ccindex``, ``urls``,
+``hosts``.
 
 ``fetches`` has a row for each stored fetch, ``pages`` only those of pages, because a count of pages
 should not include robots.txt files and sitemaps. ``ccindex`` is ``fetches`` with Common Crawl's
@@ -9,6 +10,10 @@ Closed segments are read from their Parquet files, where these exist. Later capt
 through temporary Parquet files. So nothing is missing while the crawl runs, and each capture is
 there once: the files are listed first, and only that list decides whether a segment is read from
 its files or its journal.
+
+Closed segments have the content that the purpose allowed with which they were stored, all others
+what the purpose of the last start allows. For another purpose, all captures come from the row
+journals, which have everything. ``texts`` always does, and no file is made of it otherwise.
 
 Memory is bounded: DuckDB gets a limit and spills to disk, everything else streams.
 """
@@ -24,15 +29,19 @@ from types import TracebackType
 import duckdb
 import msgspec
 
+from lycosa.base.preferences.use_policy import UsePolicy, agent_policy
 from lycosa.inspect.committed_state import CrawlReader
+from lycosa.inspect.saved_settings import load_saved_settings
 from lycosa.inspect.state_rows import write_state
 from lycosa.state.store import layout
 from lycosa.state.store.derived_files import DERIVED_KINDS, LINKS, PAGES
+from lycosa.state.store.journal import JournalError
 from lycosa.state.store.journal_rows import JOURNAL_FORMAT, JournalRow, SegmentHeader
 from lycosa.state.store.pages_table import COMMON_CRAWL_COLUMNS
+from lycosa.state.store.texts_table import TEXTS, TEXTS_TABLE
 
 MEMORY_MB = 512
-CAPTURES = (PAGES, LINKS)
+CAPTURES = (PAGES, LINKS, TEXTS)
 FETCHES = "fetches"
 STATE = ("urls", "hosts")
 TABLES = (*CAPTURES, *STATE, FETCHES, "ccindex")
@@ -53,14 +62,21 @@ _OF_FETCHES = {PAGES, FETCHES, "ccindex"}
 class CrawlTables:
     """DuckDB over a crawl; a context manager.
 
-    ``wanted`` names the tables that are filled; the others have only columns. Raises what
-    ``CrawlReader`` raises, ``JournalError`` and ``OSError``.
+    ``wanted`` names the tables that are filled; the others have only columns. ``policy`` is another
+    purpose than that of the crawl. Raises what ``CrawlReader`` raises, ``JournalError``, also when
+    another purpose needs a journal that is missing, and ``OSError``.
     """
 
     def __init__(
-        self, reader: CrawlReader, wanted: Sequence[str] = TABLES, memory_mb: int = MEMORY_MB
+        self,
+        reader: CrawlReader,
+        wanted: Sequence[str] = TABLES,
+        memory_mb: int = MEMORY_MB,
+        policy: UsePolicy | None = None,
     ) -> None:
         self._reader = reader
+        self._is_other = policy is not None
+        self._policy = policy or agent_policy(load_saved_settings(reader).config.agent)
         self._files: list[Path] = []
         self._stack = ExitStack()
         try:
@@ -138,17 +154,26 @@ class CrawlTables:
 
     def _add_captures(self, kinds: Sequence[str]) -> None:
         source, origin = self._reader.source, self._reader.origin
-        files = {
-            kind: list(origin.find_derived(kind)) if kind in kinds else [] for kind in CAPTURES
+        files: dict[str, list[Path]] = {
+            kind: list(origin.find_derived(kind))
+            if kind in kinds and kind in DERIVED_KINDS and not self._is_other
+            else []
+            for kind in CAPTURES
         }
         ready = {kind: {layout.stem_of(path) for path in paths} for kind, paths in files.items()}
         for kind in CAPTURES:
             # An empty file, so that a table has its columns before the first capture.
             files[kind].append(self._build(kind, "", ()))
         for segment in source.list_segments():
+            unread = [kind for kind in kinds if segment.name not in ready[kind]]
             if segment.journal_length is None:
+                if self._is_other and unread:
+                    raise JournalError(
+                        f"the journal of {segment.name} is missing, which alone has what another"
+                        " purpose may use"
+                    )
                 continue
-            for kind in [kind for kind in kinds if segment.name not in ready[kind]]:
+            for kind in unread:
                 files[kind].append(self._build(kind, segment.name, source.read_rows(segment)))
         for kind, paths in files.items():
             self._view(FETCHES if kind == PAGES else kind, paths)
@@ -159,9 +184,12 @@ class CrawlTables:
         folder.mkdir(exist_ok=True)
         path = folder / f"{segment}.parquet"
         header = msgspec.structs.replace(
-            _HEADER, segment=segment, crawl=self._reader.manifest.crawl[:8]
-        )  # as in the files of closed segments
-        builder = DERIVED_KINDS[kind].begin(path, header)
+            _HEADER,
+            segment=segment,
+            crawl=self._reader.manifest.crawl[:8],  # as in the files of closed segments
+            policy=self._policy,
+        )
+        builder = (TEXTS_TABLE if kind == TEXTS else DERIVED_KINDS[kind]).begin(path, header)
         try:
             for row in rows:
                 builder.add_row(row)

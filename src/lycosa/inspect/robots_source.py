@@ -28,7 +28,15 @@ from lycosa.base.urls.identity import (
     scheme_of,
 )
 from lycosa.inspect.committed_state import CrawlReader
-from lycosa.stages.fetch import AiodnsQuery, CachingResolver, CurlFetcher, Guard, build_user_agent
+from lycosa.stages.fetch import (
+    AiodnsQuery,
+    CachingResolver,
+    CurlFetcher,
+    Guard,
+    RequestHooks,
+    build_user_agent,
+)
+from lycosa.stages.fetch.key_check import load_signer
 from lycosa.stages.politeness.robots_cache import RobotsRecord, after_fetch, answer_of
 from lycosa.stages.politeness.robots_parser import parse_robots
 from lycosa.state.kv.table_records import robots_key
@@ -142,11 +150,15 @@ def _header(block: bytes, name: bytes) -> str:
 
 async def _fetch(url: str, agent: str, config: Config) -> Fetched:
     clock = SystemClock()
-    user_agent = build_user_agent(agent, version("lycosa"), config.agent.contact)
+    user_agent = build_user_agent(
+        agent, version("lycosa"), config.agent.page or config.agent.contact
+    )
     with tempfile.TemporaryDirectory(prefix="lycosa-check-") as spool:
         guard = Guard(config.fetch.allow_addresses)
-        fetcher: Fetcher = CurlFetcher(
-            config.fetch, user_agent, config.agent.contact, guard, clock, Path(spool)
+        # Signed as the crawl would sign it, so that the answer is the one that the crawl would get.
+        hooks = RequestHooks(signer=load_signer(config.agent, clock))
+        fetcher = CurlFetcher(
+            config.fetch, user_agent, config.agent.contact, guard, clock, Path(spool), hooks
         )
         resolver: Resolver = CachingResolver(config.dns, clock, AiodnsQuery(config.dns))
         try:

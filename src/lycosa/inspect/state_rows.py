@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from lycosa.base.model.url_state import History
+from lycosa.base.preferences.preference_words import counts_words
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import host_of
 from lycosa.inspect.committed_state import CrawlReader, HostEntry, UrlEntry
@@ -92,6 +93,8 @@ URL_COLUMNS: list[StateColumn] = [
     ("duplicate_of", _TEXT, lambda _, e: _past(e).duplicate_of or None),
     ("warc_segment", _TEXT, lambda _, e: _past(e).segment or None),
     ("warc_record_offset", _LONG, lambda _, e: _past(e).offset if _past(e).segment else None),
+    ("body_segment", _TEXT, lambda _, e: _past(e).body_place[0] or None),
+    ("body_record_offset", _LONG, lambda _, e: _past(e).body_place[1] or None),
     ("partition", _INT, lambda _, e: e.partition),
     ("url_hash", _TEXT, lambda _, e: e.url8.hex()),
 ]
@@ -120,6 +123,7 @@ HOST_COLUMNS: list[StateColumn] = [
     ("address", _TEXT, lambda _, e: e.record.address or None),
     ("refused_links", _LONG, lambda _, e: sum(e.record.refused.values())),
     ("importance", _REAL, lambda _, e: e.record.importance),
+    ("preferences", _TEXT, lambda _, e: counts_words(e.record.stated) or None),
     ("partition", _INT, lambda _, e: e.partition),
     ("host_hash", _TEXT, lambda _, e: e.host8.hex()),
 ]

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, TextIO
 
 import duckdb
 
+from lycosa.base.preferences.use_policy import UsePolicy
 from lycosa.inspect.committed_state import CrawlReader
 from lycosa.inspect.crawl_tables import STATE, CrawlTables
 from lycosa.inspect.printable import clean, json_text, neutral
@@ -34,15 +35,18 @@ Rows = tuple[Sequence[str], Iterator[tuple[Any, ...]]]
 
 
 @contextmanager
-def rows_of(reader: CrawlReader, kind: str, where: str = "") -> Iterator[Rows]:
+def rows_of(
+    reader: CrawlReader, kind: str, where: str = "", policy: UsePolicy | None = None
+) -> Iterator[Rows]:
     """The rows of one table, or of ``fetches``, that meet ``where``, a condition in SQL.
 
-    Raises ``SqlError`` when the condition is wrong.
+    ``policy`` is another purpose than that of the crawl. Raises ``SqlError`` when the condition is
+    wrong.
     """
     if kind in STATE and not where:
         yield [column[0] for column in STATE_COLUMNS[kind]], state_rows(reader, kind)
         return
-    with CrawlTables(reader, [kind]) as tables:
+    with CrawlTables(reader, [kind], policy=policy) as tables:
         tables.lock()
         cursor = _select(tables, kind, where)
         yield (
@@ -70,9 +74,15 @@ def write_text(form: str, rows: Rows, out: TextIO, style: CsvStyle = CsvStyle())
 
 
 def write_file(
-    reader: CrawlReader, kind: str, form: str, where: str, path: Path, is_raw: bool = False
+    reader: CrawlReader,
+    kind: str,
+    form: str,
+    where: str,
+    path: Path,
+    is_raw: bool = False,
+    policy: UsePolicy | None = None,
 ) -> int:
-    """Write one file; returns the number of rows.
+    """Write one file; returns the number of rows. ``policy`` is as for ``rows_of``.
 
     Raises ``SqlError`` and ``OSError``; no partial file remains.
     """
@@ -84,11 +94,11 @@ def write_file(
     try:
         temporary.touch()
         if form == "parquet":
-            count = _write_parquet(reader, kind, where, temporary)
+            count = _write_parquet(reader, kind, where, temporary, policy)
         else:
             with (
                 temporary.open("w", encoding="utf-8", newline="", errors="surrogatepass") as out,
-                rows_of(reader, kind, where) as rows,
+                rows_of(reader, kind, where, policy) as rows,
             ):
                 count = write_text(form, rows, out, CsvStyle(is_raw))
         temporary.replace(path)
@@ -155,7 +165,9 @@ def _select(tables: CrawlTables, kind: str, where: str) -> duckdb.DuckDBPyConnec
         raise explained(tables, error, statement) from error
 
 
-def _write_parquet(reader: CrawlReader, kind: str, where: str, path: Path) -> int:
+def _write_parquet(
+    reader: CrawlReader, kind: str, where: str, path: Path, policy: UsePolicy | None
+) -> int:
     """Write a Parquet file. DuckDB streams it; the state needs DuckDB only for a condition."""
     if kind in STATE and not where:
         write_state(reader, kind, path)
@@ -166,7 +178,7 @@ def _write_parquet(reader: CrawlReader, kind: str, where: str, path: Path) -> in
             .fetchone()
         )
         return int(counted[0]) if counted else 0
-    with CrawlTables(reader, [kind]) as tables:
+    with CrawlTables(reader, [kind], policy=policy) as tables:
         tables.lock(path)
         # reports a wrong condition as it was given, not as part of COPY
         _select(tables, kind, f"({where}\n) AND false" if where else "false")

@@ -44,6 +44,7 @@ LASTING = frozenset(
         Reason.DNS_NO_SUCH_NAME,
         Reason.ADDRESS_FORBIDDEN,
         Reason.HTTP_CLIENT_ERROR,
+        Reason.PAYMENT_REQUIRED,
         Reason.MALFORMED_RESPONSE,
         Reason.HEADERS_TOO_LARGE,
         Reason.BAD_REDIRECT,

@@ -12,6 +12,7 @@ import msgspec
 
 from lycosa.base.config.sections import Config
 from lycosa.base.model.discovered import LinkKind
+from lycosa.base.preferences.preference_words import statement_words
 from lycosa.base.urls.identity import (
     Canonicalizer,
     InvalidUrl,
@@ -28,6 +29,7 @@ from lycosa.stages.admit.scope import Scope
 from lycosa.stages.admit.traps import Traps, year_of
 from lycosa.stages.politeness.robots_cache import RobotsRecord, RobotsState, robots_state
 from lycosa.stages.politeness.robots_rules import Matcher
+from lycosa.stages.politeness.usage_rules import robots_statements
 
 
 class Judgement(msgspec.Struct, frozen=True):
@@ -73,7 +75,8 @@ class RobotsCheck(msgspec.Struct, frozen=True):
 
     ``verdict`` is ``allowed``, ``disallowed`` or ``waits`` (the file is unavailable, so nothing is
     fetched). ``line`` 0 means that no rule matched; ``group`` is empty when none applied;
-    ``crawl_delay_s`` is -1 when there is none.
+    ``crawl_delay_s`` is -1 when there is none. ``stated`` is what the file states about the use of
+    a page that it allows, each statement with its line.
     """
 
     url: str
@@ -88,6 +91,7 @@ class RobotsCheck(msgspec.Struct, frozen=True):
     status: int = 0
     version: str = ""
     why: str = ""
+    stated: list[str] = []
 
 
 class Checker:
@@ -177,6 +181,9 @@ def check_robots(
         status=record.status,
         version=record.version,
         why=why,
+        stated=[statement_words(each) for each in robots_statements(rules.usage, target_of(url))]
+        if verdict.allowed
+        else [],
     )
 
 

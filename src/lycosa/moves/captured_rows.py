@@ -13,6 +13,7 @@ from lycosa.base.model.discovered import Discovered, LinkKind
 from lycosa.base.model.fetched import Fetched
 from lycosa.base.model.parsed import Directives, Link, Parsed
 from lycosa.base.model.url_state import History, UrlState
+from lycosa.base.preferences.kept_markup import markup_of
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8, host_of
 from lycosa.stages.schedule.fetch_outcome import FetchOutcome, Meaning
@@ -48,6 +49,9 @@ def history_of(
         redirect_to=target,
         duplicate_of=old.duplicate_of if is_old else other,
         is_same=original is not None and original.url != row.url,
+        body_segment=layout.warc_name(row.body_segment) if row.body_segment else "",
+        body_offset=row.body_offset,
+        markup=markup_of(row.preferences),
     )
 
 
@@ -84,7 +88,8 @@ def content_in(
 
 def found_in(row: JournalRow) -> Discovered:
     """How the URL of a capture was found. The importance of the link is in no row."""
-    is_redirect = row.link_kind is LinkKind.REDIRECT
+    # A licence has a chain only if it is the target of a redirect.
+    is_redirect = row.link_kind in (LinkKind.REDIRECT, LinkKind.LICENSE)
     return Discovered(
         row.url,
         hash8(host_of(row.url)),

@@ -54,7 +54,7 @@ async def drain_parcels(state: GatheredState) -> Mapping[bytes, float]:
     ahead = clock.time() - clock.monotonic()
     opener = opener_within(cache_of(plan))
     async with open_idle_worker(
-        job, real_ports(job, opener), _shard(state, job, opener)
+        job, real_ports(job, opener, fetches=False), _shard(state, job, opener)
     ) as assembled:
         partitions = assembled.worker.frontier.partitions
         owner_of = assembled.intake.partition_of_host

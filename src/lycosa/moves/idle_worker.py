@@ -33,7 +33,7 @@ def idle_job(
         owned[0],
         owned,
         SOFTWARE,
-        build_user_agent(agent.product, version("lycosa"), agent.contact),
+        build_user_agent(agent.product, version("lycosa"), agent.page or agent.contact),
         previous_end=end,
     )
 

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from lycosa.base.config.sections import Config
-from lycosa.base.model.capture import Original
+from lycosa.base.model.capture import StoredOriginal
 from lycosa.base.model.dead_letter import DeadLetter
 from lycosa.base.model.discovered import Discovered, LinkKind
 from lycosa.base.model.fetched import Fetched, FetchKind
@@ -118,10 +118,12 @@ class StoredCaptures:
 
         They are in the order in which they were committed.
         """
-        leases = self._leases([row for row in rows if row.kind is not FetchKind.ROBOTS])
+        leases = self._leases([row for row in rows if not row.kind.is_of_origin])
         for row in rows:
             if row.kind is FetchKind.ROBOTS:
                 await self._enter_robots(row)
+            elif row.kind is FetchKind.TDM_FILE:
+                await self._enter_tdm_file(row)
             elif (lease := leases.get(hash8(row.url))) is not None:
                 await self._enter_page(row, lease)
 
@@ -181,6 +183,7 @@ class StoredCaptures:
             duration_s=row.duration_s,
             is_page=is_page,
             is_capture=True,
+            preferences=row.preferences,
         )
         intake.note_usage(partition, host.name, answer_in(row), is_capture=True)
         done = self._completed(row, lease, outcome, target)
@@ -222,7 +225,8 @@ class StoredCaptures:
         old, authority = lease.record.history or NO_HISTORY, lease.host.record.importance
         found = content_in(row, old, outcome, target, formats)
         weight = self._weigh(factors_of_known(lease.record, authority, found.at))
-        plan = plan_refetch(self._config.refetch, lease.url, old, found, weight, formats)
+        is_once = lease.record.kind is LinkKind.LICENSE
+        plan = plan_refetch(self._config.refetch, lease.url, old, found, weight, formats, is_once)
         history = history_of(row, lease.record.history, outcome, target)
         state, reason = state_of_row(row, outcome)
         return Completed(
@@ -242,13 +246,20 @@ class StoredCaptures:
             self._worker.duplicates.remember_capture(
                 digest_in(row),
                 row.simhash,
-                Original(row.url, row.date_us, row.record_id),
+                StoredOriginal(
+                    row.url,
+                    row.date_us,
+                    row.record_id,
+                    layout.warc_name(row.segment),
+                    row.offset,
+                ),
                 is_near=row.near_duplicate_of is not None,
             )
 
     async def _hand_in(
         self, row: JournalRow, lease: Lease, outcome: FetchOutcome, target: str
     ) -> None:
+        self._worker.intake.take_license(lease, row.preferences)
         if target:
             self._worker.intake.take_redirect(lease, target)
             self.entered.links += 1
@@ -292,7 +303,7 @@ class StoredCaptures:
         known = await robots.load_origin(partition, host, secure)
         if known is not None and known.record.fetched >= row.date_us / 1e6:
             return
-        fetched = await self._robots_answer(row)
+        fetched = await self._origin_answer(row)
         if fetched is None:
             return
         ready, stored = await self._robots.read_answer(
@@ -305,7 +316,19 @@ class StoredCaptures:
             pass
         self.entered.robots += 1
 
-    async def _robots_answer(self, row: JournalRow) -> Fetched | None:
+    async def _enter_tdm_file(self, row: JournalRow) -> None:
+        """Keep what a tdmrep.json says, unless a later one is known or the crawl needs none."""
+        host = self._partition.find_or_add_host(hash8(host_of(row.url)), row.url)
+        self._let_rest(host, row)
+        files, secure = self._worker.tdm_files, row.url.startswith("https:")
+        if files is None or files.is_known(self._partition, host, secure, row.date_us / 1e6):
+            return
+        fetched = await self._origin_answer(row)
+        if fetched is not None:
+            await files.take_in(self._partition, host, secure, fetched, at=ended_at(row))
+            self.entered.robots += 1
+
+    async def _origin_answer(self, row: JournalRow) -> Fetched | None:
         record = await self._stored.read_record(layout.warc_name(row.segment), row.offset)
         if record is None:
             return None

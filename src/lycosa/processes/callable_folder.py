@@ -154,10 +154,10 @@ async def open_stopped_folder(folder: Path) -> AsyncIterator[CallableFolder]:
     """
     config = settings_of(folder)
     plan = memory_plan(msgspec.structs.replace(config, workers=1))
-    with open_session(folder, config) as session:
+    with open_session(folder, config, fetches=False) as session:
         job = session.job(0, tuple(range(config.frontier.partitions)), plan)
         addressing = PartitionFinder(config, crawl_sites(folder, job.manifest.identity.suffixes))
-        ports = real_ports(job, opener_within(cache_of(plan)))
+        ports = real_ports(job, opener_within(cache_of(plan)), fetches=False)
         shard = open_folder_shard(job, ports.open_table)
         assembled = assemble(job, ports, shard)
         committer = assembled.worker.committer

@@ -77,8 +77,8 @@ class Crawl:
     found, after scope and traps, and refuse one by returning a ``Refusal``. ``sinks`` get every
     capture before its commit, after a crash possibly twice. ``run`` raises the errors that the
     command line reports in one line: ``ManifestError``, ``CrawlInUse``, ``StoreDamaged``,
-    ``ObjectError``, ``OSError``. It raises ``ValueError`` when no seed of a new crawl can be
-    crawled, with the reasons. Settings are checked at once: the constructor raises
+    ``KeyFileError``, ``ObjectError``, ``OSError``. It raises ``ValueError`` when no seed of a new
+    crawl can be crawled, with the reasons. Settings are checked at once: the constructor raises
     ``SettingsError``.
     """
 

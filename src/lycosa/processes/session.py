@@ -29,6 +29,7 @@ from lycosa.base.system.durable import replace_file
 from lycosa.base.system.memory_plan import RECOVERY_BYTES, MemoryPlan, fitted, worker_count
 from lycosa.base.system.software import SOFTWARE
 from lycosa.stages.fetch.headers import build_user_agent
+from lycosa.stages.fetch.key_check import check_key
 from lycosa.stages.frontier.crawl_clock import ahead_s, time_at_start
 from lycosa.state.folder import manifest as manifests
 from lycosa.state.folder.imported import refuse_imported
@@ -62,8 +63,9 @@ class Session:
     """Locks a crawl folder for one run. Entering it blocks; use it as a context manager.
 
     A new crawl gets the ID ``crawl_id``, by default a random UUID. ``read_table`` reads tables that
-    ``open_table`` opens. Raises ``ManifestError``, ``CrawlInUse``, ``IdentityChanged``,
-    ``CommittedDataMissing``, ``LogDamaged``, ``StoreDamaged``, ``TableLocked`` or ``OSError``.
+    ``open_table`` opens. A run that never ``fetches`` needs no key. Raises ``KeyFileError``,
+    ``ManifestError``, ``CrawlInUse``, ``IdentityChanged``, ``CommittedDataMissing``,
+    ``LogDamaged``, ``StoreDamaged``, ``TableLocked`` or ``OSError``.
     """
 
     def __init__(
@@ -74,6 +76,7 @@ class Session:
         clock: Clock,
         crawl_id: str = "",
         read_table: Reader | None = None,
+        fetches: bool = True,
     ) -> None:
         self.folder = folder
         self.config = config
@@ -86,8 +89,10 @@ class Session:
         self.machine_table: Path | None = None
         self.on_locked: Callable[[], None] = lambda: None
         """Called when the folder is locked, before anything else is written there."""
+        if fetches:
+            check_key(config.agent)
         self.user_agent = build_user_agent(
-            config.agent.product, version("lycosa"), config.agent.contact
+            config.agent.product, version("lycosa"), config.agent.page or config.agent.contact
         )
 
     def __enter__(self) -> Session:
@@ -240,10 +245,10 @@ class Session:
         """Seconds by which the wall clock is behind the clock of an earlier run; 0 if it is not."""
 
 
-def open_session(folder: Path, config: Config) -> Session:
-    """A run of a real crawl.
+def open_session(folder: Path, config: Config, fetches: bool = True) -> Session:
+    """A run of a real crawl, or of one that never ``fetches``.
 
     Its tables are RocksDB's, with little memory, because before the workers start only the recovery
     reads them.
     """
-    return Session(folder, config, rocks_opener(*RECOVERY_BYTES), SystemClock())
+    return Session(folder, config, rocks_opener(*RECOVERY_BYTES), SystemClock(), fetches=fetches)

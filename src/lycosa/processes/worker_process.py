@@ -55,7 +55,12 @@ from lycosa.worker.coordinator_link import CoordinatorLink
 from lycosa.worker.extensions import AttemptListener, Extensions
 from lycosa.worker.job import WorkerJob, decode_job
 from lycosa.worker.memory_reliever import MemoryReliever
-from lycosa.worker.real_ports import cache_of, child_parser, measure_ports, real_ports
+from lycosa.worker.real_ports import (
+    cache_of,
+    child_parser,
+    measure_ports,
+    real_ports,
+)
 from lycosa.worker.visit.fetch_log import FetchLog
 from lycosa.worker.worker_ports import Ports
 from lycosa.worker.worker_progress import ProgressReport

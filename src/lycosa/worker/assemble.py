@@ -37,6 +37,7 @@ from lycosa.worker.visit.pacing import Pacing
 from lycosa.worker.visit.permits import GrantedPermits, LocalPermits
 from lycosa.worker.visit.pipeline import Pipeline
 from lycosa.worker.visit.request_sender import RequestSender
+from lycosa.worker.visit.tdm_files import TdmFiles
 from lycosa.worker.visit.visit_parts import VisitParts, build_visit
 from lycosa.worker.worker import Worker
 from lycosa.worker.worker_ports import Ports
@@ -55,6 +56,7 @@ class Assembled(msgspec.Struct, frozen=True):
     sender: RequestSender
     pacing: Pacing
     robots: Robots
+    tdm_files: TdmFiles | None
     permits: LocalPermits | GrantedPermits
     store: SegmentStore
     clock: CrawlClock
@@ -122,6 +124,7 @@ def _assembled(
         visit.stages.sender,
         visit.stages.pacing,
         visit.robots,
+        visit.tdm_files,
         visit.permits,
         visit.stages.store,
         owned.clock,

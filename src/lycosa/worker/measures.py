@@ -56,6 +56,8 @@ def measured_worker(worker: Worker, intake: IntakeParts, visit: VisitParts, cloc
         )
         meter.set_table("lycosa_robots_answers_total", robots.answers)
         meter.set("lycosa_robots_rules", robots.rules)
+        if visit.tdm_files is not None:
+            meter.set_table("lycosa_tdm_answers_total", visit.tdm_files.answers)
         meter.set_table("lycosa_contents_total", visit.capturing.contents)
         waiting, lag_s = intake.outgoing.lag()
         meter.set("lycosa_parcels_waiting", waiting)
@@ -91,6 +93,9 @@ def measure_network(meter: Meter, resolver: CachingResolver, fetcher: CurlFetche
         meter.set("lycosa_dns_failures_total", names.failures)
         meter.set("lycosa_dns_cache_entries", names.entries)
         meter.set("lycosa_connections_total", fetcher.snapshot().connections_made)
+        if (signer := fetcher.signer) is not None:
+            meter.set_table("lycosa_request_signatures_total", signer.counts)
+            meter.set("lycosa_clock_error_seconds", abs(signer.skew_s()))
 
     meter.watch(read)
 
@@ -120,6 +125,7 @@ def _set_counts(meter: Meter, committed: Iterable[Counters]) -> None:
     states: dict[str, int] = {}
     reasons: dict[str, int] = {}
     refusals: dict[str, int] = {}
+    stated: dict[str, int] = {}
     discovered = captures = pages = requests = size = 0
     for each in committed:
         discovered += each.discovered
@@ -134,7 +140,10 @@ def _set_counts(meter: Meter, committed: Iterable[Counters]) -> None:
             for reason, number in found.items():
                 label = Reason(reason).label
                 table[label] = table.get(label, 0) + number
+        for label, number in each.stated.items():
+            stated[label] = stated.get(label, 0) + number
     meter.set_table("lycosa_urls", states)
+    meter.set_table("lycosa_captures_stating_total", stated)
     meter.set_table("lycosa_url_outcomes", reasons)
     meter.set_table("lycosa_links_refused_total", refusals)
     meter.set("lycosa_urls_discovered_total", discovered)

@@ -86,6 +86,8 @@ class MemoryReliever:
     def _drop_caches(self) -> None:
         self._assembled.intake.drop_caches()
         self._assembled.robots.drop_caches()
+        if self._assembled.tdm_files is not None:
+            self._assembled.tdm_files.drop_caches()
         self._worker.frontier.drop_caches()
         self._cache.resize(self._plan.cache // 2)
 

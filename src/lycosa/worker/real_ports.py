@@ -18,6 +18,7 @@ from lycosa.stages.fetch import (
     Guard,
     RequestHooks,
 )
+from lycosa.stages.fetch.key_check import load_signer
 from lycosa.stages.parse.child_parser import ChildParser
 from lycosa.stages.parse.parser_config import ParserConfig
 from lycosa.state.commit import ShardLease, folder_lease
@@ -41,12 +42,13 @@ def real_ports(
     reach: FaultPoint = lambda _: None,
     lease: ShardLease | None = None,
     threads: int = 2,
+    fetches: bool = True,
 ) -> Ports:
     """Make the ports.
 
     ``lease`` is the lease of the worker's shard; a crawl on one machine has none. Blocking work has
-    so many ``threads``. Raises
-    ``ValueError`` when a setting of the fetcher or the resolver is not usable.
+    so many ``threads``. A worker that never ``fetches`` needs no key. Raises ``ValueError`` when a
+    setting of the fetcher or the resolver is not usable, and ``KeyFileError``.
     """
     folder, config = job.folder, job.config
     clock, lease = SystemClock(), lease or folder_lease()
@@ -58,7 +60,11 @@ def real_ports(
         guard,
         clock,
         spool_folder(folder),
-        RequestHooks(cookies, may_send=lambda: lease.holds(clock.monotonic())),
+        RequestHooks(
+            cookies,
+            may_send=lambda: lease.holds(clock.monotonic()),
+            signer=load_signer(config.agent, clock) if fetches else None,
+        ),
     )
     return Ports(
         clock=clock,

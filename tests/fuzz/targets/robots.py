@@ -10,13 +10,12 @@ from itertools import islice
 
 import google_robots
 from fuzz.judging import MAX_BYTES, shared, vectors
+from lycosa.base.urls.path_patterns import normal_pattern, normal_target
 from lycosa.stages.politeness.robots_parser import parse_robots
 from lycosa.stages.politeness.robots_rules import (
     Matcher,
     RobotsRule,
     RobotsVerdict,
-    normal_pattern,
-    normal_target,
     robots_target,
 )
 

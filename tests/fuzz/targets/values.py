@@ -6,12 +6,13 @@ from collections.abc import Iterator
 
 from fuzz.judging import vectors
 from lycosa.base.model.fetched import FetchRequest
+from lycosa.base.urls.link_header import parse_link_header
 from lycosa.stages.fetch.headers import build_user_agent, conditional_lines, email_of
 from lycosa.stages.fetch.headers import request_target as origin_form
+from lycosa.stages.fetch.server_clocks import date_seconds
 from lycosa.stages.parse.charset import charset_name, decode_text
 from lycosa.stages.parse.directives import read_directives
 from lycosa.stages.parse.language import primary_subtag
-from lycosa.stages.parse.link_header import parse_link_header
 from lycosa.stages.parse.media_type import media_type_of, parse_media_type, root_name, sniff
 from lycosa.stages.parse.refresh import parse_refresh
 from lycosa.stages.parse.sitemap import parse_w3c_date
@@ -66,8 +67,9 @@ WORDS = (
 def check(data: bytes) -> None:
     text = data.decode("latin-1" if len(data) % 2 else "utf-8", "replace")
     _media_types(text)
-    for target, relations, loaded_as, imagesrcset in parse_link_header(text):
+    for target, relations, loaded_as, imagesrcset, of_type in parse_link_header(text):
         assert relations and target in text and loaded_as in text and imagesrcset in text
+        assert of_type in text
     refresh = parse_refresh(text)
     assert refresh is None or (
         0 <= refresh[0] < 10**9 and refresh[1] in text and refresh[1] == refresh[1].strip(_BLANKS)
@@ -82,6 +84,8 @@ def check(data: bytes) -> None:
         assert 0 <= moment < _LAST_YEAR
     wait_s = parse_retry_after(text, _NOW)
     assert wait_s is None or 0 <= wait_s <= LONGEST_RETRY_AFTER_S
+    date = date_seconds(text)
+    assert date is None or 0 <= date < _LAST_YEAR
     _charsets(data, text)
     sniff("", data)
     assert root_name(data) == root_name(data).lower()

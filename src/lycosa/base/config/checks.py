@@ -19,6 +19,9 @@ from lycosa.base.config.patterns import compile_pattern
 from lycosa.base.config.refetch_policies import check_policies
 
 STORE_SCHEMES = ("s3", "gs", "az", "file")
+USES = ("search", "ai-train", "ai-input", "tdm", "bots", "archive", "research")
+"""The uses that a crawl may have as its purpose."""
+
 STORE_OPTIONS = (
     "account_name",
     "allow_http",
@@ -55,6 +58,7 @@ SECURITY_PREFIXES = ("security.", "sasl.", "ssl.", "enable.ssl.", "enable.sasl."
 _CRAWL_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")  # of topics, and of paths of objects
 _SERVER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
 _VISIBLE = re.compile(r"[\x20-\x7e]*")
+_NO = set(' "\\?#')  # characters that the URL of a key directory does not have
 _CONTACT = re.compile(r"(?:https?://[^\s/.]+\.[^\s]+|(?:mailto:)?[^@\s]+@[^@\s]+)", re.IGNORECASE)
 
 
@@ -111,6 +115,41 @@ def check_contact(contact: str) -> None:
             f"{contact!r} must be visible ASCII without brackets and backslashes, as"
             " https://example.org/bot or you@example.org"
         )
+
+
+def check_page(url: str) -> None:
+    """The page's URL is part of a comment in User-Agent, like the contact."""
+    if url:
+        check_contact(url)
+        if not _has_host(url, ("https", "http")):
+            raise ValueError(f"{url!r} is not the URL of a page; write https://crawler.example/")
+
+
+def check_key_directory(url: str) -> None:
+    """The URL is a string of a structured field (RFC 9651 section 3.3.3).
+
+    The draft of Web Bot Auth permits only https.
+    """
+    if url and not (_has_host(url, ("https",)) and _VISIBLE.fullmatch(url) and not set(url) & _NO):
+        raise ValueError(
+            f"{url!r} is not an https URL without a user, query and fragment; write"
+            " https://crawler.example/.well-known/http-message-signatures-directory"
+        )
+
+
+def _has_host(url: str, schemes: Sequence[str]) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in schemes and bool(parts.hostname) and "@" not in parts.netloc
+    except ValueError:
+        return False
+
+
+def check_purpose(uses: Sequence[str]) -> None:
+    """The uses are those of ``preferences.Use``."""
+    for each in uses:
+        if each not in USES:
+            raise ValueError(f"{each!r} is not a use; there are {', '.join(USES)}")
 
 
 def is_contact(contact: str) -> bool:
@@ -217,6 +256,9 @@ def _is_address(text: str) -> bool:
 
 CHECKS: Mapping[str, Callable[[Any], None]] = {
     "agent.contact": check_contact,
+    "agent.key_directory": check_key_directory,
+    "agent.page": check_page,
+    "agent.purpose": check_purpose,
     "coordinator.addresses": check_addresses,
     "dns.pins": check_pins,
     "dns.servers": check_servers,

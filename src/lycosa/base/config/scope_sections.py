@@ -11,6 +11,13 @@ from msgspec import Meta
 from lycosa.base.config.setting import setting
 
 
+class UnstatedUse(Enum):
+    """What is done with a page that states nothing about a use of the purpose."""
+
+    USE = "use"
+    SKIP = "skip"
+
+
 class ScopeRule(Enum):
     """Which URLs belong to a crawl, relative to its seeds."""
 
@@ -39,6 +46,48 @@ class AgentSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
             "URL or e-mail address for site owners; sent in User-Agent and, if an address, in From."
         ),
     ] = ""
+    page: Annotated[
+        str,
+        setting(
+            "URL of the page for site owners (lycosa identity page); sent in User-Agent in place of"
+            " the contact."
+        ),
+    ] = ""
+    key_file: Annotated[
+        str,
+        setting(
+            "File with this machine's private key (lycosa identity new), by which every request is"
+            " signed; empty signs none. Only the path is a setting; each node may have another."
+        ),
+    ] = ""
+    key_directory: Annotated[
+        str,
+        setting(
+            "URL of the directory with the public keys of all nodes (lycosa identity directory);"
+            " sent in Signature-Agent."
+        ),
+    ] = ""
+    purpose: Annotated[
+        tuple[str, ...],
+        setting(
+            "Uses for which the outputs are meant (search, ai-train, ai-input, tdm, bots, archive, "
+            "research): content that its site refuses to one of them is left out of derived files, "
+            "feeds, sinks and texts; if empty, what sites state is only recorded."
+        ),
+    ] = ()
+    unstated: Annotated[
+        UnstatedUse,
+        setting(
+            "Whether content whose site states nothing about a use of the purpose is left out."
+        ),
+    ] = UnstatedUse.USE
+    fetch_licenses: Annotated[
+        bool,
+        setting(
+            "Fetch each license (RSL) that captures name, once, from any host, and store it; "
+            "it is neither read nor negotiated."
+        ),
+    ] = False
 
 
 class CanonicalSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

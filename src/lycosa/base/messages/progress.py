@@ -174,6 +174,8 @@ class Progress(msgspec.Struct, frozen=True, tag=True):
     """URLs by failure or remark."""
     rule_refusals = _Counts("lycosa_links_refused_total")
     """Refused links by rule."""
+    stated = _Counts("lycosa_captures_stating_total")
+    """Captures by what their sites stated about the use of the page."""
     running = _Count("lycosa_fetches_in_progress")
     """Visits in progress."""
     hosts = _Count("lycosa_hosts_known")
@@ -315,6 +317,7 @@ _NAMED = (
     "body_bytes",
     "reasons",
     "rule_refusals",
+    "stated",
     "hosts",
     "memory_bytes",
 )

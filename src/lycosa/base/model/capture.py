@@ -9,6 +9,7 @@ import msgspec
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.fetched import Fetched, FetchKind
 from lycosa.base.model.parsed import Parsed
+from lycosa.base.preferences.preference_model import NOTHING_STATED, Preferences
 
 
 class RobotsDecision(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -42,6 +43,25 @@ class Original(msgspec.Struct, frozen=True, array_like=True, gc=False):
     record_id: str = ""
 
 
+class StoredOriginal(Original, frozen=True, array_like=True, gc=False):
+    """An ``Original`` with the place of its record, which has the body.
+
+    ``segment`` and ``offset`` are those of its ``Location``. They are final when the record is
+    made: a segment keeps its name and its offsets when it is closed, uploaded or imported. Rows of
+    programs before formats 2 lack them: ``offset`` is 0 then, where no segment has a response.
+    """
+
+    segment: str = ""
+    offset: int = 0
+
+    def place_beside(self, segment: str) -> tuple[str, int]:
+        """``body_segment`` and ``body_offset`` of a revisit record in ``segment``.
+
+        The first is empty when both are in one segment.
+        """
+        return "" if self.segment == segment else self.segment, self.offset
+
+
 class Change(IntEnum):
     """How the content of a capture differs from that of the URL's capture before.
 
@@ -73,7 +93,8 @@ class Capture(msgspec.Struct, frozen=True, gc=False):
     ``parsed`` is ``None`` for robots.txt and responses without a document. ``payload_digest`` is
     ``sha1:`` and base32 of the body as received (transfer-decoded). ``original`` makes the record a
     revisit: server-not-modified with ``not_modified``, else identical-payload-digest.
-    ``media_type`` is the detected type of the body, without parameters.
+    ``media_type`` is the detected type of the body, without parameters. ``preferences`` are what
+    the site stated about the use of the page, as of this fetch.
     """
 
     fetched: Fetched
@@ -86,12 +107,13 @@ class Capture(msgspec.Struct, frozen=True, gc=False):
     payload_digest: str
     parsed: Parsed | None = None
     robots: RobotsDecision = RobotsDecision()
-    original: Original | None = None
+    original: StoredOriginal | None = None
     not_modified: bool = False
     near_duplicate_of: Original | None = None
     chain: tuple[str, ...] = ()
     fetch_number: int = 1
     media_type: str = ""
+    preferences: Preferences = NOTHING_STATED
 
 
 class Location(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -11,7 +11,8 @@ class LinkKind(IntEnum):
     """Where a URL was found. The value is written to disk.
 
     ``SITEMAP`` is a page that a sitemap lists. ``SITEMAP_FILE`` is a sitemap, named in robots.txt
-    or listed in an index. ``GIVEN`` is a URL that another program gave to the crawl.
+    or listed in an index. ``GIVEN`` is a URL that another program gave to the crawl. ``LICENSE`` is
+    a licence that a site names for its pages (RSL).
     """
 
     SEED = 0
@@ -20,6 +21,7 @@ class LinkKind(IntEnum):
     FEED = 3
     SITEMAP_FILE = 4
     GIVEN = 5
+    LICENSE = 6
     A = 10
     AREA = 11
     FRAME = 12

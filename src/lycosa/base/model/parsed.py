@@ -6,6 +6,7 @@ import msgspec
 
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.remark import Remark
+from lycosa.base.preferences.preference_model import Statement
 from lycosa.base.reasons import Reason
 
 
@@ -72,7 +73,8 @@ class Parsed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     ``is_cut``: only the beginning of the content was parsed, because the whole exceeds a limit
     (``reason`` says which). ``more`` is used only on the way from the parse child
     (``parse.answer_parts``). ``remarks`` are ``reason`` with ``detail``, and all that was noted
-    after it; empty when there is one at most.
+    after it; empty when there is one at most. ``statements`` are
+    what the markup says about the use of the page.
     """
 
     reason: Reason = Reason.NONE
@@ -97,6 +99,7 @@ class Parsed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     is_cut: bool = False
     more: list[bytes] = []
     remarks: tuple[Remark, ...] = ()
+    statements: tuple[Statement, ...] = ()
 
 
 class ParserHealth(msgspec.Struct, frozen=True, gc=False):

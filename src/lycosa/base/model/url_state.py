@@ -6,6 +6,7 @@ from enum import IntEnum
 
 import msgspec
 
+from lycosa.base.preferences.preference_model import Statement
 from lycosa.base.reasons import Reason
 
 
@@ -45,6 +46,8 @@ class History(msgspec.Struct, frozen=True, array_like=True, gc=False):
     the body of the last capture, when that is another one (see ``body_place``). ``observations``
     are up to 16 bytes, one for each of the last fetches, the oldest first. ``cell`` is the page's
     cell in the grid of the refetch price (u16, 0 = none), ``policy`` its class of bounds (u8).
+    ``markup`` is what the document said about the use of the page, which still holds after a 304
+    (``preferences.kept_markup``).
     """
 
     fetches: int = 0
@@ -70,6 +73,7 @@ class History(msgspec.Struct, frozen=True, array_like=True, gc=False):
     observations: bytes = b""
     cell: int = 0
     policy: int = 0
+    markup: tuple[Statement, ...] = ()
 
     @property
     def body_place(self) -> tuple[str, int]:

@@ -14,6 +14,7 @@ from enum import Enum
 
 import msgspec
 
+from lycosa.base.preferences.preference_words import PREFERENCE_LABELS
 from lycosa.base.reasons import Cause, Reason
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
@@ -89,6 +90,15 @@ _CRAWL = (
         "Links refused by the rules of scope and traps.",
         "reason",
         _REASONS,
+        is_stored=True,
+    ),
+    Metric(
+        "lycosa_captures_stating_total",
+        _C,
+        "Captures by what their sites stated about the use of the page: each answer for a use, a "
+        "licence, the price of an answer 402.",
+        "preference",
+        PREFERENCE_LABELS,
         is_stored=True,
     ),
     Metric(
@@ -226,6 +236,28 @@ _FETCH = (
         "Requests for robots.txt: a file or none, or nothing that says which (unreachable).",
         "result",
         ("answered", "unreachable"),
+    ),
+    Metric(
+        "lycosa_request_signatures_total",
+        _C,
+        "Requests of a crawl that has a key: signed, or unsigned because the clock is wrong by more"
+        " than 30 s.",
+        "result",
+        ("signed", "clock"),
+    ),
+    Metric(
+        "lycosa_clock_error_seconds",
+        _G,
+        "Difference between the clock of a machine that signs requests and the clocks of servers,"
+        " the greatest of all workers; 0 if too few servers are known.",
+        merge=Merge.GREATEST,
+    ),
+    Metric(
+        "lycosa_tdm_answers_total",
+        _C,
+        "Requests for tdmrep.json: a file, none, or nothing that says which (failed).",
+        "result",
+        ("file", "none", "failed"),
     ),
     Metric("lycosa_leases_outside", _G, "URLs that are leased to outside fetchers."),
 )

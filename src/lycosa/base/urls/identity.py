@@ -13,6 +13,7 @@ from lycosa.base.urls.session_parameters import find_session, may_have_session
 from lycosa.base.urls.sites import BUNDLED_LIST, Sites
 from lycosa.base.urls.surt import surt
 from lycosa.base.urls.url_parts import (
+    TDM_PATH,
     hash8,
     hash8_all,
     host_of,
@@ -26,11 +27,13 @@ from lycosa.base.urls.url_parts import (
     robots_url,
     scheme_of,
     target_of,
+    tdm_url,
 )
 
 __all__ = [
     "BUNDLED_LIST",
     "CANONICAL_VERSION",
+    "TDM_PATH",
     "Canonicalizer",
     "InvalidUrl",
     "Sites",
@@ -51,4 +54,5 @@ __all__ = [
     "scheme_of",
     "surt",
     "target_of",
+    "tdm_url",
 ]

@@ -14,6 +14,11 @@ from collections.abc import Iterable
 # "http://a/" and in "https://a/".
 _PATH_FROM = 8
 
+TDM_PATH = "/.well-known/tdmrep.json"
+"""The path of a file of TDM reservations (W3C community report TDMRep, "TDM File on the Origin
+Server").
+"""
+
 
 def scheme_of(url: str) -> str:
     """``http`` or ``https``."""
@@ -28,6 +33,11 @@ def origin_of(url: str) -> str:
 def robots_url(host: str, is_secure: bool) -> str:
     """Where an origin has its robots.txt; ``host`` as ``host_of`` returns it."""
     return f"{'https' if is_secure else 'http'}://{host}/robots.txt"
+
+
+def tdm_url(host: str, is_secure: bool) -> str:
+    """Where an origin has its file of TDM reservations; ``host`` as ``host_of`` returns it."""
+    return f"{'https' if is_secure else 'http'}://{host}{TDM_PATH}"
 
 
 def host_of(url: str) -> str:

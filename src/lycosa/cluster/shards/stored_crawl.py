@@ -28,11 +28,16 @@ from lycosa.base.config.cluster_file import ClusterFile
 from lycosa.base.config.fields import fields, value_of
 from lycosa.base.config.sections import Config
 from lycosa.base.config.sources import SettingsError
-from lycosa.base.model.compatibility import FIRST_FORMATS, PROTOCOL, formats_objection
+from lycosa.base.model.compatibility import (
+    FIRST_FORMATS,
+    LATE_FIELDS,
+    PROTOCOL,
+    formats_objection,
+)
 from lycosa.base.system.frames import UNREADABLE
 from lycosa.base.urls.identity import BUNDLED_LIST, Sites
 from lycosa.state.folder import manifest as manifests
-from lycosa.state.folder.manifest import Change, Manifest, ManifestError
+from lycosa.state.folder.manifest import FrozenChange, Manifest, ManifestError
 from lycosa.state.folder.upload import PlaceTaken
 from lycosa.state.objects.object_errors import ObjectMissing
 from lycosa.state.objects.objects_port import ObjectStore
@@ -202,6 +207,15 @@ def store_crawl(
     if before is None:
         # No program works on the crawl yet, so it has the newest formats from its beginning.
         create_or_read(store, FORMATS_NAME, msgspec.json.encode(_FormatsFile(PROTOCOL)))
+    elif config.agent.purpose and stored_formats(store) < LATE_FIELDS:
+        # A node of the version before would derive files as if there were no purpose.
+        raise SettingsError(
+            [
+                "agent.purpose: programs of the version before, which may work on this crawl, do"
+                " not know it and would leave nothing out; install this version on all machines,"
+                f" and raise the formats first: lycosa cluster upgrade {given.path}"
+            ]
+        )
     if before != config:
         store.put(SETTINGS_NAME, msgspec.json.format(msgspec.json.encode(config), indent=2))
     return CreationReport(
@@ -276,7 +290,7 @@ def _check_identity(manifest: Manifest, wanted: manifests.Identity) -> None:
         ) from error
 
 
-def _listed(changes: list[Change]) -> str:
+def _listed(changes: list[FrozenChange]) -> str:
     return "; ".join(
         f"{each.setting} is {each.old!r} and would become {each.new!r}: {each.why}"
         for each in changes

@@ -26,7 +26,7 @@ from acsylla import errors
 
 from lycosa.feeds.registry.registry_port import DatabaseAway, RegistryError
 
-Statement = tuple[str, Sequence[Any]]
+CqlStatement = tuple[str, Sequence[Any]]
 """CQL, and the values of its marks; ``None`` is not bound, so the column is not written."""
 _T = TypeVar("_T")
 _PORT = 9042
@@ -210,20 +210,20 @@ class CassandraConnection:
         """Run a statement that changes the schema, and wait until all nodes have it."""
         self._run(self._session.execute(acsylla.create_statement(cql)))
 
-    def write_all(self, statements: Iterable[Statement]) -> None:
+    def write_all(self, statements: Iterable[CqlStatement]) -> None:
         """Run all statements in any order, many at a time."""
         rest = iter(statements)
         # the loop does not run while the statements are made, which may read files
         while part := list(islice(rest, _PART)):
             self._run(self._each(iter(part), None))
 
-    def read_all(self, queries: Iterable[Statement]) -> list[Any]:
+    def read_all(self, queries: Iterable[CqlStatement]) -> list[Any]:
         """The rows of all queries, many at a time, in any order."""
         found: list[Any] = []
         self._run(self._each(iter(list(queries)), found))
         return found
 
-    def write_if(self, statements: Iterable[Statement]) -> bool:
+    def write_if(self, statements: Iterable[CqlStatement]) -> bool:
         """Run conditional statements of one partition: all of them, or none. Whether they were."""
         return self._run(self._conditional(list(statements)))
 
@@ -281,7 +281,7 @@ class CassandraConnection:
                 statement.bind(number, value)
         return statement
 
-    async def _each(self, statements: Iterator[Statement], found: list[Any] | None) -> None:
+    async def _each(self, statements: Iterator[CqlStatement], found: list[Any] | None) -> None:
         async def work() -> None:
             for cql, values in statements:
                 rows = await self._patiently(cql, values)
@@ -309,7 +309,7 @@ class CassandraConnection:
                 await asyncio.sleep(pause)
         return await self._rows(cql, values)
 
-    async def _conditional(self, statements: Sequence[Statement]) -> bool:
+    async def _conditional(self, statements: Sequence[CqlStatement]) -> bool:
         batch = acsylla.create_batch_unlogged()
         for cql, values in statements:
             batch.add_statement(await self._bound(cql, values))

@@ -27,10 +27,12 @@ from lycosa.feeds.registry.cassandra_schema import (
     CREATING,
     DROPPING,
     FILLING,
+    added_column,
     creating_statements,
 )
 from lycosa.feeds.registry.cassandra_tables import CassandraTables
 from lycosa.feeds.registry.registry_port import REGISTRY_FORMAT, RegistryError, check_owner
+from lycosa.feeds.registry.registry_rows import added_since
 from lycosa.state.shard.view import CrawlOrigin
 
 _BUCKETS = 16
@@ -135,7 +137,21 @@ class CassandraPlace:
             raise RegistryError(
                 f"{self.name} lacks the table {missing[0]}; fill the registry again with --rebuild"
             )
+        if number != REGISTRY_FORMAT and not is_rebuilt:
+            self._add_columns(connection, number, state)
         return buckets, state
+
+    def _add_columns(self, connection: CassandraConnection, number: int, state: str) -> None:
+        """Add the columns that a registry of an older format lacks. It may be repeated."""
+        found = connection.rows(
+            "SELECT table_name, column_name FROM system_schema.columns WHERE keyspace_name = ?",
+            (self._keyspace,),
+        )
+        there = {(table, column) for table, column in found}
+        for table, name, kind in added_since(number):
+            if (table, name) not in there:
+                connection.run(added_column(self._keyspace, table, name, kind))
+        self._change(connection, "format = ?", (REGISTRY_FORMAT,), state)
 
     def _crawl_row(self, connection: CassandraConnection, origin: CrawlOrigin) -> tuple[Any, ...]:
         """The row of the registry, which is made if there is none."""

@@ -152,6 +152,11 @@ def creating_statements(keyspace: str) -> Iterator[str]:
         yield table.create(keyspace, _OPTIONS.get(table.name, ""))
 
 
+def added_column(keyspace: str, table: str, name: str, kind: str) -> str:
+    """The statement that adds a column to a table of an older format."""
+    return f'ALTER TABLE "{keyspace}".{table} ADD {name} {_TYPES[kind]}'
+
+
 def write_time(term: int, sequence: int) -> int:
     """The timestamp of what a commit wrote; the row itself has the next one.
 

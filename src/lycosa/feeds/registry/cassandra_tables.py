@@ -32,7 +32,7 @@ from uuid import UUID
 
 from lycosa.base.model.url_state import UrlState
 from lycosa.feeds.projector_source import JournalPosition
-from lycosa.feeds.registry.cassandra_connection import CassandraConnection, Statement
+from lycosa.feeds.registry.cassandra_connection import CassandraConnection, CqlStatement
 from lycosa.feeds.registry.cassandra_schema import (
     COMPLETE,
     CRAWL_LOG,
@@ -144,14 +144,14 @@ class CassandraTables:
         )
         return {number: Mark(term, sequence) for number, term, sequence in rows}
 
-    def _host_statements(self, rows: Iterable[Row]) -> Iterator[Statement]:
+    def _host_statements(self, rows: Iterable[Row]) -> Iterator[CqlStatement]:
         for row in rows:
             at = write_time(*_mark_of_host(row))
             yield self._replace[HOSTS], (at, row[_HOST_NAMES.index("host")], *row, at + 1)
             # the names of a hash never change, so any timestamp does
             yield self._insert[NAMES_BY_HASH], (*_name_of_host(row), 1)
 
-    def _url_statements(self, rows: Iterable[Row]) -> Iterator[Statement]:
+    def _url_statements(self, rows: Iterable[Row]) -> Iterator[CqlStatement]:
         for row in rows:
             at, key = write_time(*_mark_of_url(row)), row[0]
             if row[_IS_QUEUED]:
@@ -168,7 +168,7 @@ class CassandraTables:
                     (at, *where, key, *where, *_dead(row), at + 1),
                 )
 
-    def _outdated_dead_letters(self, rows: Iterable[Row]) -> Iterator[Statement]:
+    def _outdated_dead_letters(self, rows: Iterable[Row]) -> Iterator[CqlStatement]:
         """Delete the dead letters of URLs that are in another state now."""
         times: dict[tuple[str, int, bytes], int] = {}
         asked: dict[tuple[str, int], list[bytes]] = {}
@@ -185,7 +185,7 @@ class CassandraTables:
         for key in found:
             yield DEAD_LETTER_ROWS.delete(self._keyspace), (times[key] + 1, *key)
 
-    def _deletions(self, deleted: Iterable[DeletedRow]) -> Iterator[Statement]:
+    def _deletions(self, deleted: Iterable[DeletedRow]) -> Iterator[CqlStatement]:
         for each in deleted:
             at, host8, url8 = write_time(*each.when.mark) + 1, each.key[1:9], each.key[9:]
             keys: Mapping[CassandraTable, Row] = {HOSTS: (each.host.host,), NAMES_BY_HASH: (host8,)}
@@ -195,14 +195,14 @@ class CassandraTables:
             for table, key in keys.items():
                 yield table.delete(self._keyspace), (at, *key)
 
-    def _recoveries(self, recovered: Iterable[DeletedRow]) -> Iterator[Statement]:
+    def _recoveries(self, recovered: Iterable[DeletedRow]) -> Iterator[CqlStatement]:
         """Delete dead letters that another projector may write later, whether they are there."""
         for each in recovered:
             at, url8 = write_time(*each.when.mark) + 1, each.key[9:]
             key = (each.host.host, bucket_of(url8, self._buckets), url8)
             yield DEAD_LETTER_ROWS.delete(self._keyspace), (at, *key)
 
-    def _capture_statements(self, rows: Iterable[Row]) -> Iterator[Statement]:
+    def _capture_statements(self, rows: Iterable[Row]) -> Iterator[CqlStatement]:
         for row in rows:
             fetched_at = row[_FETCHED_AT]
             at = int(fetched_at.timestamp() * _MICROSECONDS)
@@ -229,7 +229,7 @@ class CassandraTables:
         if forgotten is not None:
             del self.positions[forgotten]
 
-    def _position_statement(self, number: int, mark: Mark, wall: float) -> Statement:
+    def _position_statement(self, number: int, mark: Mark, wall: float) -> CqlStatement:
         table, known = f'"{self._keyspace}".positions', self.positions.get(number)
         write_time(*mark)  # a position that no row can have is an error too
         times = (datetime.fromtimestamp(wall, UTC) if wall else None, datetime.now(UTC))

@@ -29,7 +29,8 @@ URL_KEY, HOST_KEY = ("url_hash", "host_hash"), ("host_hash",)
 _MAY_BE_NULL = {
     *("last_crawled", "next_crawl", "http_status", "content_hash", "simhash", "etag"),
     *("last_modified", "change_rate", "error", "detail", "parked_until", "crawl_delay_s"),
-    *("last_error", "address", "media_type", "revisit", "changed_at"),
+    *("last_error", "address", "media_type", "revisit", "changed_at", "preferences"),
+    *("use_search", "use_ai_train", "use_ai_input", "license"),
 }
 
 _TABLES = """
@@ -93,6 +94,11 @@ def table_statements() -> str:
         "crawl_log": _definitions(REGISTRY_LOG),
     }
     return _TABLES.format(**columns) + parts
+
+
+def added_column_statement(table: str, name: str, kind: str) -> str:
+    """The statement that adds a column, which may be null, to a table of an older format."""
+    return f"ALTER TABLE {table} ADD COLUMN IF NOT EXISTS {_definitions({name: kind})}"
 
 
 def index_statements() -> str:

@@ -29,6 +29,7 @@ from lycosa.feeds.registry.postgres_connection import (
 from lycosa.feeds.registry.postgres_schema import (
     HOST_KEY,
     URL_KEY,
+    added_column_statement,
     index_statements,
     month_statement,
     stage_statements,
@@ -51,6 +52,7 @@ from lycosa.feeds.registry.registry_rows import (
     HostSummary,
     Row,
     RowTime,
+    added_since,
 )
 from lycosa.state.commit import Mark
 from lycosa.state.shard.view import CrawlOrigin
@@ -108,6 +110,7 @@ class PostgresPlace:
             owner = (found[0], str(found[1]), found[2])
             check_owner(self.name, origin, owner, "schema with --schema", is_rebuilt)
             if not is_rebuilt:
+                _add_columns(connection, found[0])
                 return bool(found[3])
             connection.execute(
                 "DROP VIEW dead_letters; DROP TABLE urls, hosts, crawl_log, positions, journals,"
@@ -119,6 +122,15 @@ class PostgresPlace:
             [REGISTRY_FORMAT, UUID(manifest.crawl), origin.name, manifest.identity.partitions],
         )
         return False
+
+
+def _add_columns(connection: PostgresConnection, number: int) -> None:
+    """Add the columns that a registry of an older format lacks; PostgreSQL rewrites no row."""
+    if number == REGISTRY_FORMAT:
+        return
+    for table, name, kind in added_since(number):
+        connection.execute(added_column_statement(table, name, kind))
+    connection.execute("UPDATE crawl SET format = %s", [REGISTRY_FORMAT])
 
 
 class PostgresTables:

@@ -18,7 +18,7 @@ from lycosa.feeds.registry.registry_rows import HostSummary, Row, RowTime
 from lycosa.state.commit import Mark
 from lycosa.state.shard.view import CrawlOrigin
 
-REGISTRY_FORMAT = 1
+REGISTRY_FORMAT = 2
 
 
 class RegistryError(Exception):
@@ -125,7 +125,9 @@ class RegistryPlace(Protocol):
 def check_owner(
     place: str, origin: CrawlOrigin, found: tuple[int, str, str], another: str, is_rebuilt: bool
 ) -> None:
-    """Refuse another crawl's registry, and a format of another version.
+    """Refuse another crawl's registry, and the format of a newer version.
+
+    A registry of an older format gets the columns that it lacks (``added_since``).
 
     ``found`` is the format of a registry, the id of its crawl and its name; ``another`` says how to
     choose another place. Raises ``RegistryError``.
@@ -135,7 +137,7 @@ def check_owner(
         raise RegistryError(
             f"{place} has the registry of another crawl, {name} ({crawl}); choose another {another}"
         )
-    if number != REGISTRY_FORMAT and not is_rebuilt:
+    if number > REGISTRY_FORMAT and not is_rebuilt:
         raise RegistryError(
             f"{place} has a registry of format {number}, and this version writes"
             f" {REGISTRY_FORMAT}; use the newer version, or --rebuild"

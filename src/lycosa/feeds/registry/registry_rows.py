@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import binascii
 from base64 import b32decode
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from uuid import NAMESPACE_URL, UUID, uuid5
@@ -17,6 +18,8 @@ import msgspec
 
 from lycosa.base.model.fetched import FetchKind
 from lycosa.base.model.url_state import History, UrlState
+from lycosa.base.preferences.preference_model import NOTHING_STATED, Preferences, Use
+from lycosa.base.preferences.preference_words import counts_words
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import Sites, hash8, join_url
 from lycosa.stages.frontier.visit_state import VisitRecord, counted_as
@@ -166,6 +169,7 @@ REGISTRY_HOSTS = {
     "address": "text",
     "importance": "float8",
     "url_status": "text",
+    "preferences": "text",
 }
 """Columns and types of ``hosts``; those of the commit that wrote a row follow them."""
 
@@ -201,6 +205,7 @@ def registry_host(
         _text(record.address),
         record.importance,
         facts.state,
+        counts_words(record.stated) or None,
         *_written(partition, when),
     )
 
@@ -228,8 +233,28 @@ REGISTRY_LOG = {
     "warc_segment": "text",
     "warc_offset": "int8",
     "warc_length": "int8",
+    "use_search": "bool",
+    "use_ai_train": "bool",
+    "use_ai_input": "bool",
+    "license": "text",
 }
 """Columns and types of ``crawl_log``."""
+
+ADDED_COLUMNS: Mapping[int, Mapping[str, dict[str, str]]] = {
+    2: {
+        "hosts": {"preferences": "text"},
+        "crawl_log": {name: REGISTRY_LOG[name] for name in list(REGISTRY_LOG)[-4:]},
+    },
+}
+"""The columns that a format added, by table. Rows from before have nulls in them."""
+
+
+def added_since(number: int) -> Iterator[tuple[str, str, str]]:
+    """Table, column and type of what the formats after ``number`` added."""
+    for later in sorted(each for each in ADDED_COLUMNS if each > number):
+        for table, columns in ADDED_COLUMNS[later].items():
+            for name, kind in columns.items():
+                yield table, name, kind
 
 
 class _Capture(msgspec.Struct, frozen=True, gc=False):
@@ -257,6 +282,7 @@ class _Capture(msgspec.Struct, frozen=True, gc=False):
     address: str = ""
     body_bytes: int = 0
     duration_s: float = 0.0
+    preferences: Preferences = NOTHING_STATED
 
 
 _decode_capture = msgspec.json.Decoder(_Capture).decode
@@ -268,6 +294,7 @@ def registry_capture(line: bytes) -> Row:
     Raises one of ``system.frames.UNREADABLE``.
     """
     row = _decode_capture(line)
+    stated = row.preferences
     return (
         datetime.fromtimestamp(row.date_us // 1_000_000, UTC).replace(
             microsecond=row.date_us % 1_000_000
@@ -293,6 +320,10 @@ def registry_capture(line: bytes) -> Row:
         row.segment,
         row.offset,
         row.length,
+        stated.answers.get(Use.SEARCH),
+        stated.answers.get(Use.AI_TRAIN),
+        stated.answers.get(Use.AI_INPUT),
+        _text(stated.license),
     )
 
 

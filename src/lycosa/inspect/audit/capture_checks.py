@@ -5,7 +5,6 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Set
 
-from lycosa.base.model.fetched import FetchKind
 from lycosa.inspect.audit.audit_report import AuditReport, Check, OnAuditProgress
 from lycosa.inspect.audit.audited_segments import Segment
 from lycosa.inspect.audit.capture_index import CaptureIndex, once_check
@@ -13,6 +12,7 @@ from lycosa.inspect.audit.derived_check import DerivedChecks
 from lycosa.inspect.audit.link_check import LinkCheck
 from lycosa.inspect.audit.record_check import RecordChecks
 from lycosa.inspect.audit.robots_check import RobotsAudit
+from lycosa.inspect.audit.tdm_check import TdmAudit
 from lycosa.inspect.audit.unparsed_check import UnparsedCheck
 from lycosa.inspect.committed_state import CrawlReader, TableView
 from lycosa.inspect.saved_settings import SavedSettings
@@ -51,12 +51,13 @@ class CaptureChecks:
             self._progress("captures", self._done, self._captured)
         self.outside += bool(row.fetcher)
         self.unparsed.check_row(row)
-        if row.kind is not FetchKind.ROBOTS:
+        if not row.kind.is_of_origin:
             self.index.add_capture(row.url, row.fetch_number, warc_name(row.segment), row.offset)
 
 
 class SegmentChecks:
-    """What the files of segments allow: WARC records, derived files, links, robots decisions.
+    """What the files of segments allow: WARC records, derived files, links, robots decisions,
+    statements of tdmrep.json.
 
     Call ``check_segment`` for each segment, then ``finish``. ``report`` says which part of the
     records is read, and whether the crawl is running; ``are_sealed`` is of ``DerivedChecks``, and
@@ -81,6 +82,7 @@ class SegmentChecks:
         )
         self.derived = DerivedChecks(are_sealed)
         self.robots = RobotsAudit(reader, saved.config, report.is_running)
+        self.tdm = TdmAudit(reader, report.is_running)
         self.links = LinkCheck(reader, saved, views, in_topics)
 
     def check_segment(self, segment: Segment, captures: CaptureChecks) -> None:
@@ -95,6 +97,7 @@ class SegmentChecks:
             derived.check_row(row)
             record = records.read_record(segment, row) if self._is_wanted(row) else None
             self.robots.check_row(row, record)
+            self.tdm.check_row(row, record)
             if record is not None:
                 self.links.check_row(captures.unparsed.as_parsed(row), record)
         records.end_segment()
@@ -103,6 +106,7 @@ class SegmentChecks:
     def finish(self, captures: CaptureChecks, again: Callable[[], CrawlReader] | None) -> None:
         """Make the checks that need all rows; ``again`` as in ``LinkCheck``."""
         self.robots.finish_check()
+        self.tdm.finish_check()
         self.links.finish_check(again)
         self.links.check.add_note(f"{self.links.pages} pages parsed again")
         if captures.outside:
@@ -116,10 +120,10 @@ class SegmentChecks:
             )
 
     def _is_wanted(self, row: JournalRow) -> bool:
-        """Whether the record is read: every robots.txt, and always the same share of all others."""
-        return (
-            row.kind is FetchKind.ROBOTS or zlib.crc32(row.record_id.encode()) < self._share * 2**32
-        )
+        """Whether the record is read: every file about an origin, and always the same share of all
+        others.
+        """
+        return row.kind.is_of_origin or zlib.crc32(row.record_id.encode()) < self._share * 2**32
 
 
 def _rows_of_segment(segment: Segment, check: Check) -> Iterator[JournalRow]:

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 from xxhash import xxh3_64_intdigest
 
-from lycosa.base.model.fetched import FetchKind
 from lycosa.inspect.audit.audit_report import Check
 from lycosa.state.store.journal_rows import JournalRow
 
@@ -79,7 +78,7 @@ def find_repeated(check: Check, index: CaptureIndex, rows: Iterable[JournalRow])
     if not (repeated := index.repeated_captures()):
         return
     for row in rows:
-        if row.kind is not FetchKind.ROBOTS and capture_key(row.url, row.fetch_number) in repeated:
+        if not row.kind.is_of_origin and capture_key(row.url, row.fetch_number) in repeated:
             check.add_breach(
                 f"{row.url}, fetch {row.fetch_number}, is stored in {row.segment} at byte"
                 f" {row.offset} and elsewhere"

@@ -281,6 +281,8 @@ def _captures(run: _Audit) -> list[Check]:
         captures.unparsed.check,
         segments.links.check,
         segments.robots.check,
+        # only crawls with some purposes request these files
+        *([segments.tdm.check] if segments.tdm.has_statements else []),
         segments.records.check,
         captures.once,
         *segments.derived.all_checks(),

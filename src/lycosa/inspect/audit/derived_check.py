@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from lycosa.base.preferences.use_policy import RECORD_ONLY
 from lycosa.inspect.audit.audit_report import Check
 from lycosa.inspect.audit.audited_segments import Segment, members
 from lycosa.inspect.audit.table_check import BATCH_ROWS, TableCheck
@@ -31,6 +32,7 @@ from lycosa.state.store.derived_files import (
     wanted_kinds,
 )
 from lycosa.state.store.journal_rows import JournalRow, SegmentHeader
+from lycosa.state.store.usable_rows import usable_row
 
 _ROWS = 500
 _PAGES_NEEDED = len(pages_table.COMMON_CRAWL_COLUMNS) + 1
@@ -55,6 +57,7 @@ class DerivedChecks:
         self._are_sealed = are_sealed
         self._checks = {each.name: Check(each.name, _what(each.name)) for each in DERIVED}
         self._files: list[_FileCheck] = []
+        self._policy = RECORD_ONLY
         self._elsewhere = dict.fromkeys(self._checks, 0)
 
     def all_checks(self) -> list[Check]:
@@ -62,7 +65,7 @@ class DerivedChecks:
 
     def begin_segment(self, segment: Segment) -> None:
         """Start a segment; an open one has no derived files."""
-        self._files = []
+        self._files, self._policy = [], segment.header.policy
         if not segment.is_closed:
             return
         folder = segment.folder
@@ -82,6 +85,7 @@ class DerivedChecks:
 
     def check_row(self, row: JournalRow) -> None:
         """Check one capture of the segment."""
+        row = usable_row(row, self._policy)
         for file in self._files:
             file.row(row)
 
@@ -162,11 +166,11 @@ class _PagesCheck:
 
     def __init__(self, check: Check, path: Path, header: SegmentHeader) -> None:
         self._table = TableCheck(check, path, _PAGES_NEEDED)
-        self._crawl = header.crawl
+        self._header = header
         self._values: list[tuple[Any, ...]] = []
 
     def row(self, row: JournalRow) -> None:
-        self._values.append(pages_table.values(row, self._crawl))
+        self._values.append(pages_table.values(row, self._header))
         if len(self._values) >= _ROWS:
             self._compare()
 
@@ -221,12 +225,12 @@ class _TextCheck:
     """
 
     def __init__(self, check: Check, path: Path, header: SegmentHeader) -> None:
-        self._check, self._segment = check, header.segment
+        self._check, self._segment, self._policy = check, header.segment, header.policy
         self._records = members(path)
         self._next()  # the warcinfo record
 
     def row(self, row: JournalRow) -> None:
-        if not wet.has_text(row):
+        if not wet.has_text(row, self._policy):
             return
         found = self._next()
         head, _, rest = found.partition(b"\r\n\r\n") if found else (b"", b"", b"")

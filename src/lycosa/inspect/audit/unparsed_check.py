@@ -13,7 +13,6 @@ from collections.abc import Mapping
 
 import msgspec
 
-from lycosa.base.model.fetched import FetchKind
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8
 from lycosa.inspect.audit.audit_report import Check
@@ -43,7 +42,7 @@ class UnparsedCheck:
 
     def check_row(self, row: JournalRow) -> None:
         """Check one capture."""
-        if row.kind is FetchKind.ROBOTS or row.status != 200 or not row.body_bytes:
+        if row.kind.is_of_origin or row.status != 200 or not row.body_bytes:
             return
         self.check.checked += 1
         if row.parse_reason in self._first:

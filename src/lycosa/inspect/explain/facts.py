@@ -18,7 +18,8 @@ from lycosa.stages.frontier.visit_state import HostState, VisitRecord
 from lycosa.stages.politeness.delay import Delay, delay_s, ordinary_delay_s
 from lycosa.stages.politeness.robots_cache import RobotsRecord, decision
 from lycosa.stages.politeness.robots_rules import Matcher
-from lycosa.state.kv.table_records import robots_key
+from lycosa.stages.politeness.tdm_cache import decode_tdm_record
+from lycosa.state.kv.table_records import robots_key, tdm_key
 from lycosa.state.shard.view import ShardPosition
 
 _NO_CHANCE = random.Random(0)  # multiplied by a jitter of 0; making one costs as much as the rest
@@ -82,6 +83,22 @@ def robots_now(view: TableView, host8: bytes, url: str) -> RobotsDecision | None
         if record.status
         else None
     )
+
+
+def tdm_facts(answer: Explanation, view: TableView, host8: bytes, url: str) -> None:
+    """Add what is stored of the tdmrep.json of the URL's origin, and what it says about the URL."""
+    value = view.get(tdm_key(host8, scheme_of(url) == "https"))
+    if value is None:
+        return
+    record = decode_tdm_record(value)
+    said = record.rules.statement(target_of(url))
+    read = f", read on {when(record.fetched)}" if record.fetched else ""
+    text = f"{said.text}{read}" if said is not None else f"nothing about this URL{read}"
+    answer.add_fact("tdm_file", said.text if said is not None else "nothing", text)
+    answer.add_fact("tdm_file_status", record.status)
+    answer.add_fact("tdm_file_version", record.version)
+    answer.add_fact("tdm_file_problem", record.rules.problem)
+    answer.add_fact("tdm_file_failures", record.failures or None)
 
 
 def host_facts(answer: Explanation, host: VisitRecord, config: Config, now: float) -> None:

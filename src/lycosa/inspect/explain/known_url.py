@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from lycosa.base.config.refetch_policies import policies_version
 from lycosa.base.model.dead_letter import DeadLetterAction
 from lycosa.base.model.url_state import History, UrlState
+from lycosa.base.preferences.preference_model import Preferences
+from lycosa.base.preferences.preference_words import read_answers
+from lycosa.base.preferences.use_policy import agent_policy
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import host_of, join_url, scheme_of
 from lycosa.inspect.committed_state import CrawlReader, TableView, UrlEntry
@@ -22,6 +25,7 @@ from lycosa.inspect.explain.facts import (
     robots_facts,
     robots_now,
     steady_delay,
+    tdm_facts,
     when,
     why_host,
 )
@@ -38,6 +42,7 @@ from lycosa.stages.frontier.policy_walk import walk_row
 from lycosa.stages.frontier.visit_state import HostState, VisitRecord
 
 _CHAIN = 10
+_PREFERENCES = ("usePreferences", "useStatement", "license", "paymentPrice")
 _DECIDED = {
     DeadLetterAction.RETRY: "queued again",
     DeadLetterAction.DROP: "dropped from the dead letters",
@@ -84,6 +89,7 @@ class KnownUrl:
         self._policy()
         self._decisions()
         steering_facts(self._answer, self._view, self._entry, self._visit)
+        tdm_facts(self._answer, self._view, self._entry.host8, self._entry.url)
         self._origin()
         return self._answer
 
@@ -352,6 +358,10 @@ class KnownUrl:
         path = stored.path if stored else f"warc/{history.segment}"
         answer.add_fact("warc", path)
         answer.add_fact("offset", history.offset)
+        if history.body_offset:
+            segment, offset = history.body_place
+            answer.add_fact("body_warc", f"warc/{segment}")
+            answer.add_fact("body_offset", offset)
         if stored is None:
             answer.add_fact("warc_problem", "the record cannot be read there; run lycosa audit")
         else:
@@ -385,6 +395,25 @@ class KnownUrl:
             answer.add_fact("robots_line", line or None)
             answer.add_fact("robots_rule", metadata.get("robotsRule", ""))
             answer.add_fact("robots_fetched", metadata.get("robotsFetched", ""))
+
+        if self._config.agent.purpose or not metadata.keys().isdisjoint(_PREFERENCES):
+            self._preferences(metadata)
+
+    def _preferences(self, metadata: Mapping[str, str]) -> None:
+        """What the site stated about the use of the page at this fetch, and what follows."""
+        answer, words = self._answer, metadata.get("usePreferences", "")
+        answers, policy = read_answers(words), agent_policy(self._config.agent)
+        answer.add_fact("preferences", answers or None, words)
+        statements = metadata.get("useStatement", "").splitlines()
+        answer.add_fact("statements", statements or None, "; ".join(statements))
+        answer.add_fact("license", metadata.get("license", ""))
+        answer.add_fact("payment_price", metadata.get("paymentPrice", ""))
+        if policy.purpose:
+            may_use = policy.allows(Preferences(answers))
+            verb = "may" if may_use else "may not"
+            answer.add_fact(
+                "may_use", may_use, f"the purpose {', '.join(policy.purpose)} {verb} use it"
+            )
 
     def _tries(self) -> None:
         files = self._reader.origin.find_attempts(self._entry.partition)

@@ -87,7 +87,7 @@ def stored_capture(source: CrawlView, segment: str, offset: int) -> Stored | Non
     name = layout.stem_of(segment)
     try:
         record = source.read_record(segment, offset)
-        beside = source.read_record(segment, offset + record.length)
+        metadata = metadata_behind(source, segment, offset, record)
         # Commits name open segments, and for a moment segments that are being closed: only these
         # are searched for.
         is_named = layout.file_name(layout.WARC, name) + layout.OPEN in source.seen.last.lengths
@@ -97,14 +97,22 @@ def stored_capture(source: CrawlView, segment: str, offset: int) -> Stored | Non
     except (RecordError, OSError):
         # The explanation is useful without its record, and the audit reports what is damaged.
         return None
-    is_its_own = beside.fields.get("WARC-Concurrent-To") == record.fields.get("WARC-Record-ID")
-    metadata = (
-        _fields(beside.body) if is_its_own and beside.fields.get("WARC-Type") == "metadata" else {}
-    )
     path = layout.file_name(layout.WARC, name) + (layout.OPEN if is_open else "")
     if is_open and source.seen.origin.is_cluster:
         path = f"parts/{layout.segment_worker(name):05d}/{name}/"
     return Stored(path, offset, record.length, record, metadata)
+
+
+def metadata_behind(
+    source: CrawlView, segment: str, offset: int, record: StoredRecord
+) -> dict[str, str]:
+    """The fields of the metadata record of a capture, whose ``record`` is at ``offset``.
+
+    Raises ``RecordError`` or ``OSError``.
+    """
+    beside = source.read_record(segment, offset + record.length)
+    is_its_own = beside.fields.get("WARC-Concurrent-To") == record.fields.get("WARC-Record-ID")
+    return _fields(beside.body) if is_its_own and beside.fields["WARC-Type"] == "metadata" else {}
 
 
 def tries_of(files: Mapping[int, Sequence[Path]], url: str) -> list[Tried]:
@@ -246,7 +254,10 @@ def _ended(
 
 
 def _fields(block: bytes) -> dict[str, str]:
-    lines = (
-        line.partition(": ") for line in block.decode("utf-8", "replace").split("\r\n") if line
-    )
-    return {name: value for name, _, value in lines}
+    """The fields of a metadata record; those with the same name are one value, in lines."""
+    found: dict[str, str] = {}
+    for line in block.decode("utf-8", "replace").split("\r\n"):
+        name, colon, value = line.partition(": ")
+        if colon:
+            found[name] = f"{found[name]}\n{value}" if name in found else value
+    return found

@@ -31,6 +31,8 @@ from lycosa.base.calls import (
     UrlStatesQuery,
 )
 from lycosa.base.model.url_state import UrlState
+from lycosa.base.preferences.preference_model import Preferences
+from lycosa.base.preferences.use_policy import agent_policy
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import InvalidUrl, hash8, host_of
 from lycosa.inspect.committed_state import CrawlReader, HostEntry, TableView
@@ -290,14 +292,20 @@ class _Asked(msgspec.Struct, frozen=True):
         capture = capture_at(captures, query.at)
         # One record is read from here on, whose size is bounded.
         self.budget.release()
-        content = content_of(self.reader, capture) if capture else None
+        content = content_of(self.reader, self.view, capture) if capture else None
         if entry is None or capture is None or content is None:
             return ContentFound(b"{}")
         about = capture.to_row(entry) | {
             "record_id": content.record_id,
             "headers": content.headers.decode("latin-1"),
             "reason": content.reason,
+            "preferences": content.answers,
         }
+        policy = agent_policy(self.saved.config.agent)
+        if policy.purpose:
+            about["may_use"] = policy.allows(Preferences(content.answers))
+        if content.refers_to is not None:
+            about["refers_to"] = content.refers_to._asdict()
         piece = content.body[query.offset : query.offset + query.most_bytes]
         return ContentFound(
             msgspec.json.encode(about), piece, len(content.body), content.media_type

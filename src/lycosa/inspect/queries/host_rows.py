@@ -72,6 +72,7 @@ def whole_host(
         address=record.address,
         importance=round(record.importance, 4),
         refused={Reason(number).label: times for number, times in record.refused.items()},
+        preferences=record.stated,
         operator_delay_s=record.pace.operator_delay_s
         if record.pace.operator_delay_s >= 0
         else None,

@@ -19,12 +19,12 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from math import inf
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -39,7 +39,9 @@ from lycosa.base.calls import (
     StateQuestion,
     UrlQuery,
 )
-from lycosa.base.model.parsed import Document, Link
+from lycosa.base.model.parsed import Document, Link, Parsed
+from lycosa.base.preferences.preference_model import Preferences, combine
+from lycosa.base.preferences.use_policy import UsePolicy, agent_policy
 from lycosa.base.system.clock import SystemClock
 from lycosa.base.system.meter import Meter
 from lycosa.stages.parse.child_parser import ChildParser
@@ -252,8 +254,8 @@ class StateReader:
         """The visible text and the links of a stored body instead of the body."""
         if not isinstance(reply, ContentFound) or reply.total_bytes < 0:
             return reply
+        assert self._answers is not None and self._answers.saved is not None, "it answered"
         if self._texts is None:
-            assert self._answers is not None and self._answers.saved is not None, "it answered"
             config = self._answers.saved.config
             limits = ParserConfig(config.parse, config.canonical, config.agent.product)
             self._texts = ChildParser(limits, SystemClock())
@@ -274,6 +276,11 @@ class StateReader:
             "links": _listed_links(parsed.links),
             "outlinks": len(parsed.links),
         }
+        policy = agent_policy(self._answers.saved.config.agent)
+        if policy.purpose:
+            about["may_use"] = policy.allows(_with_markup(about["preferences"], parsed))
+            if not about["may_use"]:
+                return _withheld(about, policy)
         text = parsed.text.encode("utf-8", "replace")
         piece = text[question.offset : question.offset + question.most_bytes]
         return ContentFound(msgspec.json.encode(about), piece, len(text), "text/plain")
@@ -303,6 +310,26 @@ def measure_reader(meter: Meter, reader: StateReader) -> None:
 def _settle(answer: asyncio.Future[CallReply], reply: CallReply) -> None:
     if not answer.done():
         answer.set_result(reply)
+
+
+def _with_markup(answers: Mapping[str, bool], parsed: Parsed) -> Preferences:
+    """The preferences of a stored capture.
+
+    Those of the markup are among them, unless the document was not parsed when it was stored.
+    """
+    found = dict(answers)
+    for use, allowed in combine(parsed.statements).items():
+        found[use] = allowed and found.get(use, True)
+    return Preferences(found)
+
+
+def _withheld(about: dict[str, Any], policy: UsePolicy) -> ContentFound:
+    """The answer without words of the page, and why."""
+    purpose = ", ".join(policy.purpose)
+    links = [each | {"anchor": ""} for each in about["links"]]
+    about |= {"title": "", "links": links}
+    about["reason"] = f"its site does not allow {purpose} to use it"
+    return ContentFound(msgspec.json.encode(about), b"", 0, "text/plain")
 
 
 _MAX_LINKS = 1000

@@ -69,6 +69,8 @@ def _count_host(counters: Counters, totals: _HostTotals, record: VisitRecord) ->
     counters.hosts_paused += shown is HostState.PAUSED
     counters.hosts_asleep += record.asleep_until > 0
     counters.asking += sum(not question.is_late for question in record.questions)
+    for stated, captures in record.stated.items():
+        counters.stated[stated] = counters.stated.get(stated, 0) + captures
     totals.captures += record.usage.captures
     totals.body_bytes += record.usage.bytes
     for reason, number in record.refused.items():

@@ -28,6 +28,7 @@ from lycosa.base.system.software import SOFTWARE
 from lycosa.cluster.shards.stored_crawl import StoredCrawl
 from lycosa.processes.cluster.node_folder import NodeFolder
 from lycosa.stages.fetch.headers import build_user_agent
+from lycosa.stages.fetch.key_check import check_key
 from lycosa.state.attempts.shipping import ship_left_files
 from lycosa.state.folder.manifest import ManifestError
 from lycosa.state.folder.names import attempts_folder
@@ -74,6 +75,7 @@ class ClusterSession:
 
     ``folder`` is locked for it, ``listen`` the host on which its workers listen. ``read_again``
     reads the crawl as ``shards.stored_crawl.read_crawl`` does, and blocks.
+    Raises ``KeyFileError`` when requests are to be signed and cannot be.
     """
 
     def __init__(
@@ -93,7 +95,10 @@ class ClusterSession:
         """The formats in force, as the coordinator told last."""
         self._show_note, self._read_again = show_note, read_again
         agent = crawl.config.agent
-        self._user_agent = build_user_agent(agent.product, version("lycosa"), agent.contact)
+        check_key(agent)
+        self._user_agent = build_user_agent(
+            agent.product, version("lycosa"), agent.page or agent.contact
+        )
         self._plugins = registered()
         self._table = self._address_table(show_note)
 

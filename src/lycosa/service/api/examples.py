@@ -27,6 +27,7 @@ STATS_EXAMPLE: dict[str, Any] = {
     "refusals": {"robots_disallowed": 98},
     "refused_links": {"nofollow": 359},
     "remarks": {"near_duplicate": 75},
+    "preferences": {"ai-train=no": 1310, "search=yes": 1310},
     "rates": {"current": 39.682, "mean": 40.551, "peak": 49.385},
     "hosts": {"known": 201, "ready": 1, "snoozed": 137, "paused": 1, "retired": 0},
     "fetching": 3,
@@ -92,6 +93,7 @@ WHOLE_HOST_EXAMPLE: dict[str, Any] = HOST_EXAMPLE | {
     "address": "192.0.2.7",
     "importance": 1.0,
     "refused": {"requisite": 4},
+    "preferences": {"ai-train=no": 12, "search=yes": 12},
     "operator_delay_s": 10.0,
     "pause": None,
     "errands": 0,
@@ -199,6 +201,7 @@ _TYPES = {bool: "boolean", int: "integer", float: "number", str: "string"}
 _MAPS = frozenset(
     (
         *("states", "urls", "failures", "refusals", "refused_links", "remarks", "refused", "facts"),
+        "preferences",
         *("texts", "domain_queue_depths"),
     )
 )

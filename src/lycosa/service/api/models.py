@@ -19,7 +19,7 @@ from lycosa.base.reasons import Reason
 MAX_GIVEN_URLS = 1000
 """The maximum number of URLs of one request."""
 JsonRow = dict[str, Any]
-Remark = Annotated[
+OperatorRemark = Annotated[
     str,
     Field(
         max_length=MAX_WORDS,
@@ -196,7 +196,7 @@ class RowsPage(BaseModel):
 class WhyRequest(Asked):
     """A remark for the log of actions."""
 
-    why: Remark = ""
+    why: OperatorRemark = ""
 
 
 class HostRequest(WhyRequest):
@@ -261,7 +261,7 @@ class LettersRequest(Asked):
     )
     reason: ReasonLabel = Field("", description="Those of this reason", examples=[""])
     host: str = Field("", max_length=300, description="Those of this host", examples=[""])
-    why: Remark = ""
+    why: OperatorRemark = ""
     call: str = Field(
         "",
         pattern=r"^(api [0-9a-f]{32})?$",

@@ -34,6 +34,7 @@ def counted_status(status: ClusterStatus, rates: Rates) -> dict[str, Any]:
         "refusals": _reasons_that(progress, lambda reason: reason.is_refusal),
         "refused_links": progress.rule_refusals,
         "remarks": _reasons_that(progress, lambda reason: reason.is_remark),
+        "preferences": progress.stated,
         "rates": msgspec.to_builtins(rates),
         "hosts": {
             "known": progress.hosts,

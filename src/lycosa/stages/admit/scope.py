@@ -5,7 +5,7 @@ because sites redirect between them. Another port is another host. If requisites
 of a page in scope are admitted from any host, because pages keep them on other hosts, and one link
 deeper than pages, because a page at the maximum depth would be incomplete without them. Sitemaps
 are admitted from any host too, because only a host in scope, or a sitemap that it named, can bring
-them.
+them. So are licences, if they are fetched at all: publishers share them on hosts of collectives.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from lycosa.base.urls.identity import host_of, target_of
 from lycosa.stages.admit.refusal import Refusal
 
 _NEVER = frozenset({LinkKind.FORM, LinkKind.OTHER})
+_ANYWHERE = frozenset({LinkKind.SITEMAP_FILE, LinkKind.LICENSE})
 _WORDS = {
     ScopeRule.HOST: "pages on the hosts of the seeds, http or https",
     ScopeRule.SITE: "pages on the sites (registrable domains) of the seeds, any subdomain",
@@ -75,7 +76,7 @@ class Scope:
             return Refusal(Reason.EXCLUDED, rule, self._exclude.texts[excluded])
         if kind is LinkKind.SEED:
             return None
-        anywhere = kind.is_requisite or kind is LinkKind.SITEMAP_FILE
+        anywhere = kind.is_requisite or kind in _ANYWHERE
         return self._judge_link(kind, depth, nofollow) or (
             None if anywhere else self._judge_place(url)
         )

@@ -21,10 +21,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lycosa.base.config.sections import FetchSection
-from lycosa.base.model.fetched import Fetched, FetchKind, FetchRequest
+from lycosa.base.model.fetched import Fetched, FetchRequest
 from lycosa.base.ports import Clock
 from lycosa.base.reasons import Reason
 from lycosa.stages.fetch.body import MemoryBudget
@@ -38,6 +38,10 @@ from lycosa.stages.fetch.origin_connections import Connections, connection_origi
 from lycosa.stages.fetch.repeats import Sign, reason_of_repeat
 from lycosa.stages.fetch.result_codes import is_of_two_targets, reason_of
 from lycosa.stages.fetch.transfer import Transfer
+
+if TYPE_CHECKING:
+    # The library for keys is loaded only where there is one.
+    from lycosa.stages.fetch.request_signer import RequestSigner
 
 # one buffer for all transfers: fewer system calls for large bodies, and the limit of what one step
 # of the loop receives
@@ -76,10 +80,12 @@ class RequestHooks(NamedTuple):
     Cookies are sent and stored only with ``cookies``, and never with a robots.txt, which is the
     same for all clients. ``may_send`` is called when the connection is ready, directly before the
     request is sent: if it returns false, the request is not sent and ends as ``LEASE_EXPIRED``.
+    ``signer`` signs every request.
     """
 
     cookies: CookieJars | None = None
     may_send: Callable[[], bool] = lambda: True
+    signer: RequestSigner | None = None
 
 
 NO_HOOKS = RequestHooks()
@@ -128,7 +134,7 @@ class CurlFetcher:
         self._tls_versions: dict[int, str] = {}
         self._connections_made = 0
         self._is_closed = False
-        self._may_send = hooks.may_send
+        self._may_send, self.signer = hooks.may_send, hooks.signer
 
     async def fetch(self, request: FetchRequest) -> Fetched:
         """The result of ``request``. Never raises for anything that a server or the network does.
@@ -152,8 +158,12 @@ class CurlFetcher:
                 self._connections.manner(origin, self._clock.monotonic()), self._http_version
             )
             lent = self._lend_cookies(transfer, request)
+            # Last, as the signature has the time at which the request leaves.
+            signature = self.signer.header_lines(request) if self.signer is not None else []
             transfer.set_request(
-                request, self._header_lines + conditional_lines(request), is_plain=not lent
+                request,
+                self._header_lines + conditional_lines(request) + signature,
+                is_plain=not lent,
             )
         except (pycurl.error, UnicodeError, ValueError) as error:
             # libcurl refuses the URL before anything was sent; the handle has half of the options,
@@ -168,6 +178,8 @@ class CurlFetcher:
                 self._cookies.take_back(transfer.curl, request.url, lent)
             fetched = self._fetched(request, wall, transfer, code, message)
             self._note_connection(origin, fetched, transfer)
+            if self.signer is not None:
+                self.signer.note_answer(fetched, transfer.first_byte)
             return fetched
         finally:
             self._open.discard(wait)
@@ -208,7 +220,7 @@ class CurlFetcher:
         """Give the handle the cookies of the request's site; ``None`` if it gets none."""
         if self._cookies is None:
             return None
-        if request.kind is FetchKind.ROBOTS:
+        if request.kind.is_of_origin:
             empty(transfer.curl)
             return None
         return self._cookies.lend(transfer.curl, request.url)

@@ -45,5 +45,7 @@ class Lease:
 
         A record of an older program, which did not store chains, has only the last of them.
         """
-        is_redirect = self.record.kind is LinkKind.REDIRECT and self.record.hops
+        # The target of a licence that moved is a licence too.
+        kinds = (LinkKind.REDIRECT, LinkKind.LICENSE)
+        is_redirect = self.record.kind in kinds and self.record.hops
         return (*self.record.chain, self.via) if is_redirect else ()

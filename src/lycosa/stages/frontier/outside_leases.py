@@ -17,6 +17,7 @@ from math import ceil
 import msgspec
 
 from lycosa.base.model.capture import RobotsDecision
+from lycosa.base.preferences.preference_model import Statement
 from lycosa.stages.frontier.back_queue import QueueEntry
 from lycosa.stages.frontier.due import DueQueue
 from lycosa.stages.frontier.lease import Lease
@@ -45,6 +46,7 @@ class LeaseRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
     ``lease`` is its id, ``holder`` the fetcher, ``call`` the id of the holder's call. Times are
     crawl time in seconds: the host is busy until ``busy_until``, and the URL is due at ``due_at``.
     ``decision`` is what robots.txt says about the URL, ``address`` the address that we found.
+    ``stated`` is what robots.txt states about the use of the page.
     """
 
     lease: str
@@ -57,6 +59,7 @@ class LeaseRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
     busy_until: float
     address: str
     decision: RobotsDecision
+    stated: tuple[Statement, ...] = ()
 
 
 decode_lease = msgspec.msgpack.Decoder(LeaseRow).decode

@@ -16,6 +16,8 @@ from lycosa.base.config.sections import FrontierSection
 from lycosa.base.model.discovered import Discovered, LinkKind
 from lycosa.base.model.parsed import Link
 from lycosa.base.model.url_state import Completed, UrlState
+from lycosa.base.preferences.preference_model import NOTHING_STATED, Preferences
+from lycosa.base.preferences.preference_words import preference_labels
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import host_of
 from lycosa.stages.frontier.alike_pages import AlikePages
@@ -44,7 +46,7 @@ from lycosa.state.kv.table_records import (
     url_key,
 )
 from lycosa.state.seen.seen_port import SeenUrls
-from lycosa.state.shard.counters import COUNTERS_KEY, counters_of
+from lycosa.state.shard.counters import COUNTERS_KEY, count, counters_of
 
 _DUE_BATCH = 128  # URLs, or hosts, put back in one step of the loop: 10 ms
 _DUE_ROW = 64  # URLs that share a row of the schedule, 1 kB
@@ -290,6 +292,7 @@ class Partition:
         duration_s: float,
         is_page: bool,
         is_capture: bool,
+        preferences: Preferences = NOTHING_STATED,
     ) -> None:
         """Count a request and its answer."""
         host.count_answer(body_bytes, duration_s, is_capture)
@@ -297,6 +300,10 @@ class Partition:
         self.counters.captures += is_capture
         self.counters.pages += is_page
         self.counters.body_bytes += body_bytes
+        if preferences is not NOTHING_STATED:
+            for label in preference_labels(preferences):
+                count(self.counters.stated, label)
+                count(host.record.stated, label)
         self.visits.mark_changed(host)
 
     # -- hosts

@@ -17,6 +17,7 @@ import msgspec
 
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.url_state import Completed, UrlState
+from lycosa.base.preferences.preference_model import Statement
 from lycosa.base.reasons import Reason
 from lycosa.stages.frontier.due import DueQueue
 from lycosa.state.kv.overlay import Overlay
@@ -129,10 +130,19 @@ class UnparsedBodies:
         if self._bodies.pop(url, None) is not None:
             self._table.delete(unparsed_key(url[:8], url[8:]))
 
-    def record_parsed(self, url: bytes, body: UnparsedBody, remark: Reason) -> None:
-        """Record that a body was parsed, with the new remark."""
+    def record_parsed(
+        self,
+        url: bytes,
+        body: UnparsedBody,
+        remark: Reason,
+        markup: tuple[Statement, ...] = (),
+    ) -> None:
+        """Record that a body was parsed, with the new remark.
+
+        ``markup`` is what the document says about the use of the page. A later 304 confirms it.
+        """
         self.drop(url)
-        self._remark(url, body.reason, remark)
+        self._remark(url, body.reason, remark, markup)
 
     def record_failed(self, url: bytes, body: UnparsedBody, reason: Reason) -> None:
         """Record that parsing a body failed again."""
@@ -140,12 +150,16 @@ class UnparsedBodies:
         self.put(url, failed)
         self._remark(url, body.reason, reason)
 
-    def _remark(self, url: bytes, before: Reason, after: Reason) -> None:
+    def _remark(
+        self, url: bytes, before: Reason, after: Reason, markup: tuple[Statement, ...] = ()
+    ) -> None:
         """Change the remark on a fetched URL, unless it has another remark by now."""
         record = self._record(url)
         if record is None or record.state is not UrlState.FETCHED or record.reason is not before:
             return
         record.reason, record.detail = after, ""
+        if markup and record.history is not None:
+            record.history = msgspec.structs.replace(record.history, markup=markup)
         self._table.put(url_key(url[:8], url[8:]), encode_url(record))
         self._counters.move_reason(before, after)
 

@@ -83,7 +83,8 @@ class VisitRecord(msgspec.Struct, array_like=True):
     paused the host; its state and its counts stay as they are. ``failures`` counts requests in a
     row without any answer, ``dns_failures`` lookups without one; ``away_since`` is the time of the
     first of either (0 = none). ``answered_at`` are the times of its last answers by http and
-    by https.
+    by https. ``stated`` counts its captures by what it stated about the use of the page
+    (``preference_labels``).
     """
 
     host: str
@@ -117,6 +118,7 @@ class VisitRecord(msgspec.Struct, array_like=True):
     pause: HostPause | None = None
     away_since: float = 0.0
     answered_at: tuple[float, float] = (0.0, 0.0)
+    stated: dict[str, int] = {}
 
     @property
     def rests_until(self) -> float:

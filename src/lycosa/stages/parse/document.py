@@ -18,16 +18,18 @@ from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.fetched import MAX_SITEMAP_BYTES, as_sent
 from lycosa.base.model.parsed import Directives, Document, Parsed
 from lycosa.base.model.remark import Remark, distinct
+from lycosa.base.preferences.page_statements import markup_statements
+from lycosa.base.preferences.preference_model import Statement
 from lycosa.base.reasons import Reason
 from lycosa.base.system.content_encoding import Decoded, decode_content
 from lycosa.base.urls.identity import Canonicalizer, InvalidUrl
+from lycosa.base.urls.link_header import parse_link_header
 from lycosa.stages.parse.charset import decode_text
 from lycosa.stages.parse.directives import read_directives
 from lycosa.stages.parse.element_readers import RawLink, RawPage
 from lycosa.stages.parse.fingerprint import simhash
 from lycosa.stages.parse.html import fold_lines, read_html
 from lycosa.stages.parse.language import LanguageGuesser, primary_subtag
-from lycosa.stages.parse.link_header import parse_link_header
 from lycosa.stages.parse.media_type import Shape, is_gzip_file, media_type_of, sniff
 from lycosa.stages.parse.outlinks import Outlinks, base_of
 from lycosa.stages.parse.refresh import parse_refresh
@@ -306,6 +308,16 @@ class _Reading:
             is_sitemap=sitemap is not None,
             is_cut=self._is_cut,
             remarks=remarks if len(remarks) > 1 else (),
+            statements=self._statements(page),
+        )
+
+    def _statements(self, page: RawPage) -> tuple[Statement, ...]:
+        """What the markup says about the use of the page; headers are read with the answer."""
+        if not page.metas and not page.licenses:
+            return ()
+        base = base_of(self._document.url, page.base) if page.licenses else ""
+        return markup_statements(
+            page.metas, [self._canonical(each, base) for each in page.licenses], self._product
         )
 
     def _add_links(
@@ -351,7 +363,9 @@ class _Reading:
         canonical = ""
         for name, value in self._document.headers:
             if name == "link":
-                for target, relations, loaded_as, imagesrcset in parse_link_header(as_sent(value)):
+                for target, relations, loaded_as, imagesrcset, _ in parse_link_header(
+                    as_sent(value)
+                ):
                     kind = link_kind(relations, loaded_as)
                     if kind is LinkKind.CANONICAL:
                         canonical = canonical or self._canonical(target, self._document.url)

@@ -13,12 +13,14 @@ from dataclasses import dataclass, field
 import turbohtml
 
 from lycosa.base.model.discovered import LinkKind
+from lycosa.base.preferences.page_statements import is_rsl
 from lycosa.stages.parse.refresh import parse_refresh
 from lycosa.stages.parse.relations import link_kind
 from lycosa.stages.parse.srcset import srcset_urls
 
 MAX_ANCHOR = 200
 _MAX_TITLE = 2000
+_MAX_LICENSES = 20
 # characters of an anchor that are read: an unclosed <a> may contain the whole page
 _ANCHOR_WINDOW = 4000
 _BLANKS = " \t\n\f\r"
@@ -45,7 +47,8 @@ class RawPage:
 
     ``links`` are by raw URL string (stripped, without fragment), in document order. ``metas`` are
     the ``(name, content)`` pairs of all metas with a name (in lower case). ``base`` is the first
-    ``<base href>`` and ``canonical`` the first rel=canonical, both raw.
+    ``<base href>`` and ``canonical`` the first rel=canonical, both raw. ``licenses`` are the raw
+    targets of the first links with rel=license that may be RSL licences.
     """
 
     charset: str
@@ -57,6 +60,7 @@ class RawPage:
     metas: list[tuple[str, str]] = field(default_factory=list)
     links: dict[str, RawLink] = field(default_factory=dict)
     max_links: int = 50_000
+    licenses: list[str] = field(default_factory=list)
 
     def add(
         self, url: str | None, kind: LinkKind, anchor: str = "", nofollow: bool = False
@@ -122,6 +126,13 @@ def _read_area(page: RawPage, element: turbohtml.Element) -> None:
 def _read_link(page: RawPage, element: turbohtml.Element) -> None:
     href = element.attr("href")
     rels = (element.attr("rel") or "").lower().split()
+    if (
+        href
+        and "license" in rels
+        and len(page.licenses) < _MAX_LICENSES
+        and is_rsl(element.attr("type") or "")
+    ):
+        page.licenses.append(href)
     if href and rels and (kind := link_kind(rels, element.attr("as") or "")) is not None:
         if kind is LinkKind.CANONICAL and page.canonical is None:
             page.canonical = href

@@ -157,7 +157,7 @@ def pace_after_request(
     """The pace after a response with ``status`` (0 = none) and Retry-After value ``retry_after``.
 
     ``retry_after`` is empty without the header. ``is_robots`` says that the request was for
-    robots.txt; its response never shortens a back-off.
+    robots.txt or another file about the origin; its response never shortens a back-off.
     """
     backoffs, backoff_at = pace.backoffs, pace.backoff_at
     retry_at = pace.retry_at if pace.retry_at > now_wall else 0.0

@@ -71,6 +71,7 @@ class RobotsRecord(msgspec.Struct, frozen=True, array_like=True):
     ``rules``, ``version`` (SHA-1 in base32, empty = no file), ``status`` (0 = unreachable) and
     ``fetched`` describe the response that decides. ``first_failure``, ``failures`` and ``next_try``
     describe the outage that may have followed it, ``error`` and ``detail`` its last failure.
+    ``is_usage_read`` says that a program read the file that also reads lines about use.
     """
 
     rules: RobotsRules = RobotsRules()
@@ -83,6 +84,7 @@ class RobotsRecord(msgspec.Struct, frozen=True, array_like=True):
     next_try: float = 0.0
     error: Reason = Reason.NONE
     detail: str = ""
+    is_usage_read: bool = False
 
     @property
     def outage(self) -> str:
@@ -112,13 +114,16 @@ class RobotsState(Enum):
     WAIT = "wait"  # unreachable: the host is snoozed until next_try
 
 
-def robots_state(record: RobotsRecord | None, now: float) -> RobotsState:
+def robots_state(record: RobotsRecord | None, now: float, needs_usage: bool = False) -> RobotsState:
     """The state of an origin's record at ``now``.
 
     A time further ahead than any that we set comes from a clock that was moved back, so the file is
-    then fetched again.
+    then fetched again. So is a file in a record of an older program if the crawl ``needs_usage``:
+    that program did not keep lines about use, and their absence must not count as silence.
     """
     if record is None:
+        return RobotsState.NEEDED
+    if needs_usage and record.has_file and not record.is_usage_read and not record.failures:
         return RobotsState.NEEDED
     until = record.next_try if record.failures else record.expires
     if not 0 < until - now <= LONGEST_USE_S:
@@ -138,9 +143,9 @@ def after_fetch(
     now: float,
 ) -> RobotsRecord:
     """The record after ``answer``; ``record`` is the one before, if any."""
-    if _is_unreachable(answer):
+    if is_unreachable(answer):
         return _after_failure(record or RobotsRecord(), answer, section, now)
-    expires = now + _use_s(answer.max_age_s, section)
+    expires = now + lifetime_s(answer.max_age_s, section)
     # RFC 9309 section 2.3.1.3: there is no file, so everything is allowed. It is asked again like a
     # file.
     if not 200 <= answer.status < 300:
@@ -149,7 +154,7 @@ def after_fetch(
     version = base64.b32encode(hashlib.sha1(answer.body, usedforsecurity=False).digest()).decode(
         "ascii"
     )
-    return RobotsRecord(rules, version, answer.status, now, expires)
+    return RobotsRecord(rules, version, answer.status, now, expires, is_usage_read=True)
 
 
 def decision(record: RobotsRecord, verdict: RobotsVerdict) -> RobotsDecision:
@@ -200,7 +205,8 @@ def max_age_of(cache_control: str) -> float:
     return float(found[1]) if found else -1.0
 
 
-def _is_unreachable(answer: RobotsAnswer) -> bool:
+def is_unreachable(answer: RobotsAnswer) -> bool:
+    """Whether an answer leaves open what the file is, so that it is asked for again soon."""
     # RFC 9309 section 2.3.1.2: after five redirects the file counts as unavailable, not as
     # unreachable.
     if answer.reason in (Reason.TOO_MANY_REDIRECTS, Reason.BAD_REDIRECT):
@@ -226,7 +232,7 @@ def _after_failure(
     # A later time than now is of a clock that was set back.
     began = record.first_failure if record.failures and 0 < record.first_failure <= now else now
     longest = min(section.max_age_s, LONGEST_USE_S)
-    pause = min(section.retry_s * 2.0 ** min(failures - 1, 40), longest)
+    pause = retry_pause_s(failures, section)
     # RFC 9309 section 2.3.1.4: while a server fails, the copy that is known may be used.
     if record.has_file:
         return msgspec.structs.replace(
@@ -251,6 +257,13 @@ def _after_failure(
     )
 
 
-def _use_s(max_age_s: float, section: RobotsSection) -> float:
+def retry_pause_s(failures: int, section: RobotsSection) -> float:
+    """Seconds until a file is asked for again that could not be fetched so many times in a row."""
+    longest = min(section.max_age_s, LONGEST_USE_S)
+    return min(section.retry_s * 2.0 ** min(failures - 1, 40), longest)
+
+
+def lifetime_s(max_age_s: float, section: RobotsSection) -> float:
+    """For how long an answer applies; ``max_age_s`` as in ``RobotsAnswer``."""
     longest = min(section.max_age_s, LONGEST_USE_S)
     return longest if max_age_s < 0 else min(max(max_age_s, MIN_USE_S), longest)

@@ -12,6 +12,9 @@ Where other parsers differ:
 * A Crawl-delay applies to the agents of its group that are named after the previous Crawl-delay,
   because that is what the sequence agent, delay, agent, delay means. The longest one for us counts.
   Units or markup after the number are ignored.
+* A Content-Usage or Content-Signal line is a rule (draft-ietf-aipref-attach-05 section 3), so for
+  such lines it ends a run of User-agent lines. For Allow and Disallow it does not, because a
+  statement about use must not change what may be fetched.
 * A user-agent value is read up to its first character outside ``[A-Za-z_-]`` and must then be the
   whole product token (§2.2.1). protego and older parsers match a part of it.
 * A line that the size limit cuts is dropped: half of ``Disallow: /private`` could be ``Disallow:
@@ -23,7 +26,10 @@ from __future__ import annotations
 import codecs
 import re
 
-from lycosa.stages.politeness.robots_rules import RobotsRule, RobotsRules, normal_pattern
+from lycosa.base.preferences.preference_model import MAX_STATEMENT_CHARACTERS
+from lycosa.base.urls.path_patterns import normal_pattern
+from lycosa.stages.politeness.robots_rules import RobotsRule, RobotsRules
+from lycosa.stages.politeness.usage_rules import MAX_LICENSES, UsageLines
 
 MAX_BYTES = 512_000
 """RFC 9309 §2.5: at least 500 KiB are parsed."""
@@ -38,6 +44,9 @@ _FIELDS: tuple[tuple[str, tuple[bytes, ...]], ...] = (
     ("disallow", (b"disallow", b"dissallow", b"dissalow", b"disalow", b"diasllow", b"disallaw")),
     ("sitemap", (b"sitemap", b"site-map")),
     ("delay", (b"crawl-delay", b"crawldelay", b"crawl delay")),
+    ("usage", (b"content-usage",)),
+    ("signal", (b"content-signal",)),
+    ("license", (b"license",)),
 )
 _UTF16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 _TOKEN = re.compile(rb"[A-Za-z_-]*")
@@ -76,12 +85,13 @@ def parse_robots(body: bytes, product: str, max_bytes: int = MAX_BYTES) -> Robot
 class _Group:
     """The merged content of all groups for one agent."""
 
-    __slots__ = ("crawl_delay_s", "name", "rules")
+    __slots__ = ("crawl_delay_s", "name", "rules", "usage")
 
     def __init__(self) -> None:
         self.name = ""
         self.rules: dict[tuple[bool, str], int] = {}
         self.crawl_delay_s = -1.0
+        self.usage = UsageLines()
 
 
 class _File:
@@ -92,10 +102,13 @@ class _File:
         "_delay_for",
         "_delay_said",
         "_everyone",
+        "_licenses",
         "_ours",
         "_product",
         "_run_ended",
         "_sitemaps",
+        "_usage_for",
+        "_usage_said",
     )
 
     def __init__(self, product: str) -> None:
@@ -107,7 +120,11 @@ class _File:
         # the group that a Crawl-delay applies to: named after the previous Crawl-delay
         self._delay_for: _Group | None = None
         self._delay_said = False
+        # the group that a Content-Usage or Content-Signal line belongs to
+        self._usage_for: _Group | None = None
+        self._usage_said = False
         self._sitemaps: dict[str, None] = {}
+        self._licenses: dict[str, int] = {}
 
     def take_line(self, field: str, value: bytes, number: int) -> None:
         if field == "agent":
@@ -118,6 +135,13 @@ class _File:
             self._delay_said = True
             if self._delay_for is not None:
                 self._delay_for.crawl_delay_s = max(self._delay_for.crawl_delay_s, _seconds(value))
+        elif field == "license":
+            if len(self._licenses) < MAX_LICENSES and len(value) <= MAX_STATEMENT_CHARACTERS:
+                self._licenses.setdefault(value.decode("utf-8", "replace"), number)
+        elif field in ("usage", "signal"):
+            self._usage_said = True
+            if self._usage_for is not None:
+                self._usage_for.usage.add_line(field == "signal", value, number)
         else:
             self.add_rule(field == "allow", normal_pattern(value), number)
 
@@ -133,7 +157,11 @@ class _File:
             (allow, pattern, line) for (allow, pattern), line in group.rules.items()
         ]
         return RobotsRules(
-            rules, group.name, group.crawl_delay_s, [url for url in self._sitemaps if url]
+            rules,
+            group.name,
+            group.crawl_delay_s,
+            [url for url in self._sitemaps if url],
+            group.usage.rules([(url, line) for url, line in self._licenses.items() if url]),
         )
 
     def _agent(self, value: bytes) -> None:
@@ -141,14 +169,17 @@ class _File:
             self._current = None
         if self._run_ended or self._delay_said:
             self._delay_for = None
-        self._run_ended = self._delay_said = False
+        if self._run_ended or self._usage_said:
+            self._usage_for = None
+        self._run_ended = self._delay_said = self._usage_said = False
         if _EVERYONE.match(value):
             self._everyone.name = "*"
             self._current = self._current or self._everyone
             self._delay_for = self._delay_for or self._everyone
+            self._usage_for = self._usage_for or self._everyone
         elif self._is_us(value):
             self._ours.name = self._ours.name or value.decode("utf-8", "replace") or "(empty)"
-            self._current = self._delay_for = self._ours
+            self._current = self._delay_for = self._usage_for = self._ours
 
     def _is_us(self, value: bytes) -> bool:
         token = _TOKEN.match(value)

@@ -16,11 +16,7 @@ lookup is cheapest:
 Length and kind are combined in one integer, the score: octets first, then Allow over Disallow, then
 the earlier line.
 
-Both sides are normalised before they are compared: percent-encoded unreserved characters are
-decoded, all other octets that cannot occur in a URL are encoded, and hexadecimal digits are upper
-case. This follows §2.2.2 and goes beyond Google's matcher, which decodes nothing. Our URLs are
-canonical, so a rule ``/%7Ejoe`` would otherwise never apply to ``/~joe``. ``%2A`` and ``%24`` in a
-rule stand for the literal characters (§2.2.3).
+Both sides are normalised before they are compared (``base.urls.path_patterns``).
 """
 
 from __future__ import annotations
@@ -30,6 +26,8 @@ from collections.abc import Iterator
 
 import msgspec
 
+from lycosa.base.urls.path_patterns import literal_text, normal_target
+from lycosa.stages.politeness.usage_rules import UsageRules
 from lycosa.stages.politeness.wildcards import (
     MAX_WORK,
     Pieces,
@@ -48,13 +46,15 @@ class RobotsRules(msgspec.Struct, frozen=True, array_like=True):
 
     ``group`` is the user-agent value that applied, as written; it is empty when no group applied.
     ``crawl_delay_s`` is -1 when there is none. ``sitemaps`` are as written, without duplicates;
-    they belong to the file and not to a group.
+    they belong to the file and not to a group. ``usage`` has the lines about the use of pages. It
+    is ``None`` without any, and in records from before such lines were read.
     """
 
     rules: list[RobotsRule] = []
     group: str = ""
     crawl_delay_s: float = -1.0
     sitemaps: list[str] = []
+    usage: UsageRules | None = None
 
 
 class RobotsVerdict(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -87,7 +87,7 @@ class Matcher:
         wild: list[Wildcard] = []
         for score, pattern in _scored(rules.rules):
             if "*" not in pattern and "$" not in pattern:  # most rules; no need to split them
-                literal = _literal(pattern)
+                literal = literal_text(pattern)
                 table = by_length.get(len(literal))
                 if table is None:
                     table = by_length[len(literal)] = {}
@@ -149,23 +149,10 @@ def robots_target(url: str) -> str:
     return target if target[0] == "/" else "/" + target
 
 
-def normal_pattern(value: bytes) -> str:
-    """A rule's value in the normal form in which patterns are stored and compared; ASCII."""
-    return (_ODD.sub(_respell, value) if _ODD.search(value) else value).decode("ascii")
-
-
-def normal_target(target: str) -> str:
-    """A URL's path and query in the normal form of patterns; ASCII."""
-    if not _ODD_TEXT.search(target):
-        return target
-    raw = _ODD.sub(_respell, target.encode("utf-8", "surrogatepass"))
-    return _literal(raw.decode("ascii"))
-
-
 def _pieces(pattern: str) -> Pieces:
     anchored = pattern.endswith("$")
     return pieces_of(
-        [_literal(part) for part in (pattern[:-1] if anchored else pattern).split("*")],
+        [literal_text(part) for part in (pattern[:-1] if anchored else pattern).split("*")],
         is_anchored=anchored,
     )
 
@@ -186,33 +173,8 @@ def _raise(table: dict[str, int], key: str, score: int) -> None:
         table[key] = score
 
 
-def _literal(text: str) -> str:
-    return text.replace("%2A", "*").replace("%24", "$") if "%2" in text else text
-
-
-def _spellings() -> dict[bytes, bytes]:
-    """The normal spelling of each percent-encoding and of each octet outside the normal form."""
-    unreserved = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
-    table = {bytes([octet]): b"%%%02X" % octet for octet in range(256)}
-    for high in b"0123456789ABCDEFabcdef":
-        for low in b"0123456789ABCDEFabcdef":
-            digits = bytes((high, low))
-            octet = bytes([int(digits, 16)])
-            table[b"%" + digits] = octet if octet in unreserved else b"%" + digits.upper()
-    return table
-
-
-def _respell(found: re.Match[bytes]) -> bytes:
-    return _SPELLINGS[found[0]]
-
-
 _NO_RULE = RobotsVerdict()
 _BOUND_REACHED = RobotsVerdict(
     False, bound=f"judging this URL by all wildcard rules needs more than {MAX_WORK:,} comparisons"
 )
 _PATH_START = re.compile("[/?;]")
-# A percent sign that encodes nothing stays, because browsers send it unchanged.
-_ODD_CLASS = r"%[0-9A-Fa-f]{2}|[^!#-;=?-\[\]_a-z~]"
-_ODD = re.compile(_ODD_CLASS.encode("ascii"))
-_ODD_TEXT = re.compile(_ODD_CLASS)
-_SPELLINGS = _spellings()

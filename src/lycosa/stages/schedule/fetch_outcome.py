@@ -15,7 +15,14 @@ from lycosa.base.reasons import Reason
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _WHOLE = frozenset({Reason.NONE, Reason.BODY_TRUNCATED})
-_FINAL = frozenset({Reason.ADDRESS_FORBIDDEN, Reason.HEADERS_TOO_LARGE, Reason.MALFORMED_RESPONSE})
+_FINAL = frozenset(
+    {
+        Reason.ADDRESS_FORBIDDEN,
+        Reason.HEADERS_TOO_LARGE,
+        Reason.MALFORMED_RESPONSE,
+        Reason.PAYMENT_REQUIRED,
+    }
+)
 _CONNECTION = frozenset(
     {
         Reason.CONNECT_REFUSED,
@@ -128,6 +135,8 @@ def _failure(fetched: Fetched, conditional: bool) -> Reason | None:
         return None
     if status == 429:
         return Reason.HTTP_TOO_MANY_REQUESTS
+    if status == 402:
+        return Reason.PAYMENT_REQUIRED
     if 300 <= status < 400:
         return Reason.BAD_REDIRECT
     return Reason.HTTP_SERVER_ERROR if status >= 500 else Reason.HTTP_CLIENT_ERROR

@@ -73,17 +73,19 @@ def plan_refetch(
     found: FoundContent,
     weight: float,
     formats: int,
+    is_once: bool = False,
 ) -> RefetchPlan:
     """The plan after a capture; ``old`` is the record's history before it.
 
     ``weight`` is that of the page (``priority.weigher``), which its policy multiplies. In
-    ``formats`` without observations there are none (``model.compatibility``).
+    ``formats`` without observations there are none (``model.compatibility``). A page with
+    ``is_once`` is not fetched again, as a licence.
     """
     changed = is_changed(old, found.meaning, found.digest, found.text_digest)
     observations, cell, number = b"", 0, 0
     if formats >= LATE_FIELDS:
         observations, number = _observations(old, found, changed), class_of(section, url)
-    if found.meaning is Meaning.FAILED:
+    if found.meaning is Meaning.FAILED or is_once:
         return RefetchPlan(0.0, changed, observations, policy=number)
     if formats >= LATE_FIELDS:
         weight *= find_policy(section, url).weight

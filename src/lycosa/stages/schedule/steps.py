@@ -39,6 +39,7 @@ class Purpose(Enum):
     PAGE = "a URL of the host"
     ROBOTS = "the robots.txt of one of its origins"
     ERRAND = "what the robots.txt of another host redirects to"
+    TDM_FILE = "the tdmrep.json of one of its origins"
 
 
 _PAGE = Purpose.PAGE
@@ -95,7 +96,8 @@ class RobotsJudged(msgspec.Struct, frozen=True, gc=False):
     """The result of judging the URL by its origin's robots.txt.
 
     The file must be fetched (``is_needed``), or waited for until ``wait_until`` (0 = no), or it
-    allows or disallows the URL. ``judged`` counts the judgements of the visit.
+    allows or disallows the URL. ``is_tdm_wanted``: the origin's tdmrep.json has to be fetched
+    before a URL that is allowed. ``judged`` counts the judgements of the visit.
     """
 
     is_needed: bool = False
@@ -106,6 +108,7 @@ class RobotsJudged(msgspec.Struct, frozen=True, gc=False):
     detail: str = ""
     is_costly: bool = False
     judged: int = 0
+    is_tdm_wanted: bool = False
 
 
 class UrlPassed(msgspec.Struct, frozen=True, gc=False):
@@ -147,7 +150,7 @@ class PermitAsked(msgspec.Struct, frozen=True, gc=False):
 
 
 class RobotsAnswered(msgspec.Struct, frozen=True, gc=False):
-    """A request for robots.txt ended, and its answer was evaluated.
+    """A request for robots.txt ended, and its answer was evaluated; or none for tdmrep.json left.
 
     The host waits until ``wait_until`` (0 = no). ``failures`` counts connection failures in a row,
     the first of them ``away_s`` ago. ``outage_s`` is as for ``NameFailed``.

@@ -126,7 +126,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         return self.earlier[-1].term + 2 if self.earlier else 1
 
 
-class Change(NamedTuple):
+class FrozenChange(NamedTuple):
     """A requested change of a frozen setting."""
 
     setting: str
@@ -165,7 +165,7 @@ class FolderUnusable(ManifestError):
 class IdentityChanged(ManifestError):
     """The settings would change the identity that stored state depends on."""
 
-    def __init__(self, changes: list[Change]) -> None:
+    def __init__(self, changes: list[FrozenChange]) -> None:
         listed = "; ".join(
             f"{change.setting} is {change.old!r} and would become {change.new!r}: {change.why}"
             for change in changes
@@ -296,14 +296,16 @@ def check_identity(manifest: Manifest, wanted: Identity) -> None:
     for setting, why in _WHY.items():
         before, after = getattr(old, setting), getattr(wanted, setting)
         if before != after:
-            changes.append(Change(_SETTING[setting], before, after, why))
+            changes.append(FrozenChange(_SETTING[setting], before, after, why))
     for name in sorted(old.canonical.keys() | wanted.canonical.keys()):
         # An option that is newer than the crawl has been at its default since the crawl began.
         before = old.canonical.get(name, _CANONICAL_DEFAULTS.get(name))
         after = wanted.canonical.get(name)
         if before != after:
             changes.append(
-                Change(f"canonical.{name}", before, after, "stored URLs would not be recognised")
+                FrozenChange(
+                    f"canonical.{name}", before, after, "stored URLs would not be recognised"
+                )
             )
     if changes:
         raise IdentityChanged(changes)

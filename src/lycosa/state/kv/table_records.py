@@ -17,6 +17,7 @@ are sorted:
     ``P due4 host8``            a parked host, due for re-examination, or a sleeping one, due to
                                 line up
     ``R host8 scheme1``         robots.txt of one origin
+    ``t host8 scheme1``         ``/.well-known/tdmrep.json`` of one origin
     ``A site``                  usage of one site
     ``L site``                  which other sites link to it (module ``admit.linking_sites``)
     ``J url``                   a URL whose place belongs to the scope: a seed, or the target of a
@@ -234,6 +235,10 @@ def parked_key(due_at: int, host8: bytes) -> bytes:
 
 def robots_key(host8: bytes, secure: bool) -> bytes:
     return b"R" + host8 + (b"s" if secure else b"h")
+
+
+def tdm_key(host8: bytes, secure: bool) -> bytes:
+    return b"t" + host8 + (b"s" if secure else b"h")
 
 
 def site_key(site: str) -> bytes:

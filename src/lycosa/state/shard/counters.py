@@ -7,7 +7,7 @@ records.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -17,6 +17,9 @@ from lycosa.base.reasons import Reason
 from lycosa.state.kv.table_records import meta_key
 
 COUNTERS_KEY = meta_key("counters")
+
+
+_Key = TypeVar("_Key", int, str)
 
 
 class ReadableTable(Protocol):
@@ -34,8 +37,9 @@ class Counters(msgspec.Struct):
     lists show in this state, so each host is in one of them at most. ``hosts_asleep`` counts hosts
     outside the workbench that wait for a time. ``asked`` counts errands for other hosts and gives
     each its number; ``asking`` counts those without an answer so far. ``leased`` counts the URLs
-    that outside fetchers hold. ``cells`` counts the fetched pages by class of policy and cell
-    (``refetch_cell.counted_cell``), from which the cost of a refetch price is calculated.
+    that outside fetchers hold. ``stated`` counts captures by what their sites stated about the use
+    of the page (``preference_labels``). ``cells`` counts the fetched pages by class of policy and
+    cell (``refetch_cell.counted_cell``), from which the cost of a refetch price is calculated.
     """
 
     discovered: int = 0
@@ -54,6 +58,7 @@ class Counters(msgspec.Struct):
     asking: int = 0
     hosts_paused: int = 0
     leased: int = 0
+    stated: dict[str, int] = {}
     cells: dict[int, int] = {}
 
     def move_urls(self, before: UrlState | None, after: UrlState | None, count: int = 1) -> None:
@@ -102,6 +107,7 @@ class Counters(msgspec.Struct):
             states=dict(self.states),
             rule_refusals=dict(self.rule_refusals),
             reasons=dict(self.reasons),
+            stated=dict(self.stated),
             cells=dict(self.cells),
         )
 
@@ -135,5 +141,5 @@ def total_of(parts: Iterable[Counters]) -> Counters:
     return total
 
 
-def count(table: dict[int, int], key: int, by: int = 1) -> None:
+def count(table: dict[_Key, int], key: _Key, by: int = 1) -> None:
     table[key] = table.get(key, 0) + by

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from lycosa.base.config.sections import StoreSection
+from lycosa.base.preferences.use_policy import UsePolicy
+from lycosa.state.store.usable_rows import usable_row
 
 if TYPE_CHECKING:
     from lycosa.state.store.journal_rows import JournalRow, SegmentHeader
@@ -46,9 +48,25 @@ class DerivedFile(msgspec.Struct, frozen=True):
     option: str = ""
 
     def begin(self, path: Path, header: SegmentHeader) -> Builder:
-        """The builder of one segment's file. It is imported here."""
+        """The builder of one segment's file. It is imported here.
+
+        It leaves out content that the segment's purpose may not use.
+        """
         made: Builder = resolve_name(self.made_by)(path, header)
-        return made
+        return made if header.policy.records_only else _UsableRows(made, header.policy)
+
+
+class _UsableRows:
+    """Gives a builder the rows as the policy allows."""
+
+    def __init__(self, builder: Builder, policy: UsePolicy) -> None:
+        self._builder, self._policy = builder, policy
+
+    def add_row(self, row: JournalRow) -> None:
+        self._builder.add_row(usable_row(row, self._policy))
+
+    def close(self) -> None:
+        self._builder.close()
 
 
 DERIVED = (

@@ -13,8 +13,11 @@ from typing import Annotated, Any
 import msgspec
 
 from lycosa.base.model.dead_letter import DeadLetter
+from lycosa.base.preferences.preference_model import NOTHING_STATED, Preferences
+from lycosa.base.preferences.use_policy import RECORD_ONLY, UsePolicy
 from lycosa.base.urls.identity import hash8
 from lycosa.state.store.journal_rows import JournalRow
+from lycosa.state.store.usable_rows import CONTENT_FIELDS
 
 PAGES, DEAD_LETTERS = "pages", "dlq"
 FEEDS = (PAGES, DEAD_LETTERS)
@@ -22,9 +25,9 @@ _LEFT_OUT = ("links", "text", "items")  # large, and in the segment
 _KEPT = ("url", "date_us", "status", "segment", "offset", "length", "record_id", "kind")
 _MAX_BYTES = 800_000  # of a row; a record of the topics has at most 1 MB
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
-_PAGES_TEXT = """A capture. A page is counted once by url8 and fetch_number, a robots.txt file \
-(kind 1) by record_id. Fields with their default are left out, except fetch_number. A row of more \
-than 800 kB has only the required fields and kind."""
+_PAGES_TEXT = """A capture. A page is counted once by url8 and fetch_number, a file about \
+an origin (kind 1 robots.txt, 3 tdmrep.json) by record_id. Fields with their default are left out, \
+except fetch_number. A row of more than 800 kB has only the required fields and kind."""
 _MEANINGS = {
     "url": "canonical URL",
     "date_us": "start of the request, microseconds since 1970",
@@ -56,8 +59,11 @@ _MEANINGS = {
     "refused_links": "number of refused links by reason code",
     "robots": "the decision by which it was fetched: allowed, version, fetched, status, group,"
     " line, rule, bound",
+    "preferences": "what the site stated about the use of the page: answers by use, statements"
+    " (source, text, line, answers), license, price",
 }
 _decode_line = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_decode_stated = msgspec.json.Decoder(Preferences).decode
 _decode_text = msgspec.json.Decoder(str).decode
 _encode = msgspec.json.Encoder().encode
 
@@ -66,6 +72,14 @@ _Hash = Annotated[
     msgspec.Meta(
         pattern="^[0-9a-f]{16}$",
         description="first eight bytes of the URL's SHA-256, in hexadecimal",
+    ),
+]
+
+
+_MAY_USE = Annotated[
+    bool | None,
+    msgspec.Meta(
+        description="whether the purpose of the crawl may use the page; absent without a purpose"
     ),
 ]
 
@@ -83,7 +97,7 @@ def _page_fields() -> list[Any]:
         if default is msgspec.NODEFAULT:
             default = msgspec.field(default_factory=each.default_factory)
         fields.append((each.name, kind) if is_always else (each.name, kind, default))
-    return fields
+    return [*fields, ("may_use", _MAY_USE, None)]
 
 
 PageFeedRow = msgspec.defstruct("PageFeedRow", _page_fields(), kw_only=True, frozen=True)
@@ -105,12 +119,19 @@ class DeadLetterRow(msgspec.Struct, frozen=True, kw_only=True):
     ]
 
 
-def page_row(line: bytes) -> tuple[bytes, bytes]:
-    """The key and the row of ``pages`` for a line of the journal."""
+def page_row(line: bytes, policy: UsePolicy = RECORD_ONLY) -> tuple[bytes, bytes]:
+    """The key and the row of ``pages`` for a line of the journal, with what the policy allows."""
     row: dict[str, Any] = _decode_line(line)
     key = hash8(_decode_text(row["url"]))
     for name in _LEFT_OUT:
         row.pop(name, None)
+    if policy.purpose:
+        stated = row.get("preferences")
+        may_use = policy.allows(_decode_stated(stated) if stated else NOTHING_STATED)
+        if not may_use:
+            for name in CONTENT_FIELDS:
+                row.pop(name, None)
+        row["may_use"] = may_use
     row["url8"] = key.hex()
     row.setdefault("fetch_number", 1)
     value = _encode(row)

@@ -16,6 +16,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from lycosa.base.model.capture import Original
+from lycosa.base.preferences.use_policy import UsePolicy
 from lycosa.base.system.frames import UNREADABLE
 from lycosa.state.store import layout
 from lycosa.state.store.derived_files import DERIVED_OPTIONS
@@ -31,6 +32,7 @@ _OPTIONS: dict[int, int] = {
     zstd.CompressionParameter.compression_level: _LEVEL,
     zstd.CompressionParameter.checksum_flag: 1,
 }
+_POLICY = UsePolicy.__struct_fields__
 _FRAME_ROWS = 500  # of a frame of a journal that is copied
 _SIMHASH = b'"simhash":'
 _encoder = msgspec.json.Encoder()
@@ -54,7 +56,9 @@ def encode_line(row: JournalRow) -> bytes:
 def encode_header(header: SegmentHeader) -> bytes:
     """The first line with its line end. Each option is a key next to the other fields."""
     fields = msgspec.structs.asdict(header)
-    options = fields.pop("options")
+    options, policy = fields.pop("options"), fields.pop("policy")
+    if not policy.records_only:
+        fields |= msgspec.structs.asdict(policy)
     if not header.extractors:
         del fields["extractors"]
     return _encoder.encode(fields | options) + b"\n"
@@ -184,6 +188,7 @@ def _check(path: Path, line: bytes) -> SegmentHeader:
     try:
         fields = _header.decode(line)
         fields["options"] = {name: fields[name] for name in DERIVED_OPTIONS if name in fields}
+        fields["policy"] = {name: fields[name] for name in _POLICY if name in fields}
         header = msgspec.convert(fields, SegmentHeader)
     except UNREADABLE as error:
         raise JournalError(f"{path}: no header: {error}") from error

@@ -20,6 +20,8 @@ from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.fetched import Fetched, FetchKind
 from lycosa.base.model.parsed import Directives, Link, Parsed
 from lycosa.base.model.remark import Remark, distinct
+from lycosa.base.preferences.preference_model import NOTHING_STATED, Preferences
+from lycosa.base.preferences.use_policy import RECORD_ONLY, UsePolicy
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.url_parts import name_of
 
@@ -52,6 +54,8 @@ class SegmentHeader(msgspec.Struct, frozen=True, kw_only=True):
     its fields, which shows a later run whether it may continue the segment. ``options`` say which
     optional derived files the segment has; in the file each of them is a separate key.
     ``extractors`` are those whose rows are in ``JournalRow.items``; the file omits an empty list.
+    ``policy`` is the purpose for which the derived files are made, so that a rebuilt file has the
+    same bytes; in the file it is the keys ``purpose`` and ``unstated``, omitted without a purpose.
     """
 
     format: int
@@ -63,6 +67,7 @@ class SegmentHeader(msgspec.Struct, frozen=True, kw_only=True):
     info: str
     options: dict[str, bool]
     extractors: tuple[Extractor, ...] = ()
+    policy: UsePolicy = RECORD_ONLY
 
 
 class Links(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -99,7 +104,8 @@ class JournalRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     the record with the body of a revisit; the segment is empty when it is that of the row, the
     offset 0 when no place is known. ``change`` says how the content differs from that of the
     capture before. ``wants`` are the requisites that the page needs to be rendered. ``items`` are
-    rows of user code, by the name of the extractor.
+    rows of user code, by the name of the extractor. ``preferences`` are what the site
+    stated about the use of the page, as of this fetch.
     """
 
     url: str
@@ -166,6 +172,7 @@ class JournalRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     change: Change = Change.NONE
     wants: tuple[Want, ...] = ()
     items: dict[str, list[list[Any]]] = {}
+    preferences: Preferences = NOTHING_STATED
 
 
 def remarks_of(row: JournalRow) -> tuple[Remark, ...]:
@@ -182,7 +189,8 @@ def remarks_of(row: JournalRow) -> tuple[Remark, ...]:
 class RecordPlace(msgspec.Struct, frozen=True):
     """The location of the records of one capture.
 
-    It has the offset of the response or revisit record and the lengths of all three.
+    It has the offset of the response or revisit record and the lengths of all three. The last two
+    are as in ``JournalRow``.
     """
 
     segment: str
@@ -191,6 +199,8 @@ class RecordPlace(msgspec.Struct, frozen=True):
     request_length: int
     metadata_length: int
     record_id: str
+    body_segment: str = ""
+    body_offset: int = 0
 
 
 class RowBuilder:
@@ -219,6 +229,7 @@ class RowBuilder:
         sent = fetched.header
         directives: Directives = parsed.directives
         registry, private = self._suffixes(name_of(capture.host)) if self._suffixes else ("", "")
+        first = capture.original
         return JournalRow(
             url=fetched.url,
             surt=self._surt(fetched.url),
@@ -237,7 +248,8 @@ class RowBuilder:
             private_suffix=private,
             digest=capture.payload_digest,
             revisit=revisit_profile(capture),
-            original=capture.original,
+            # Without the place, for which the row has fields.
+            original=Original(first.url, first.date_us, first.record_id) if first else None,
             near_duplicate_of=capture.near_duplicate_of,
             reason=fetched.reason,
             detail=fetched.detail,
@@ -279,6 +291,9 @@ class RowBuilder:
             is_cut=parsed.is_cut,
             fetcher=fetched.fetcher,
             remarks=_remarks(fetched, parsed) if self.formats >= LATE_FIELDS else (),
+            body_segment=place.body_segment,
+            body_offset=place.body_offset,
+            preferences=capture.preferences,
         )
 
 

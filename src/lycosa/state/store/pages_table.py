@@ -8,6 +8,7 @@ segment never grows beyond 2 GiB.
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,7 +16,7 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 
 from lycosa.base.model.capture import RobotsDecision
-from lycosa.base.model.fetched import FetchKind
+from lycosa.base.preferences.preference_model import NOTHING_STATED, Preferences, Use
 from lycosa.base.urls.url_parts import is_address
 from lycosa.state.store import languages
 from lycosa.state.store.journal_rows import JournalRow, SegmentHeader
@@ -32,20 +33,44 @@ _TEXT, _INT, _LONG, _SHORT, _REAL, _FLAG, _TIME = (
     pa.bool_(),
     pa.timestamp("us"),
 )
+_STATEMENTS = pa.list_(pa.struct([("source", _TEXT), ("line", _INT), ("text", _TEXT)]))
 
 
 class RowParts:
     """A row with its URL and host split once for all columns."""
 
-    __slots__ = ("crawl", "host", "labels", "robots", "row", "split")
+    __slots__ = (
+        "crawl", "host", "labels", "license", "may_use", "price", "robots", "row", "split",
+        "statements", "use_ai_input", "use_ai_train", "use_search",
+    )  # fmt: skip
 
-    def __init__(self, row: JournalRow, crawl: str) -> None:
-        self.row, self.crawl = row, crawl
+    def __init__(self, row: JournalRow, header: SegmentHeader) -> None:
+        self.row, self.crawl = row, header.crawl
+        policy = header.policy
+        self.may_use = policy.allows(row.preferences) if policy.purpose else None
+        self.use_search: bool | None = None
+        self.use_ai_train: bool | None = None
+        self.use_ai_input: bool | None = None
+        self.statements: list[dict[str, Any]] | None = None
+        self.license: str | None = None
+        self.price: str | None = None
+        if row.preferences != NOTHING_STATED:
+            self._take(row.preferences)
         self.split = urlsplit(row.url)
         # not the row's host, which includes a port other than the default of the scheme
         self.host = self.split.hostname or ""
         self.labels = [] if is_address(self.host) else self.host.split(".")
         self.robots: RobotsDecision | None = row.robots
+
+    def _take(self, stated: Preferences) -> None:
+        answer = stated.answers.get
+        self.use_search = answer(Use.SEARCH)
+        self.use_ai_train, self.use_ai_input = answer(Use.AI_TRAIN), answer(Use.AI_INPUT)
+        self.license, self.price = stated.license or None, stated.price or None
+        self.statements = [
+            {"source": each.source.label, "line": each.line or None, "text": each.text}
+            for each in stated.statements
+        ] or None
 
     def label(self, last: int) -> str | None:
         """A label of the host, counted from its end (1 = top-level domain)."""
@@ -61,8 +86,8 @@ class RowParts:
 
 
 def subset(row: JournalRow) -> str:
-    """Common Crawl's three subsets: robots.txt files, successful captures, everything else."""
-    if row.kind is FetchKind.ROBOTS:
+    """Common Crawl's three subsets: files about an origin, successful captures, everything else."""
+    if row.kind.is_of_origin:
         return "robotstxt"
     return "warc" if row.status == 200 else "crawldiagnostics"
 
@@ -181,6 +206,14 @@ OWN_COLUMNS: list[PagesColumn] = [
     ("first_byte_s", _REAL, False, lambda v: v.row.first_byte_s),
     ("duration_s", _REAL, False, lambda v: v.row.duration_s),
     ("parse_s", _REAL, False, lambda v: v.row.parse_s),
+    # of few captures, so these cost no call
+    ("use_search", _FLAG, True, attrgetter("use_search")),
+    ("use_ai_train", _FLAG, True, attrgetter("use_ai_train")),
+    ("use_ai_input", _FLAG, True, attrgetter("use_ai_input")),
+    ("preferences", _STATEMENTS, True, attrgetter("statements")),
+    ("license", _TEXT, True, attrgetter("license")),
+    ("payment_price", _TEXT, True, attrgetter("price")),
+    ("may_use", _FLAG, True, attrgetter("may_use")),
 ]
 
 PAGES_COLUMNS = COMMON_CRAWL_COLUMNS + OWN_COLUMNS
@@ -194,7 +227,7 @@ class PagesBuilder:
 
     def __init__(self, path: Path, header: SegmentHeader) -> None:
         self._writer = TableWriter(path, PAGES_SCHEMA)
-        self._crawl = header.crawl
+        self._header = header
         self._rows: list[tuple[Any, ...]] = []
 
     def add_row(self, row: JournalRow) -> None:
@@ -202,7 +235,7 @@ class PagesBuilder:
 
         Until the batch is full only the values of the columns are kept, not text and links.
         """
-        self._rows.append(values(row, self._crawl))
+        self._rows.append(values(row, self._header))
         if len(self._rows) >= _ROWS:
             self._flush()
 
@@ -221,7 +254,7 @@ class PagesBuilder:
         self._rows = []
 
 
-def values(row: JournalRow, crawl: str) -> tuple[Any, ...]:
-    """The columns of one capture, in order."""
-    view = RowParts(row, crawl)
+def values(row: JournalRow, header: SegmentHeader) -> tuple[Any, ...]:
+    """The columns of one capture, in order; ``header`` is that of its segment."""
+    view = RowParts(row, header)
     return tuple([column[3](view) for column in PAGES_COLUMNS])

@@ -19,6 +19,8 @@ import msgspec
 
 from lycosa.base.config.sections import StoreSection
 from lycosa.base.model.capture import Capture, Location
+from lycosa.base.model.compatibility import LATE_FIELDS
+from lycosa.base.preferences.use_policy import RECORD_ONLY, UsePolicy
 from lycosa.state.store import journal, layout, warc_records
 from lycosa.state.store.closing import ClosedSegment
 from lycosa.state.store.derived_files import options_of, wanted_kinds
@@ -35,6 +37,9 @@ from lycosa.state.store.warc_records import CrawlInfo, Draft, Member, Packed
 
 MAX_SEGMENT_BYTES = 2**31 - 1
 """Maximum for any settings, because offsets are 32-bit integers in Common Crawl's columns."""
+
+
+_OWN_BODY = ("", 0)  # the place of a body that is in the capture's own record
 
 
 class StoreSnapshot(msgspec.Struct, frozen=True):
@@ -84,7 +89,7 @@ class SegmentStore:
     """The segments of one worker.
 
     ``found`` is the result of ``Segments.find_segments``. ``rows`` makes the rows of the journal.
-    ``chance`` makes record IDs.
+    ``chance`` makes record IDs. ``policy`` decides what derived files may have.
     """
 
     def __init__(
@@ -95,7 +100,9 @@ class SegmentStore:
         worker: int,
         chance: Random,
         rows: RowBuilder,
+        policy: UsePolicy = RECORD_ONLY,
     ) -> None:
+        self.policy = policy
         self._section, self._info, self._worker, self._chance = section, info, worker, chance
         self._rows = rows
         self._max_bytes = min(section.segment_bytes, MAX_SEGMENT_BYTES)
@@ -159,6 +166,11 @@ class SegmentStore:
         segment = self._segment_for(built.length, date_us(capture.fetched.started))
         # The records of a capture lie in the order request, response, metadata.
         offset = segment.length + built.request_length
+        name = layout.warc_name(segment.name)
+        original = capture.original
+        body = _OWN_BODY
+        if original is not None and self._rows.formats >= LATE_FIELDS:
+            body = original.place_beside(name)
         place = RecordPlace(
             segment.name,
             offset,
@@ -166,10 +178,12 @@ class SegmentStore:
             built.request_length,
             built.metadata_length,
             draft.record_id,
+            layout.stem_of(body[0]) if body[0] else "",
+            body[1],
         )
         line = journal.encode_line(self._rows.build_row(capture, place))
         segment.add_record(built, line)
-        return Location(layout.warc_name(segment.name), offset, built.main_length, draft.record_id)
+        return Location(name, offset, built.main_length, draft.record_id)
 
     def append_dns(self, name: str, addresses: Sequence[str], date: float) -> Location:
         """Append the addresses that a name had at ``date`` (seconds since 1970).
@@ -300,6 +314,7 @@ class SegmentStore:
             warcinfo_length=len(data),
             info=self._info.digest(),
             options=options_of(self._section),
+            policy=self.policy,
         )
         segment = _Open(header, 0, 0)
         segment.add_record(
@@ -332,6 +347,7 @@ class SegmentStore:
         same = header.info == self._info.digest() and header.format == JOURNAL_FORMAT
         return (
             same
+            and header.policy == self.policy
             and wanted_kinds(header.options) == wanted_kinds(options_of(section))
             and segment.length < self._max_bytes
         )

@@ -18,7 +18,8 @@ import msgspec
 from isal import isal_zlib
 
 from lycosa.base.model.capture import Capture
-from lycosa.base.model.fetched import FetchKind
+from lycosa.base.preferences.preference_model import NOTHING_STATED, Preferences
+from lycosa.base.preferences.preference_words import answers_words, statement_words
 from lycosa.state.store import warc
 from lycosa.state.store.journal_rows import date_us, revisit_profile
 
@@ -301,9 +302,7 @@ def capture_fields(capture: Capture) -> list[tuple[str, str]]:
     was needed first.
     """
     fetched, parsed, robots = capture.fetched, capture.parsed, capture.robots
-    letters = (
-        "P" if capture.kind is FetchKind.ROBOTS else "L" * capture.depth + "R" * len(capture.chain)
-    )
+    letters = "P" if capture.kind.is_of_origin else "L" * capture.depth + "R" * len(capture.chain)
     fields = [
         ("via", capture.via),
         ("hopsFromSeed", letters),
@@ -320,6 +319,8 @@ def capture_fields(capture: Capture) -> list[tuple[str, str]]:
         fields += [("fetchRemark", fetched.reason.label), ("fetchRemarkDetail", fetched.detail)]
     if robots.version or robots.status or not robots.allowed:
         fields += _robots_fields(capture)
+    if capture.preferences is not NOTHING_STATED:
+        fields += _preference_fields(capture.preferences)
     if parsed is not None:
         fields += [
             ("charset-detected", parsed.charset),
@@ -339,6 +340,19 @@ def capture_fields(capture: Capture) -> list[tuple[str, str]]:
         )
     profile = revisit_profile(capture)
     return [*fields, ("revisit", profile)]
+
+
+def _preference_fields(stated: Preferences) -> list[tuple[str, str]]:
+    """What the site stated about the use of the page, in words; ``read_answers`` reads the first.
+
+    A use about which statements disagree has one answer, so each statement is there as well.
+    """
+    return [
+        ("usePreferences", answers_words(stated.answers)),
+        *(("useStatement", statement_words(each)) for each in stated.statements),
+        ("license", stated.license),
+        ("paymentPrice", stated.price),
+    ]
 
 
 def _robots_fields(capture: Capture) -> list[tuple[str, str]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import uuid
 from pathlib import Path
 
+from lycosa.base.preferences.use_policy import RECORD_ONLY, UsePolicy
 from lycosa.state.store import languages, warc
 from lycosa.state.store.journal_rows import JournalRow, SegmentHeader
 from lycosa.state.store.layout import file_name
@@ -15,9 +16,13 @@ from lycosa.state.store.layout import file_name
 _LEVEL = 2
 
 
-def has_text(row: JournalRow) -> bool:
-    """Whether a capture gets a record. A revisit does not: its text is stored with the original."""
-    return bool(row.text) and not row.revisit
+def has_text(row: JournalRow, policy: UsePolicy = RECORD_ONLY) -> bool:
+    """Whether a capture gets a record.
+
+    A revisit does not, because its text is stored with the original. With a purpose it does if it
+    has a text: the site may have refused the use of the original.
+    """
+    return bool(row.text) and not (row.revisit and policy.records_only)
 
 
 def conversion(row: JournalRow, warcinfo_id: str) -> bytes:
@@ -48,7 +53,7 @@ class WetBuilder:
     """Builds the text file of one segment."""
 
     def __init__(self, path: Path, header: SegmentHeader) -> None:
-        self._file = path.open("wb")
+        self._file, self._policy = path.open("wb"), header.policy
         self._info_id = derived_id(header.warcinfo_id, "text")
         fields = (
             ("WARC-Filename", file_name("text", header.segment).partition("/")[2]),
@@ -63,7 +68,7 @@ class WetBuilder:
 
     def add_row(self, row: JournalRow) -> None:
         """Add a capture, if it has text."""
-        if has_text(row):
+        if has_text(row, self._policy):
             self._file.write(conversion(row, self._info_id))
 
     def close(self) -> None:

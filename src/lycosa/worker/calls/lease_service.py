@@ -201,6 +201,7 @@ class LeaseService:
         visit = Visit(host, self._frontier, permits)
         visit.take_back(Lease(host, outside_entry(url[8:]), record), has_permit=True)
         visit.slot, visit.decision, visit.is_secure = slot, row.decision, record.secure
+        visit.stated_by_robots = row.stated
         visit.request = self._visit.pages.request_of(visit.lease, row.address)
         task = self._worker.begin(self._store(visit, row, fetched, retry_after_s))
         self._storing[row.lease] = task

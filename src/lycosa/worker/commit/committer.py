@@ -235,7 +235,7 @@ class Committer:
             # Copied before the write, because visits continue while it runs and count for the next
             # commit.
             counted = [p.counters.copied() for p in partitions.values()]
-            feed = partial(feed_rows, pending.parts, given_up)
+            feed = partial(feed_rows, pending.parts, given_up, files.store.policy)
             await self._write(pending, self._seal(batches, inbox, is_last), feed)
             self.commit_times.observe(self._clock.monotonic() - self._committed_at)
             self.counted = counted

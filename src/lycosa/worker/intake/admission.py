@@ -16,7 +16,8 @@ from lycosa.worker.extensions import UserRule
 class Admission(msgspec.Struct, frozen=True):
     """The pure rules, in the order in which they judge.
 
-    It also has the settings of budgets and sitemaps, which only the owner of a URL can judge.
+    It also has the settings of budgets and sitemaps, which only the owner of a URL can judge, and
+    whether licences are fetched.
     """
 
     scope: Scope
@@ -24,6 +25,7 @@ class Admission(msgspec.Struct, frozen=True):
     rules: tuple[UserRule, ...] = ()
     budgets: BudgetSection = BudgetSection()
     sitemaps: SitemapSection = SitemapSection()
+    fetches_licenses: bool = False
 
     def judge_url(self, found: Discovered, nofollow: bool = False) -> Refusal | None:
         """Why a URL is refused, or ``None``."""

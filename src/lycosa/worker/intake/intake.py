@@ -1,4 +1,4 @@
-"""What enters the frontier: seeds, outlinks, redirects, sitemaps, parcels of other workers.
+"""What enters the frontier: seeds, outlinks, redirects, sitemaps, licences, parcels of others.
 
     found -> recent (seen a moment ago?) -> admit (scope, traps: pure rules) -> the owner's
     partition, or its outbox
@@ -18,6 +18,7 @@ from lycosa.base.model.fetched import Fetched
 from lycosa.base.model.parsed import Link, Parsed
 from lycosa.base.model.usage import Usage
 from lycosa.base.ports import Clock
+from lycosa.base.preferences.preference_model import Preferences
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import InvalidUrl, hash8, host_of
 from lycosa.stages.admit.refusal import Refusal
@@ -30,6 +31,7 @@ from lycosa.state.kv.table_records import joined_key
 from lycosa.state.seen.recent import RecentHashes
 from lycosa.state.shard.counters import count
 from lycosa.worker.intake.admission import Admission
+from lycosa.worker.intake.licenses import found_license, license_base, take_in_licenses
 from lycosa.worker.intake.outgoing_parcels import OutgoingParcels
 from lycosa.worker.intake.owners import Addressing, Owners
 from lycosa.worker.intake.site_records import SiteRecords
@@ -42,6 +44,8 @@ LINKS_AT_ONCE = 250
 """Links of a slice. It takes 10 ms when all of them are new."""
 
 _FIRST = 0
+_LIMITED = frozenset({LinkKind.SITEMAP_FILE, LinkKind.LICENSE})
+_LICENSE_LIMIT = Reason.LICENSE_LIMIT
 _NO_HINT = (0, NO_HINT)
 
 
@@ -165,6 +169,10 @@ class Intake:
         if parsed.directives.nofollow:
             self._refuse(source, Reason.NOFOLLOW, len(parsed.links))
             return
+        if record.kind is LinkKind.LICENSE and not self._is_page(lease):
+            # It was fetched for what it says, from wherever it is, and does not widen the crawl.
+            self._refuse(source, Reason.OUT_OF_SCOPE, len(parsed.links))
+            return
         partition = self._partitions[source.partition]
         is_sitemap = parsed.is_sitemap or record.kind is LinkKind.SITEMAP_FILE
         listing = self._sitemaps.listing_of(partition, lease, parsed) if is_sitemap else None
@@ -266,7 +274,8 @@ class Intake:
             target,
             hash8(host_of(target)),
             hash8(target),
-            LinkKind.REDIRECT,
+            # A licence may move to another host, as it may be on another host.
+            LinkKind.LICENSE if record.kind is LinkKind.LICENSE else LinkKind.REDIRECT,
             record.depth,
             lease.url,
             record.hops + 1,
@@ -324,6 +333,30 @@ class Intake:
             self._give(fresh, self._partitions[source.partition])
             if len(named) > LINKS_AT_ONCE:
                 yield  # ordinary files name a handful
+
+    def take_license(self, lease: Lease, preferences: Preferences) -> None:
+        """Take in the licence that a capture names, if any and if the settings ask for it."""
+        if not self.admission.fetches_licenses or not preferences.license:
+            return
+        if lease.record.kind is LinkKind.LICENSE:
+            return  # a licence has none itself, and a chain of them would have no end
+        try:
+            url = self.canonical(preferences.license, license_base(preferences, lease))
+        except InvalidUrl:
+            return  # the capture has the address as it was sent
+        # Most pages of a site name the same licence, so this is one lookup.
+        if url == lease.url or not self.recent.admit(hash8(url) + b"license"):
+            return
+        found = found_license(url, lease)
+        refusal = self.admission.judge_url(found)
+        if refusal is None:
+            self._give([found], self._partitions[lease.host.partition])
+        else:
+            self._refuse(lease.host, refusal.reason, 1)
+
+    def _is_page(self, lease: Lease) -> bool:
+        """Whether a licence is in scope as a page too: any site may call any page its licence."""
+        return self.admission.scope.judge_url(lease.url, LinkKind.A, lease.record.depth) is None
 
     def is_sitemap(self, lease: Lease) -> bool:
         return self._sitemaps.is_sitemap(self._partitions[lease.host.partition], lease)
@@ -385,17 +418,21 @@ class Intake:
 
         self._sitemaps.note_sitemaps(partition, batch)
         self.note_links(partition, batch)
-        files: dict[bytes, list[Discovered]] = {}
+        limited: dict[tuple[LinkKind, bytes], list[Discovered]] = {}
         for each in batch:
-            if each.kind is LinkKind.SITEMAP_FILE:
-                files.setdefault(each.host8, []).append(each)
-        if files:
-            batch = [each for each in batch if each.kind is not LinkKind.SITEMAP_FILE]
+            if each.kind in _LIMITED:
+                limited.setdefault((each.kind, each.host8), []).append(each)
+        if limited:
+            batch = [each for each in batch if each.kind not in _LIMITED]
         discover(batch)
-        for host8, group in files.items():
-            left_out = self._sitemaps.take_in(partition, group, discover)
+        for (kind, host8), group in limited.items():
+            if kind is LinkKind.LICENSE:
+                left_out, reason = take_in_licenses(partition, group, discover), _LICENSE_LIMIT
+            else:
+                left_out = self._sitemaps.take_in(partition, group, discover)
+                reason = Reason.SITEMAP_LIMIT
             if left_out and (host := partition.visits.find_host(host8)) is not None:
-                self._refuse(host, Reason.SITEMAP_LIMIT, left_out)
+                self._refuse(host, reason, left_out)
                 partition.visits.mark_changed(host)
 
     def _refuse(self, source: VisitState, reason: Reason, number: int) -> None:

@@ -26,7 +26,15 @@ from lycosa.state.seen.recent import RecentHashes
 
 # pairs of a linking and a linked host that are remembered, so that a repeated link costs no lookup
 _PAIRS = 50_000
-_NO_LINKS = frozenset({LinkKind.SEED, LinkKind.REDIRECT, LinkKind.SITEMAP, LinkKind.SITEMAP_FILE})
+_NO_LINKS = frozenset(
+    {
+        LinkKind.SEED,
+        LinkKind.REDIRECT,
+        LinkKind.SITEMAP,
+        LinkKind.SITEMAP_FILE,
+        LinkKind.LICENSE,
+    }
+)
 _USAGE = msgspec.msgpack.Decoder(Usage)
 
 

@@ -33,13 +33,28 @@ _HOSTS = msgspec.msgpack.Decoder(list[str])
 
 
 class Counts(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What the sitemaps of one host contributed: files, and URLs listed in them."""
+    """What the sitemaps of one host contributed: files, and URLs listed in them.
+
+    ``licenses`` counts the licences that others named on the host.
+    """
 
     files: int = 0
     urls: int = 0
+    licenses: int = 0
 
 
 _COUNTS = msgspec.msgpack.Decoder(Counts)
+
+
+def read_counts(partition: Partition, host8: bytes) -> Counts:
+    """What others have contributed on a host of the partition."""
+    value = partition.table.get(sitemap_count_key(host8))
+    return _COUNTS.decode(value) if value is not None else Counts()
+
+
+def put_counts(partition: Partition, host8: bytes, counts: Counts) -> None:
+    """Store the counts, in the same commit as what they count."""
+    partition.table.put(sitemap_count_key(host8), encode_record(counts))
 
 
 class Listing:
@@ -123,14 +138,14 @@ class Sitemaps:
         """
         host8 = files[0].host8
         while files:
-            counts = self._counts(partition, host8)
+            counts = read_counts(partition, host8)
             room = self._section.max_files - counts.files
             if room <= 0:
                 break
             part, files = files[:room], files[room:]
             if new := sum(discover(part)):
-                partition.table.put(
-                    sitemap_count_key(host8), encode_record(Counts(counts.files + new, counts.urls))
+                put_counts(
+                    partition, host8, msgspec.structs.replace(counts, files=counts.files + new)
                 )
         return len(files)
 
@@ -164,7 +179,7 @@ class Sitemaps:
         vouching = frozenset(self._vouching(partition, lease.entry.url8))
         # A sitemap that is fetched again lists mostly known URLs, so only its first reading counts.
         is_first = record.history is None or record.history.fetches <= 1
-        counts = self._counts(partition, lease.host.host8)
+        counts = read_counts(partition, lease.host.host8)
         return Listing(
             lease.url,
             vouching,
@@ -175,10 +190,9 @@ class Sitemaps:
     def note_listed(self, partition: Partition, host8: bytes, listing: Listing) -> None:
         """Count the URLs that a sitemap listed against its host, when all of them were judged."""
         if listing.is_counted and listing.listed:
-            counts = self._counts(partition, host8)
-            partition.table.put(
-                sitemap_count_key(host8),
-                encode_record(Counts(counts.files, counts.urls + listing.listed)),
+            counts = read_counts(partition, host8)
+            put_counts(
+                partition, host8, msgspec.structs.replace(counts, urls=counts.urls + listing.listed)
             )
 
     def _vouching(self, partition: Partition, url8: bytes) -> list[str]:
@@ -191,7 +205,3 @@ class Sitemaps:
         after = list(dict.fromkeys([*before, *hosts]))[:MAX_VOUCHING]
         if after != before:
             partition.table.put(sitemap_key(url8), encode_record(after))
-
-    def _counts(self, partition: Partition, host8: bytes) -> Counts:
-        value = partition.table.get(sitemap_count_key(host8))
-        return _COUNTS.decode(value) if value is not None else Counts()

@@ -15,7 +15,13 @@ from typing import NamedTuple
 import msgspec
 
 from lycosa.base.config.sections import Config
-from lycosa.base.model.capture import Capture, Location, Original, RobotsDecision
+from lycosa.base.model.capture import (
+    Capture,
+    Location,
+    Original,
+    RobotsDecision,
+    StoredOriginal,
+)
 from lycosa.base.model.compatibility import LATE_FIELDS
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.fetched import Fetched, FetchKind
@@ -23,6 +29,8 @@ from lycosa.base.model.page import page_of
 from lycosa.base.model.parsed import Parsed
 from lycosa.base.model.url_state import Completed, History, UrlState
 from lycosa.base.ports import Offload
+from lycosa.base.preferences.kept_markup import markup_of
+from lycosa.base.preferences.preference_model import NOTHING_STATED, Preferences
 from lycosa.base.reasons import Reason
 from lycosa.stages.frontier.crawl_clock import CrawlClock
 from lycosa.stages.frontier.lease import Lease
@@ -66,7 +74,7 @@ class _Known(NamedTuple):
     """
 
     digest: bytes
-    original: Original | None = None
+    original: StoredOriginal | None = None
     near: Original | None = None
     is_not_modified: bool = False
 
@@ -150,13 +158,16 @@ class CaptureBuilder:
         decision: RobotsDecision,
         outcome: FetchOutcome,
         target: str,
+        stated: Preferences = NOTHING_STATED,
     ) -> Completed:
         """Deduplicate the body, store the records, and return the end of the lease."""
         old, known = lease.record.history or History(), self._compare(lease, fetched, body, outcome)
-        capture = self._capture(lease, fetched, body.parsed, decision, known)
+        capture = self._capture(lease, fetched, body.parsed, decision, known, stated)
         location = self._store.append_capture(capture, body.packed)
+        if capture.preferences.license:
+            self._intake.take_license(lease, capture.preferences)
         if self._sinks:
-            page = page_of(capture, location)
+            page = page_of(capture, location, self._store.policy)
             for sink in self._sinks:
                 sink(page)
         if fetched.status == 200:
@@ -166,12 +177,21 @@ class CaptureBuilder:
             # The digest refers to the record made above and is in the same commit. So a digest is
             # never known before its record exists.
             simhash = body.parsed.simhash if body.parsed is not None else 0
-            made = Original(lease.url, _date_us(fetched), location.record_id)
+            made = StoredOriginal(
+                lease.url,
+                _date_us(fetched),
+                location.record_id,
+                location.segment,
+                location.offset,
+            )
             is_near = known.near is not None
             self._duplicates.remember_capture(known.digest, simhash, made, body.known, is_near)
         found = self._content(old, capture, known.digest, outcome, target)
         weight = self._weigh(factors_of_known(lease.record, lease.host.record.importance, found.at))
-        plan = plan_refetch(self.refetch, lease.url, old, found, weight, self._store.formats)
+        is_once = lease.record.kind is LinkKind.LICENSE
+        plan = plan_refetch(
+            self.refetch, lease.url, old, found, weight, self._store.formats, is_once
+        )
         history = self._history(lease, capture, known, location, target)
         history = plan.kept_in(history, old, found.text_digest)
         interval = plan.interval_s
@@ -189,6 +209,7 @@ class CaptureBuilder:
         parsed: Parsed | None,
         decision: RobotsDecision,
         known: _Known,
+        stated: Preferences,
     ) -> Capture:
         """The capture from which the records are made."""
         record, intake = lease.record, self._intake
@@ -209,23 +230,25 @@ class CaptureBuilder:
             chain=lease.chain,
             fetch_number=lease.number,
             media_type="" if known.is_not_modified else _media_type(fetched, parsed),
+            preferences=stated,
         )
 
     def _compare(
         self, lease: Lease, fetched: Fetched, body: ExaminedBody, outcome: FetchOutcome
     ) -> _Known:
         """Look up an earlier capture with the same body, or one with nearly the same text."""
+        old = lease.record.history or History()
         if outcome.meaning is Meaning.NOT_MODIFIED:
             # Refer to the capture that has the body. It belongs to another URL if this URL's body
             # was a duplicate. A revisit record never refers to a revisit record.
-            old = lease.record.history or History()
-            url = old.duplicate_of if old.is_same else lease.url
-            return _Known(old.digest, Original(url, old.date_us, old.record_id), None, True)
+            return _Known(old.digest, _with_content(lease.url, old), None, True)
         if fetched.status != 200 or not fetched.body_bytes:
             return _Known(body.digest)
         simhash = body.parsed.simhash if body.parsed is not None else 0
         page = Original(lease.url, _date_us(fetched))
         original, near = self._duplicates.find_original(body.digest, simhash, body.known, page)
+        if original is not None and not original.offset and original.record_id == old.record_id:
+            original = _with_content(lease.url, old)  # of a program that stored no place
         return _Known(body.digest, original, near if near and near.url != lease.url else None)
 
     def _history(
@@ -240,6 +263,9 @@ class CaptureBuilder:
         old, fetched, parsed = lease.record.history or History(), capture.fetched, capture.parsed
         is_old, original = known.is_not_modified, known.original
         other = _other(original or known.near, lease.url)
+        body = "", 0
+        if original is not None and self._store.formats >= LATE_FIELDS:
+            body = original.place_beside(location.segment)
         return History(
             fetches=old.fetches + 1,
             fetched_at=int(self._clock.wall()),
@@ -255,6 +281,9 @@ class CaptureBuilder:
             redirect_to=target,
             duplicate_of=old.duplicate_of if is_old else other,
             is_same=original is not None and original.url != lease.url,
+            body_segment=body[0],
+            body_offset=body[1],
+            markup=markup_of(stated) if (stated := capture.preferences).statements else (),
         )
 
     def _content(
@@ -298,6 +327,15 @@ class CaptureBuilder:
 def _other(alike: Original | None, url: str) -> str:
     """The URL of an equal or similar capture, if it is not ``url``."""
     return alike.url if alike is not None and alike.url != url else ""
+
+
+def _with_content(url: str, old: History) -> StoredOriginal:
+    """The capture that has the content of ``url``, as its history knows it."""
+    # An older program that stored a revisit of another URL did not keep the place.
+    place = old.body_place if old.body_offset or not old.is_same else ("", 0)
+    return StoredOriginal(
+        old.duplicate_of if old.is_same else url, old.date_us, old.record_id, *place
+    )
 
 
 def _date_us(fetched: Fetched) -> int:

@@ -107,11 +107,15 @@ class Robots:
         sender: RequestSender,
         clock: CrawlClock,
         max_rules: int = MOST_RULES,
+        needs_usage: bool = False,
     ) -> None:
-        """At most ``max_rules`` rules are kept in memory, or one file."""
+        """At most ``max_rules`` rules are kept in memory, or one file.
+
+        ``needs_usage``: the crawl has a purpose, for which lines about use must have been read.
+        """
         self._reader = reader
         self._sender = sender
-        self._clock = clock
+        self._clock, self._needs_usage = clock, needs_usage
         self._known: OrderedDict[bytes, Ready] = OrderedDict()
         self._rules = (
             0  # of all known files: a hostile file has as many as ten thousand ordinary ones
@@ -151,7 +155,7 @@ class Robots:
                 return None
             self._keep(key, known)
         record = known.record if known else None
-        state = robots_state(record, time)
+        state = robots_state(record, time, self._needs_usage)
         wait_until = record.next_try if record is not None and state is RobotsState.WAIT else 0.0
         if state is RobotsState.NEEDED:
             self.misses += 1
@@ -189,7 +193,7 @@ class Robots:
         ``slot`` must be taken; ``rest`` decides the host's rest.
         """
         most = self._reader.section.max_bytes + 1
-        request = self._sender.robots_request(url, slot.address, most)
+        request = self._sender.file_request(url, slot.address, FetchKind.ROBOTS, most)
         return await self._sender.send_request(request, rest, slot)
 
     async def read_response(
@@ -317,10 +321,15 @@ class Robots:
 
 def robots_capture(fetched: Fetched) -> Capture:
     """The capture of a response for robots.txt."""
+    return origin_capture(fetched, FetchKind.ROBOTS)
+
+
+def origin_capture(fetched: Fetched, kind: FetchKind) -> Capture:
+    """The capture of a response for a file about an origin."""
     digest = hashlib.sha1(whole_body(fetched), usedforsecurity=False).digest()
     return Capture(
         fetched=fetched,
-        kind=FetchKind.ROBOTS,
+        kind=kind,
         host=host_of(fetched.url),
         site="",
         depth=0,

@@ -8,8 +8,11 @@ when). No lease is held then, except by ``next_urls``, which restores all its le
 from __future__ import annotations
 
 from lycosa.base.ports import Offload
-from lycosa.base.urls.identity import robots_url
+from lycosa.base.urls.identity import robots_url, tdm_url
+from lycosa.stages.frontier.lease import Lease
+from lycosa.stages.frontier.partition import Partition
 from lycosa.stages.frontier.visit_state import VisitState
+from lycosa.stages.politeness.usage_rules import robots_statements
 from lycosa.stages.schedule.steps import (
     BudgetsJudged,
     JudgeBudgets,
@@ -25,7 +28,8 @@ from lycosa.stages.schedule.steps import (
 from lycosa.stages.schedule.visit_decisions import MAX_JUDGED, gives_way
 from lycosa.state.attempts import Suspicion
 from lycosa.worker.visit.errands import Errands
-from lycosa.worker.visit.host_robots import Robots, robots_words
+from lycosa.worker.visit.host_robots import OriginState, Robots, robots_words
+from lycosa.worker.visit.tdm_files import TdmFiles
 from lycosa.worker.visit.visit_in_progress import Visit
 from lycosa.worker.visit.worker_stages import Stages
 
@@ -33,8 +37,16 @@ from lycosa.worker.visit.worker_stages import Stages
 class Leasing:
     """Performs the steps of a visit from its first lease to robots.txt; one per worker."""
 
-    def __init__(self, stages: Stages, robots: Robots, errands: Errands, offload: Offload) -> None:
+    def __init__(
+        self,
+        stages: Stages,
+        robots: Robots,
+        errands: Errands,
+        offload: Offload,
+        tdm_files: TdmFiles | None = None,
+    ) -> None:
         self._robots, self._errands, self._offload = robots, errands, offload
+        self._tdm_files = tdm_files
         self._frontier, self._intake = stages.frontier, stages.intake
         self._clock, self._suspicion = stages.clock, stages.suspicion
 
@@ -73,7 +85,13 @@ class Leasing:
             return RobotsJudged(wait_until=state.wait_until, detail=state.detail)
         decision = visit.decision = state.decide(visit.lease.record.target)
         if decision.allowed:
-            return RobotsJudged(is_allowed=True)
+            stated = state.record.rules.usage if state.record is not None else None
+            visit.stated_by_robots = (
+                () if stated is None else robots_statements(stated, visit.lease.record.target)
+            )
+            files, partition = self._tdm_files, visit.partition
+            is_wanted = files is not None and files.is_wanted(partition, host, secure, state)
+            return RobotsJudged(is_allowed=True, is_tdm_wanted=is_wanted)
         return RobotsJudged(
             detail=robots_words(decision), is_costly=state.is_costly, judged=visit.passed
         )
@@ -86,8 +104,8 @@ class Leasing:
     async def next_urls(self, host: VisitState) -> tuple[str, ...]:
         """The URLs that a visit of the host may request now.
 
-        This is the first URL that does not end without a request, preceded by its robots.txt if
-        that has to be fetched.
+        This is the first URL that does not end without a request, preceded by its robots.txt or
+        tdmrep.json if that has to be fetched.
         """
         partition, time, passed = (
             self._frontier.partitions[host.partition],
@@ -106,13 +124,22 @@ class Leasing:
                 if state.is_needed:
                     return robots_url(host.name, lease.record.secure), lease.url
                 if state.wait_until or state.decide(lease.record.target).allowed:
-                    return (lease.url,)
+                    return self._with_tdm_file(partition, lease, state)
                 if gives_way(state.is_costly, number):
                     await self._clock.sleep(0)
             return ()
         finally:
             for lease in passed:
                 partition.restore_lease(lease)
+
+    def _with_tdm_file(
+        self, partition: Partition, lease: Lease, robots: OriginState
+    ) -> tuple[str, ...]:
+        files, host, secure = self._tdm_files, lease.host, lease.record.secure
+        if robots.wait_until or files is None:
+            return (lease.url,)
+        is_wanted = files.is_wanted(partition, host, secure, robots)
+        return (tdm_url(host.name, secure), lease.url) if is_wanted else (lease.url,)
 
     async def _refill(self, visit: Visit) -> None:
         """Read the rows of the host's back queue that its next lease needs.

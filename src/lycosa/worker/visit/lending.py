@@ -86,6 +86,7 @@ class Lending:
             busy_until,
             visit.slot.address,
             visit.decision,
+            visit.stated_by_robots,
         )
         demand.urls.append(self.leased_url(row, lease))
         demand.has_first.set()

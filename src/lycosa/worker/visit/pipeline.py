@@ -25,6 +25,7 @@ from lycosa.base.config.sections import Config
 from lycosa.base.model.dead_letter import DeadLetter
 from lycosa.base.model.fetched import Fetched, FetchKind
 from lycosa.base.model.url_state import Completed, UrlState
+from lycosa.base.preferences.preference_model import NOTHING_STATED, Preferences
 from lycosa.base.urls.identity import InvalidUrl
 from lycosa.stages.frontier.lease import Lease
 from lycosa.stages.frontier.visit_state import VisitState
@@ -65,15 +66,17 @@ from lycosa.stages.schedule.visit_decisions import decide
 from lycosa.state.store.warc_records import packed_file
 from lycosa.worker.intake.intake import MANY_LINKS
 from lycosa.worker.visit.address_finder import AddressFinder
-from lycosa.worker.visit.capture_builder import CaptureBuilder
+from lycosa.worker.visit.capture_builder import CaptureBuilder, ExaminedBody
 from lycosa.worker.visit.errands import Errands
 from lycosa.worker.visit.leasing import Leasing
 from lycosa.worker.visit.lending import Lending
+from lycosa.worker.visit.page_preferences import page_preferences
 from lycosa.worker.visit.page_requests import PageTurns
 from lycosa.worker.visit.parser_queue import ParserQueue
 from lycosa.worker.visit.permits import Permits
 from lycosa.worker.visit.robots_requests import RobotsTurns
 from lycosa.worker.visit.set_aside import set_aside
+from lycosa.worker.visit.tdm_files import TdmFiles
 from lycosa.worker.visit.visit_in_progress import Visit
 from lycosa.worker.visit.worker_stages import Stages
 
@@ -91,6 +94,7 @@ class VisitSteps(msgspec.Struct, frozen=True):
     pages: PageTurns
     parsing: ParserQueue
     capturing: CaptureBuilder
+    tdm_files: TdmFiles | None = None
 
 
 class Pipeline:
@@ -101,10 +105,10 @@ class Pipeline:
     ) -> None:
         self._stages, self._lending, self._permits = stages, lending, permits
         self._rules = VisitRules(config.retry, config.budgets, config.scope.max_hops)
-        self._clock = stages.clock
+        self._clock, self._product = stages.clock, config.agent.product
         self._leasing, self._errands = steps.leasing, steps.errands
         self._robots, self._pages, self._capturing = steps.robots, steps.pages, steps.capturing
-        self.parsing = steps.parsing
+        self.parsing, self._tdm_files = steps.parsing, steps.tdm_files
         leasing = steps.leasing
         self._acts: dict[type[VisitStep], Callable[[Visit, Any], Awaitable[Event]]] = {
             AttendQuestions: self._attend,
@@ -208,6 +212,8 @@ class Pipeline:
             return await self._pages.fetch(visit)
         if step.purpose is Purpose.ROBOTS:
             return await self._robots.fetch_robots(visit)
+        if step.purpose is Purpose.TDM_FILE:
+            return await self._robots.fetch_tdm_file(visit)
         return await self._robots.run_errand(visit)
 
     async def _set_aside(
@@ -236,6 +242,9 @@ class Pipeline:
         """Perform the slow work on a body: parse it, and look up whether its content is known."""
         fetched, request, capturing = visit.answer, visit.request, self._capturing
         assert fetched is not None and request is not None
+        if self._tdm_files is not None:
+            partition, host, record = visit.partition, visit.host, visit.lease.record
+            visit.stated = self._tdm_files.statement(partition, host, record.secure, record.target)
         if fetched.status != 200 or not fetched.body_bytes:
             visit.body = await capturing.examine_body(fetched, None)
         else:
@@ -271,16 +280,31 @@ class Pipeline:
 
     def _capture(self, visit: Visit, step: StoreCapture) -> Iterator[None]:
         """Store the answer; return the steps that take in the page's links."""
-        lease, body, fetched = visit.lease, visit.body, self._count_answer(visit, is_capture=True)
-        assert body is not None and visit.decision is not None
+        lease, body = visit.lease, visit.body
+        assert body is not None and visit.decision is not None and visit.answer is not None
+        stated = self._stated(visit, visit.answer, body, step)
+        fetched = self._count_answer(visit, is_capture=True, stated=stated)
         visit.use_permit(fetched.body_bytes)
         capture = self._capturing.make_capture
-        self._end(visit, capture(lease, fetched, body, visit.decision, step.outcome, step.target))
+        ended = capture(lease, fetched, body, visit.decision, step.outcome, step.target, stated)
+        self._end(visit, ended)
         if step.target:
             self._stages.intake.take_redirect(lease, step.target)
         elif body.parsed is not None and step.outcome.meaning is Meaning.FETCHED:
             return self._stages.intake.outlink_steps(lease, body.parsed)
         return iter(())
+
+    def _stated(
+        self, visit: Visit, fetched: Fetched, body: ExaminedBody, step: StoreCapture
+    ) -> Preferences:
+        """What the site states about the use of the page, as of this answer."""
+        markup = body.parsed.statements if body.parsed is not None else ()
+        if step.outcome.meaning is Meaning.NOT_MODIFIED and (old := visit.lease.record.history):
+            markup = old.markup
+        origin = visit.stated_by_robots
+        if visit.stated is not None:
+            origin = (*origin, visit.stated)
+        return page_preferences(fetched, origin, markup, self._product)
 
     async def _reject(self, visit: Visit, step: RejectAnswer) -> TurnOver:
         self._stages.slices.run_at_once(visit.lease.url, partial(self._discard, visit, step))
@@ -294,7 +318,9 @@ class Pipeline:
             packed_file(fetched.spool).unlink(missing_ok=True)
         return iter(())
 
-    def _count_answer(self, visit: Visit, is_capture: bool) -> Fetched:
+    def _count_answer(
+        self, visit: Visit, is_capture: bool, stated: Preferences = NOTHING_STATED
+    ) -> Fetched:
         """Count the answer in the usage of its host and its site, and return it."""
         fetched, parsed = visit.answer, visit.body.parsed if visit.body is not None else None
         assert fetched is not None
@@ -304,6 +330,7 @@ class Pipeline:
             duration_s=fetched.duration_s,
             is_page=fetched.status == 200 and parsed is not None and parsed.media_type in _HTML,
             is_capture=is_capture,
+            preferences=stated,
         )
         site, host = self._stages.intake, visit.host.name
         site.note_usage(visit.partition, host, fetched, is_capture)

@@ -1,9 +1,9 @@
 """Sends a request, with the address slot before it and its lines in the attempt log.
 
 Where crawls of one machine share their slots, a host has one too: two crawls that both have a host
-request it in turn. Pages and robots.txt files, including redirect targets of robots.txt, are
-requested here. It is the only place where a request leaves the worker. So no request is sent
-without its line in the attempt log and a slot of its address.
+request it in turn. Pages and files about an origin (robots.txt with the targets of its redirects,
+tdmrep.json) are requested here. It is the only place where a request leaves the worker. So no
+request is sent without its line in the attempt log and a slot of its address.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ from lycosa.worker.extensions import AttemptListener
 DelayAfter = Callable[[Fetched, float, float, bool], float]
 """Maps the end of a request to the effective delay of its host from then on, in seconds.
 
-Its arguments are the answer, the end (monotonic, then wall time) and whether it was for robots.txt.
+Its arguments are the answer, the end (monotonic, then wall time) and whether it was for a file
+about the origin, as robots.txt.
 """
 
 _CLASSES = {0: "none", 1: "1xx", 2: "2xx", 3: "3xx", 4: "4xx", 5: "5xx"}
@@ -386,7 +387,7 @@ class RequestSender:
         now, wall = self._clock.monotonic(), self._clock.wall()
         # Before the log has the end, because its line has the delay from which the audit proves the
         # pause.
-        delay_s = rest(fetched, now, wall, request.kind is FetchKind.ROBOTS)
+        delay_s = rest(fetched, now, wall, request.kind.is_of_origin)
         if number is not None:
             self._attempts.end_attempt(
                 number, fetched.reason, fetched.status, fetched.duration_s, now, wall, delay_s
@@ -417,12 +418,12 @@ class RequestSender:
         while (wait := until - self._clock.monotonic()) > 0:
             await self._clock.sleep(wait)
 
-    def robots_request(self, url: str, address: str, max_bytes: int) -> FetchRequest:
-        """A request for robots.txt: small, never spooled."""
+    def file_request(self, url: str, address: str, kind: FetchKind, max_bytes: int) -> FetchRequest:
+        """A request for a file about an origin, as robots.txt: small, never spooled."""
         limits = msgspec.structs.replace(
             self.limits, body_bytes=max_bytes, spool_bytes=max_bytes + 1
         )
-        return FetchRequest(url, address, FetchKind.ROBOTS, limits=limits)
+        return FetchRequest(url, address, kind, limits=limits)
 
     async def close(self) -> None:
         """Close the fetcher and the resolver."""

@@ -1,7 +1,7 @@
-"""The requests for robots.txt: a host's own file, or an errand for another host.
+"""The requests for robots.txt and tdmrep.json: a host's own file, or an errand for another host.
 
 One turn of the host is one request. ``robots`` knows what the file means, and ``errands`` follow a
-redirect.
+redirect. ``tdm_files`` know what a tdmrep.json means.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from lycosa.state.attempts import Suspicion
 from lycosa.worker.intake.intake import LINKS_AT_ONCE
 from lycosa.worker.visit.errands import Errands
 from lycosa.worker.visit.host_robots import Learned, Robots, robots_capture
+from lycosa.worker.visit.tdm_files import TdmFiles
 from lycosa.worker.visit.visit_in_progress import Visit
 from lycosa.worker.visit.worker_stages import Stages
 
@@ -37,8 +38,15 @@ from lycosa.worker.visit.worker_stages import Stages
 class RobotsTurns:
     """One per worker."""
 
-    def __init__(self, stages: Stages, robots: Robots, errands: Errands) -> None:
+    def __init__(
+        self,
+        stages: Stages,
+        robots: Robots,
+        errands: Errands,
+        tdm_files: TdmFiles | None = None,
+    ) -> None:
         self._stages, self._robots, self._errands = stages, robots, errands
+        self._tdm_files = tdm_files
         self._clock, self._suspicion = stages.clock, stages.suspicion
 
     # -- the host's own file
@@ -115,6 +123,14 @@ class RobotsTurns:
             address=visit.slot.address if visit.slot is not None else "",
             away_s=visit.host.away_s(time),
         )
+
+    async def fetch_tdm_file(self, visit: Visit) -> RobotsAnswered | TurnOver:
+        """Request the tdmrep.json of an origin, if its robots.txt still allows it."""
+        partition, host, secure = visit.partition, visit.host, visit.is_secure
+        robots = await self._robots.ready_state(partition, host, secure, self._clock.time())
+        if self._tdm_files is None or robots.is_needed or robots.wait_until:
+            return TurnOver()  # it expired since the URL was judged, which the next turn does again
+        return await self._tdm_files.fetch_file(visit, robots)
 
     def forget(self, visit: Visit) -> None:
         """Delete what was learned, so that a reopened host is requested at once."""

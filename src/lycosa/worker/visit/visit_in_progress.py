@@ -17,6 +17,7 @@ from lycosa.base.model.capture import RobotsDecision
 from lycosa.base.model.errand import Errand
 from lycosa.base.model.fetched import Fetched, FetchRequest
 from lycosa.base.model.url_state import Completed
+from lycosa.base.preferences.preference_model import Statement
 from lycosa.stages.frontier.frontier import Frontier
 from lycosa.stages.frontier.lease import Lease
 from lycosa.stages.frontier.outside_leases import LeaseRow
@@ -37,7 +38,8 @@ class Visit:
 
     __slots__ = (
         "_frontier", "_has_host", "_has_permit", "_lease", "_permits", "answer", "body", "decision",
-        "errand", "host", "is_secure", "others", "partition", "passed", "request", "slot",
+        "errand", "host", "is_secure", "others", "partition", "passed", "request", "slot", "stated",
+        "stated_by_robots",
     )  # fmt: skip
 
     def __init__(self, host: VisitState, frontier: Frontier, permits: Permits) -> None:
@@ -57,6 +59,8 @@ class Visit:
         self.request: FetchRequest | None = None
         self.answer: Fetched | None = None  # of the URL
         self.body: ExaminedBody | None = None
+        self.stated: Statement | None = None  # of the origin's tdmrep.json about the URL
+        self.stated_by_robots: tuple[Statement, ...] = ()  # about the URL that is leased
 
     def __repr__(self) -> str:
         held = {

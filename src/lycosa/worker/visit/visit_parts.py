@@ -9,6 +9,7 @@ import msgspec
 
 from lycosa.base.model.end import End
 from lycosa.base.ports import Addresses, Clock
+from lycosa.base.preferences.use_policy import agent_policy
 from lycosa.base.urls.identity import surt
 from lycosa.stages.politeness.address_table import AddressTable
 from lycosa.stages.politeness.machine_addresses import MachineAddresses
@@ -38,6 +39,7 @@ from lycosa.worker.visit.request_sender import RequestSender, RequestSlots
 from lycosa.worker.visit.robots_reader import RobotsReader
 from lycosa.worker.visit.robots_requests import RobotsTurns
 from lycosa.worker.visit.slicing import Slices
+from lycosa.worker.visit.tdm_files import TdmFiles, wants_tdm_files
 from lycosa.worker.visit.worker_stages import EndedUrls, Stages
 from lycosa.worker.worker_ports import Ports
 
@@ -53,6 +55,7 @@ class VisitParts(msgspec.Struct, frozen=True):
     pages: PageTurns
     capturing: CaptureBuilder
     lending: Lending
+    tdm_files: TdmFiles | None
     close: Callable[[], None]
 
 
@@ -96,6 +99,7 @@ def build_visit(
         pages=steps.pages,
         capturing=steps.capturing,
         lending=lending,
+        tdm_files=steps.tdm_files,
         close=close,
     )
 
@@ -117,7 +121,8 @@ def _sender(
 def _robots(job: WorkerJob, ports: Ports, stages: Stages) -> Robots:
     reader = RobotsReader(job.config.robots, job.config.agent.product, ports.offload)
     max_rules = min(MOST_RULES, job.plan.rules) if job.plan is not None else MOST_RULES
-    return Robots(reader, stages.sender, stages.clock, max_rules)
+    needs_usage = bool(job.config.agent.purpose)
+    return Robots(reader, stages.sender, stages.clock, max_rules, needs_usage)
 
 
 def _steps(
@@ -129,6 +134,7 @@ def _steps(
     extensions: Extensions,
 ) -> VisitSteps:
     config, errands = job.config, Errands(stages, robots, below.outgoing)
+    tdm_files = TdmFiles(stages, config, ports.offload) if wants_tdm_files(config) else None
     capturing = CaptureBuilder(
         config,
         stages.clock,
@@ -139,13 +145,14 @@ def _steps(
         extensions.sinks,
     )
     return VisitSteps(
-        leasing=Leasing(stages, robots, errands, ports.offload),
+        leasing=Leasing(stages, robots, errands, ports.offload, tdm_files),
         errands=errands,
         addresses=AddressFinder(stages, config.politeness.address_delay_s),
-        robots=RobotsTurns(stages, robots, errands),
+        robots=RobotsTurns(stages, robots, errands, tdm_files),
         pages=PageTurns(stages),
         parsing=ParserQueue(ports.parser, config.fetch.open_bytes // 2, stages.clock),
         capturing=capturing,
+        tdm_files=tdm_files,
     )
 
 
@@ -202,4 +209,5 @@ def _store(owned: OwnedShard) -> SegmentStore:
         RowBuilder(
             surt, sites.public_suffixes, job.config.store.text, job.config.store.links, job.formats
         ),
+        agent_policy(job.config.agent),
     )

@@ -21,15 +21,16 @@ _JUNK = re.compile(rf"(?:[^,\"<]++|\"{_TEXT}{_CLOSED})*+", re.DOTALL)
 
 
 class HeaderLink(NamedTuple):
-    """One link: raw target, relations in lower case, and the parameters of a preload.
+    """One link: raw target, relations in lower case, the parameters of a preload, and its type.
 
-    Source of the latter: HTML standard 4.2.4.4.
+    Source of the parameters of a preload: HTML standard 4.2.4.4.
     """
 
     target: str
     relations: list[str]
     loaded_as: str = ""
     imagesrcset: str = ""
+    type: str = ""
 
 
 def parse_link_header(value: str) -> list[HeaderLink]:
@@ -60,6 +61,7 @@ def parse_link_header(value: str) -> list[HeaderLink]:
                         relations,
                         parameters.get("as", ""),
                         parameters.get("imagesrcset", ""),
+                        parameters.get("type", ""),
                     )
                 )
         position = _end(_SEPARATORS, value, _end(_JUNK, value, position))
