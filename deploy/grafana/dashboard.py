@@ -114,6 +114,11 @@ SECTIONS: dict[str, list[Panel]] = {
             ],
         ),
         ("Leases of outside fetchers", "short", [("sum(lycosa_leases_outside{$in})", "URLs")]),
+        (
+            "Records under older refetch policies",
+            "short",
+            [("sum(lycosa_policy_records_left{$in})", "records")],
+        ),
     ],
     "Fetching": [
         (

@@ -14,6 +14,7 @@ from nodes.history import LEAST_FAULTS, NodesHistory, live_and_judge
 from nodes.outside import Outside
 from nodes.plants import PLANTS
 from nodes.plugin import Plugin
+from nodes.policies import Policies
 from nodes.pools import Pool
 from nodes.shaky import Shaky
 from nodes.statements import Statements
@@ -54,6 +55,14 @@ def test_changed_settings_reach_every_owner_and_are_never_forgotten(
 ) -> None:
     lived = live_and_judge(seed, tmp_path, plugins=[Changes])
     assert lived.takeovers > 0
+
+
+@pytest.mark.parametrize("seed", seeds(1, 4))
+def test_changed_policies_reach_all_records_whoever_owns_them(seed: int, tmp_path: Path) -> None:
+    history = NodesHistory(seed, tmp_path, [Policies])
+    assert history.live().takeovers > 0
+    (policies,) = history.plugins
+    assert isinstance(policies, Policies) and policies.moved > 0
 
 
 @pytest.mark.parametrize("seed", seeds(2, 4))

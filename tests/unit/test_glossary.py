@@ -49,7 +49,7 @@ result retire robot round route router row run said saved saver search section s
 service session setting shape shipper sign signal silence since size snooze socket source stalled
 state status step stop storage store stored stream style submission summary superseded suppressed
 suspicion taken tally target task trace transaction transfer tried type unknown unread up url use
-value variant visibility wildcard write writer
+value variant visibility walk wildcard write writer
 """
 ORDINARY = frozenset(_ORDINARY.split())
 

@@ -49,6 +49,10 @@ def test_it_reads_like_a_dictionary_over_commits_and_crashes(
             overlay, now, in_flight = Overlay(store), dict(committed), None
         pairs = sorted((k, v) for k, v in now.items() if low <= k < high)
         assert list(overlay.scan(low, high, limit)) == (pairs[:limit] if limit else pairs)
+        ranges = [(b"", low), (high, b"\xff" * 3)] if low <= high else []
+        assert list(overlay.scan_ranges(ranges)) == [
+            list(overlay.scan(start, end)) for start, end in ranges
+        ]
         assert overlay.get(low) == now.get(low)
         assert overlay.get_many([low, high, low]) == [now.get(low), now.get(high), now.get(low)]
 

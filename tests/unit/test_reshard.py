@@ -33,6 +33,7 @@ from lycosa.moves.reshard.host_owners import HostOwners, StateDamaged
 from lycosa.moves.reshard.row_sink import RowSink
 from lycosa.moves.stopped_folder import gather_folder
 from lycosa.stages.frontier.dead_letters import decisions_of
+from lycosa.stages.frontier.policy_walk import WALK_KEY, WalkRow, walk_row
 from lycosa.stages.frontier.visit_state import VisitRecord, decode_visit
 from lycosa.state.kv import table_records
 from lycosa.state.kv.kv_port import KeyValue
@@ -199,6 +200,17 @@ def test_dead_letters_are_numbered_anew_and_decisions_follow_them() -> None:
     assert decisions_of(table.get, urls[1]) == [msgspec.structs.replace(decision, number=2)]
 
 
+def test_refetch_policies_are_applied_to_all_records_again() -> None:
+    """Records of two partitions come together, and one of them may be ahead of the other."""
+    done, middle = WalkRow(b"12345678", is_done=True), WalkRow(b"12345678", b"a" * 16)
+    rows = {n: {WALK_KEY: encode_record(row)} for n, row in enumerate((done, middle))}
+    for row in divided(small(rows), 4).values():
+        left = walk_row(row.get)
+        assert (left.is_done, left.at) == (False, b"")
+    for row in divided(small({0: {}, 1: {}}), 4).values():
+        assert walk_row(row.get).is_done
+
+
 def test_a_sitemap_without_a_record_is_known_to_every_shard_that_may_own_it() -> None:
     rows = {sitemap_key(b"sitemap1"): encode_record(["a.test"])}
     made = divided(small({1: rows}), 6)
@@ -319,5 +331,5 @@ def test_every_kind_of_row_and_every_counter_has_a_rule() -> None:
     assert set(Counters.__struct_fields__) == {
         *("discovered", "states", "captures", "pages", "requests", "body_bytes", "rule_refusals"),
         *("reasons", "hosts", "hosts_parked", "hosts_retired", "hosts_asleep", "asked", "asking"),
-        *("hosts_paused", "leased", "stated"),
+        *("hosts_paused", "leased", "stated", "cells"),
     }

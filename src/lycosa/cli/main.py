@@ -33,6 +33,7 @@ _COMMANDS = {
     "sql": "Query a crawl's tables with SQL.",
     "feed": "Captures or dead letters as JSON lines, each once.",
     "host": "Pause, resume or retire a host of a crawl.",
+    "policy": "Show, try or change when pages are fetched again.",
     "dlq": "List, retry or drop URLs that failed for good.",
     "project": "Keep a copy of a crawl's URL state in a database.",
     "cluster": "Create, check and control a crawl on many machines.",

@@ -22,6 +22,8 @@ from lycosa.base.preferences.use_policy import agent_policy
 from lycosa.base.reasons import Reason
 from lycosa.base.system.durations import long_duration
 from lycosa.inspect.committed_state import CrawlReader, TableView
+from lycosa.inspect.policy_state import PolicyState, row_and_total, sum_of_walks
+from lycosa.inspect.refetch_cost import RefetchCost, refetch_cost
 from lycosa.inspect.running import is_running, lock_holder
 from lycosa.inspect.saved_settings import SavedSettings
 from lycosa.inspect.top_lists import (
@@ -34,6 +36,7 @@ from lycosa.inspect.top_lists import (
     host_line,
 )
 from lycosa.inspect.wall_time import visit_in_wall_time
+from lycosa.stages.frontier.policy_walk import WalkRow
 from lycosa.stages.frontier.visit_state import HostState, VisitRecord
 from lycosa.state.folder.lock import LockHolder
 from lycosa.state.folder.names import status_path
@@ -81,7 +84,8 @@ class CrawlStatus(msgspec.Struct, frozen=True, kw_only=True):
     to ``upload_url``. ``shards`` are those of a crawl on many machines, where ``is_running`` is
     unknown and false. ``preferences`` counts captures by what their sites stated about the use of
     the page, ``purpose`` is that of the last start. ``hosts_paused`` were paused by operators,
-    ``leased`` URLs are with outside fetchers.
+    ``leased`` URLs are with outside fetchers. ``refetches`` is what ``refetch.price`` costs, where
+    pages have it. ``policies`` says how far refetch policies are applied.
     """
 
     folder: str
@@ -105,6 +109,8 @@ class CrawlStatus(msgspec.Struct, frozen=True, kw_only=True):
     hosts_by_state: dict[str, int] = {}
     hosts_paused: int = 0
     leased: int = 0
+    refetches: RefetchCost | None = None
+    policies: PolicyState | None = None
     hosts: list[HostLine] = []
     sites: list[SiteLine] = []
     longest: HostLine | None = None
@@ -121,6 +127,10 @@ class CrawlStatus(msgspec.Struct, frozen=True, kw_only=True):
     purpose: tuple[str, ...] = ()
 
 
+_SUMS = "discovered", "captures", "pages", "requests", "body_bytes", "hosts_paused", "leased"
+"""Counters that the status has as they are."""
+
+
 def crawl_status(
     reader: CrawlReader,
     saved: SavedSettings,
@@ -135,8 +145,7 @@ def crawl_status(
     Listing sites holds in memory the sites of one partition that have work left.
     """
     manifest, folder, behind = reader.manifest, reader.origin.folder, reader.ahead_s(now)
-    runs = is_running(folder) if folder else reader.source.seen.is_live
-    live = live_status(folder, now) if folder and runs else {}  # before it is outdated
+    runs, live = _running(reader, now)  # first, before the status file is outdated
     tally = _Tally(saved.config, now, behind, Top(hosts, by), Top(sites, by))
     for view in reader.partition_views():
         tally.add_partition(view, reader if sites else None)
@@ -151,18 +160,14 @@ def crawl_status(
         holder=lock_holder(folder) if folder else None,
         live=live,
         last_commit=reader.last_commit,
-        discovered=total.discovered,
         states={state.label: total.count_in(state) for state in UrlState},
         is_balanced=all(each.is_balanced for each in tally.counters),
-        captures=total.captures,
-        pages=total.pages,
-        requests=total.requests,
-        body_bytes=total.body_bytes,
+        **{name: getattr(total, name) for name in _SUMS},
         remarks=_reasons(total.reasons),
         refusals=_reasons(total.rule_refusals),
         hosts_by_state=tally.states,
-        hosts_paused=total.hosts_paused,
-        leased=total.leased,
+        refetches=refetch_cost(saved.config.refetch, total.cells),
+        policies=sum_of_walks(tally.walks),
         hosts=tally.hosts.lines(),
         sites=tally.sites.lines(),
         longest=tally.longest,
@@ -176,6 +181,13 @@ def crawl_status(
         **(_only_in(folder, runs) if folder else {}),
     )
     return msgspec.structs.replace(status, waits_for=_waits_for(status, folder, now))
+
+
+def _running(reader: CrawlReader, now: float) -> tuple[bool, dict[str, Any]]:
+    """Whether the crawl runs, and what a folder's running crawl wrote of itself."""
+    folder = reader.origin.folder
+    runs = is_running(folder) if folder else reader.source.seen.is_live
+    return runs, live_status(folder, now) if folder and runs else {}
 
 
 def _only_in(folder: Path, runs: bool) -> dict[str, Any]:
@@ -199,6 +211,7 @@ class _Tally:
         self.hosts, self.sites = hosts, sites
         self.counters: list[Counters] = []
         self.due: list[int] = []
+        self.walks: list[tuple[WalkRow, int]] = []
         self.states: dict[str, int] = {}
         self.longest: HostLine | None = None
 
@@ -215,6 +228,7 @@ class _Tally:
         for line in found.lines() if found else ():
             self.sites.add_line(line, line.site)
         self.due += _next_due(view)
+        self.walks.append(row_and_total(view))
 
     def _add_host(self, record: VisitRecord, sites: SiteLines | None) -> None:
         state = record.shown_state

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from base64 import b32decode
 
+from lycosa.base.model.compatibility import LATE_FIELDS
 from lycosa.base.model.discovered import Discovered, LinkKind
 from lycosa.base.model.fetched import Fetched
 from lycosa.base.model.parsed import Directives, Link, Parsed
@@ -16,6 +17,8 @@ from lycosa.base.preferences.kept_markup import markup_of
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8, host_of
 from lycosa.stages.schedule.fetch_outcome import FetchOutcome, Meaning
+from lycosa.stages.schedule.page_change import text_digest_of
+from lycosa.stages.schedule.refetch_plan import FoundContent
 from lycosa.state.store import layout
 from lycosa.state.store.journal_rows import JournalRow
 
@@ -26,9 +29,9 @@ NO_HISTORY = History()
 def history_of(
     row: JournalRow, before: History | None, outcome: FetchOutcome, target: str
 ) -> History:
-    """What the record of a URL remembers of a capture, apart from the interval of refetches."""
+    """What the record of a URL remembers of a capture, apart from the next fetch."""
     old, original = before or NO_HISTORY, row.original
-    is_old, changed = outcome.meaning is Meaning.NOT_MODIFIED, has_changed(row, old, outcome)
+    is_old = outcome.meaning is Meaning.NOT_MODIFIED
     alike = original or row.near_duplicate_of
     other = alike.url if alike is not None and alike.url != row.url else ""
     return History(
@@ -39,7 +42,6 @@ def history_of(
         simhash=old.simhash if is_old else row.simhash,
         etag=row.etag or (old.etag if is_old else ""),
         last_modified=row.last_modified or (old.last_modified if is_old else ""),
-        changes=old.changes + (changed and old.fetches > 0),
         date_us=original.date_us if original else row.date_us,
         record_id=original.record_id if original else row.record_id,
         segment=layout.warc_name(row.segment),
@@ -47,7 +49,6 @@ def history_of(
         redirect_to=target,
         duplicate_of=old.duplicate_of if is_old else other,
         is_same=original is not None and original.url != row.url,
-        forwards=0 if changed else old.forwards,
         body_segment=layout.warc_name(row.body_segment) if row.body_segment else "",
         body_offset=row.body_offset,
         markup=markup_of(row.preferences),
@@ -69,9 +70,20 @@ def state_of_row(row: JournalRow, outcome: FetchOutcome) -> tuple[UrlState, Reas
     return UrlState.FETCHED, outcome.reason
 
 
-def has_changed(row: JournalRow, old: History, outcome: FetchOutcome) -> bool:
-    """Whether the content differs from that of the capture before."""
-    return outcome.meaning is not Meaning.NOT_MODIFIED and digest_in(row) != old.digest
+def content_in(
+    row: JournalRow, old: History, outcome: FetchOutcome, target: str, formats: int
+) -> FoundContent:
+    """The content, as ``CaptureBuilder`` had it for the comparison with the capture before.
+
+    ``target`` is that of a redirect, ``formats`` are those in force (``model.compatibility``). The
+    digest of the text is empty when the text is in no row.
+    """
+    digest, text = digest_in(row), b""
+    if outcome.meaning is Meaning.NOT_MODIFIED:
+        text = old.text_digest
+    elif formats >= LATE_FIELDS and (row.text or not row.text_characters):
+        text = text_digest_of(row.text, target, digest)
+    return FoundContent(outcome.meaning, ended_at(row), digest, text, row.simhash)
 
 
 def found_in(row: JournalRow) -> Discovered:

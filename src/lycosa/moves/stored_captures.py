@@ -29,10 +29,10 @@ from lycosa.base.urls.identity import InvalidUrl, hash8, host_of, robots_url
 from lycosa.moves.captured_rows import (
     NO_HISTORY,
     answer_in,
+    content_in,
     digest_in,
     ended_at,
     found_in,
-    has_changed,
     history_of,
     parsed_in,
     state_of_row,
@@ -41,11 +41,13 @@ from lycosa.stages.frontier.back_queue import QueueEntry
 from lycosa.stages.frontier.chosen_leases import lease_chosen, queue_as_new
 from lycosa.stages.frontier.lease import Lease
 from lycosa.stages.frontier.partition import Partition
+from lycosa.stages.frontier.ranking import factors_of_known
 from lycosa.stages.frontier.unparsed_bodies import NOT_PARSED, UnparsedBody, is_seed_record
 from lycosa.stages.frontier.visit_state import VisitState
 from lycosa.stages.politeness.delay import longest_delay
 from lycosa.stages.schedule.fetch_outcome import REDIRECTS, FetchOutcome, Meaning, judge_answer
-from lycosa.stages.schedule.refetch import next_interval
+from lycosa.stages.schedule.priority import weigher
+from lycosa.stages.schedule.refetch_plan import plan_refetch
 from lycosa.state.store import layout
 from lycosa.state.store.journal_rows import JournalRow
 from lycosa.worker.assemble import Assembled
@@ -87,7 +89,7 @@ class StoredCaptures:
         offload: Offload,
     ) -> None:
         self._worker, self._partition, self._config = worker, partition, config
-        self._stored = stored
+        self._stored, self._weigh = stored, weigher(config.priority)
         self._robots = RobotsReader(config.robots, config.agent.product, offload)
         self._wait_s = longest_delay(config.politeness)
         self.entered = EnteredCaptures()
@@ -219,20 +221,13 @@ class StoredCaptures:
         self, row: JournalRow, lease: Lease, outcome: FetchOutcome, target: str
     ) -> Completed:
         """The end of the lease as ``CaptureBuilder`` made it."""
+        is_failed, formats = outcome.meaning is Meaning.FAILED, self._worker.store.formats
+        old, authority = lease.record.history or NO_HISTORY, lease.host.record.importance
+        found = content_in(row, old, outcome, target, formats)
+        weight = self._weigh(factors_of_known(lease.record, authority, found.at))
+        is_once = lease.record.kind is LinkKind.LICENSE
+        plan = plan_refetch(self._config.refetch, lease.url, old, found, weight, formats, is_once)
         history = history_of(row, lease.record.history, outcome, target)
-        is_failed, section = outcome.meaning is Meaning.FAILED, self._config.refetch
-        old = lease.record.history or NO_HISTORY
-        interval = (
-            0.0
-            if is_failed or lease.record.kind is LinkKind.LICENSE
-            else next_interval(
-                section,
-                lease.url,
-                old.interval_s,
-                changed=has_changed(row, old, outcome),
-                is_first=old.fetches == 0,
-            )
-        )
         state, reason = state_of_row(row, outcome)
         return Completed(
             lease.host.host8,
@@ -241,8 +236,8 @@ class StoredCaptures:
             state,
             reason,
             row.detail or (f"status {row.status}" if is_failed else ""),
-            int(ended_at(row) + interval) if interval else 0,
-            msgspec.structs.replace(history, interval_s=int(interval)),
+            int(found.at + plan.interval_s) if plan.interval_s else 0,
+            plan.kept_in(history, old, found.text_digest),
         )
 
     def _file_content(self, row: JournalRow) -> None:

@@ -18,6 +18,7 @@ from lycosa.base.calls import (
     HostUrlsQuery,
 )
 from lycosa.base.config.fields import fields
+from lycosa.base.config.policy_texts import POLICIES
 from lycosa.base.reasons import Reason
 from lycosa.service.api.answers import CoordinatorSilent, MergedList
 from lycosa.service.api.merging import decoded_about
@@ -207,14 +208,24 @@ async def _settings(request: Request) -> Response:
 
 
 async def _policies(request: Request) -> Response:
-    return await _live_settings(request, "policies.html", _is_policy)
+    service = service_of(request)
+    texts = fields()[POLICIES].read((await service.settings())[POLICIES])
+    progress = (await service.status()).progress
+    return await _live_settings(
+        request,
+        "policies.html",
+        lambda key: _is_policy(key) and key != POLICIES,
+        policies="\n".join(texts),
+        left=progress.policy_records_left,
+        promises=progress.promises,
+    )
 
 
 def _is_policy(key: str) -> bool:
     return key.startswith("refetch.")
 
 
-async def _live_settings(request: Request, template: str, is_shown: Any) -> Response:
+async def _live_settings(request: Request, template: str, is_shown: Any, **more: Any) -> Response:
     known = fields()
     rows = [
         (
@@ -226,7 +237,7 @@ async def _live_settings(request: Request, template: str, is_shown: Any) -> Resp
         for key, value in (await service_of(request).settings()).items()
         if is_shown(key)
     ]
-    return page_response(request, template, rows=rows)
+    return page_response(request, template, rows=rows, **more)
 
 
 async def _actions(request: Request) -> Response:

@@ -8,6 +8,7 @@ layers together, which is exactly what was not committed.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
 from lycosa.state.kv.kv_port import KeyValue
@@ -98,6 +99,27 @@ class Overlay:
             given += 1
             if given == limit:
                 return
+
+    def scan_ranges(
+        self, ranges: Sequence[tuple[bytes, bytes]]
+    ) -> Iterator[list[tuple[bytes, bytes]]]:
+        """The pairs of each of several ranges, which are sorted and do not overlap.
+
+        The upper layers are read once for all of them.
+        """
+        if not ranges:
+            return
+        starts, end = [start for start, _ in ranges], ranges[-1][1]
+        upper: list[dict[bytes, bytes | None]] = [{} for _ in ranges]
+        for layer in (self._in_flight, self._open):
+            for key, value in layer.items():
+                if starts[0] <= key < end:
+                    at = bisect_right(starts, key) - 1
+                    if key < ranges[at][1]:
+                        upper[at][key] = value
+        for (first, last), above in zip(ranges, upper, strict=True):
+            merged = {**dict(self._store.scan(first, last)), **above}
+            yield [(key, value) for key in sorted(merged) if (value := merged[key]) is not None]
 
     def freeze(self) -> dict[bytes, bytes | None]:
         """Hand over the open batch for a commit; it stays visible until ``settle``."""

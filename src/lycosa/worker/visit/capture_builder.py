@@ -34,9 +34,12 @@ from lycosa.base.preferences.preference_model import NOTHING_STATED, Preferences
 from lycosa.base.reasons import Reason
 from lycosa.stages.frontier.crawl_clock import CrawlClock
 from lycosa.stages.frontier.lease import Lease
+from lycosa.stages.frontier.ranking import factors_of_known
 from lycosa.stages.parse.identify import identify
 from lycosa.stages.schedule.fetch_outcome import FetchOutcome, Meaning
-from lycosa.stages.schedule.refetch import next_interval
+from lycosa.stages.schedule.page_change import text_digest_of
+from lycosa.stages.schedule.priority import weigher
+from lycosa.stages.schedule.refetch_plan import FoundContent, plan_refetch
 from lycosa.state.seen.duplicates import Duplicates
 from lycosa.state.seen.foreign_keys import NO_ANSWERS, ContentAnswers
 from lycosa.state.store.segments import SegmentStore
@@ -75,10 +78,6 @@ class _Known(NamedTuple):
     near: Original | None = None
     is_not_modified: bool = False
 
-    def differs_from(self, old: History) -> bool:
-        """Whether the page has changed."""
-        return not self.is_not_modified and self.digest != old.digest
-
 
 class CaptureBuilder:
     """Makes captures; one per worker."""
@@ -94,6 +93,7 @@ class CaptureBuilder:
         sinks: tuple[PageSink, ...] = (),
     ) -> None:
         self.refetch = config.refetch  # its settings may change while the crawl runs
+        self._weigh = weigher(config.priority)
         self._clock = clock
         self._duplicates = duplicates
         self._store = store
@@ -186,8 +186,15 @@ class CaptureBuilder:
             )
             is_near = known.near is not None
             self._duplicates.remember_capture(known.digest, simhash, made, body.known, is_near)
-        interval = self._interval(lease, old, outcome, known.differs_from(old))
-        history = self._history(lease, capture, known, location, int(interval), target)
+        found = self._content(old, capture, known.digest, outcome, target)
+        weight = self._weigh(factors_of_known(lease.record, lease.host.record.importance, found.at))
+        is_once = lease.record.kind is LinkKind.LICENSE
+        plan = plan_refetch(
+            self.refetch, lease.url, old, found, weight, self._store.formats, is_once
+        )
+        history = self._history(lease, capture, known, location, target)
+        history = plan.kept_in(history, old, found.text_digest)
+        interval = plan.interval_s
         state, reason = self._state(outcome, body.parsed, known.original, known.near, lease)
         due = int(self._clock.time() + interval) if interval else 0
         is_failed = outcome.meaning is Meaning.FAILED
@@ -244,26 +251,18 @@ class CaptureBuilder:
             original = _with_content(lease.url, old)  # of a program that stored no place
         return _Known(body.digest, original, near if near and near.url != lease.url else None)
 
-    def _interval(self, lease: Lease, old: History, outcome: FetchOutcome, changed: bool) -> float:
-        if outcome.meaning is Meaning.FAILED or lease.record.kind is LinkKind.LICENSE:
-            return 0.0  # a licence is fetched once
-        return next_interval(
-            self.refetch, lease.url, old.interval_s, changed=changed, is_first=old.fetches == 0
-        )
-
     def _history(
         self,
         lease: Lease,
         capture: Capture,
         known: _Known,
         location: Location,
-        interval_s: int,
         target: str,
     ) -> History:
-        """What the URL's record remembers of its capture."""
+        """What the URL's record remembers of its capture, apart from the next fetch."""
         old, fetched, parsed = lease.record.history or History(), capture.fetched, capture.parsed
         is_old, original = known.is_not_modified, known.original
-        changed, other = known.differs_from(old), _other(original or known.near, lease.url)
+        other = _other(original or known.near, lease.url)
         body = "", 0
         if original is not None and self._store.formats >= LATE_FIELDS:
             body = original.place_beside(location.segment)
@@ -275,8 +274,6 @@ class CaptureBuilder:
             simhash=old.simhash if is_old else (parsed.simhash if parsed else 0),
             etag=fetched.header("etag") or (old.etag if is_old else ""),
             last_modified=fetched.header("last-modified") or (old.last_modified if is_old else ""),
-            changes=old.changes + (changed and old.fetches > 0),
-            interval_s=interval_s,
             date_us=original.date_us if original else _date_us(fetched),
             record_id=original.record_id if original else location.record_id,
             segment=location.segment,
@@ -284,11 +281,23 @@ class CaptureBuilder:
             redirect_to=target,
             duplicate_of=old.duplicate_of if is_old else other,
             is_same=original is not None and original.url != lease.url,
-            forwards=0 if changed else old.forwards,
             body_segment=body[0],
             body_offset=body[1],
             markup=markup_of(stated) if (stated := capture.preferences).statements else (),
         )
+
+    def _content(
+        self, old: History, capture: Capture, digest: bytes, outcome: FetchOutcome, target: str
+    ) -> FoundContent:
+        """The content, for the comparison with that of the capture before."""
+        parsed, at = capture.parsed, self._clock.wall()
+        text = b""
+        if capture.not_modified:
+            text = old.text_digest
+        elif self._store.formats >= LATE_FIELDS:
+            text = text_digest_of(parsed.text if parsed is not None else "", target, digest)
+        simhash = parsed.simhash if parsed is not None else 0
+        return FoundContent(outcome.meaning, at, digest, text, simhash)
 
     @staticmethod
     def _state(

@@ -1,0 +1,71 @@
+"""The class of bounds of a refetch policy, a number that the record of a page keeps."""
+
+from __future__ import annotations
+
+from math import log
+
+from lycosa.base.config.policy_texts import PolicyKind, RefetchPolicy
+
+BY_RULE_CLASS = 0
+NEVER_CLASS, EVERY_CLASS, ADAPTIVE_CLASS, VALUE_CLASS = 0xF1, 0xF2, 0xF3, 0xF4
+_STEPS_S = (
+    0.0,
+    60.0,
+    300.0,
+    900.0,
+    3600.0,
+    10_800.0,
+    21_600.0,
+    43_200.0,
+    86_400.0,
+    172_800.0,
+    345_600.0,
+    604_800.0,
+    1_209_600.0,
+    2_592_000.0,
+    7_776_000.0,
+    31_536_000.0,
+)
+
+
+def policy_class(policy: RefetchPolicy | None) -> int:
+    """The number (u8) that the record of a page keeps of its policy (``History.policy``).
+
+    Pages of one class share a grid of the refetch price. The number has its meaning in itself, so
+    it stays right when the rules change:
+
+    * 0: no rule is for the page (``None``): ``refetch.rule``, and the bounds of the section;
+    * 0xF1 ``never``, 0xF2 ``every``, 0xF3 ``adaptive``, whatever their bounds: the price does not
+      move them; 0xF4 ``value`` with the bounds of the section;
+    * else ``value`` with other bounds: the step of ``min`` in the upper four bits, that of
+      ``max`` in the lower ones (``class_bounds``).
+    """
+    if policy is None:
+        return BY_RULE_CLASS
+    if policy.kind is not PolicyKind.VALUE:
+        return {
+            PolicyKind.NEVER: NEVER_CLASS,
+            PolicyKind.EVERY: EVERY_CLASS,
+            PolicyKind.ADAPTIVE: ADAPTIVE_CLASS,
+        }[policy.kind]
+    low, high = min(_step(policy.min_s), 14), _step(policy.max_s)
+    if low and high and high < low:
+        high = low
+    return (low << 4 | high) or VALUE_CLASS
+
+
+def class_bounds(number: int) -> tuple[float, float]:
+    """The bounds in seconds that a class of ``value`` stands for; 0 is that of the section.
+
+    They are the nearest of 15 steps from a minute to a year: the plan of a price counts with them,
+    and each page is scheduled by the exact bounds of its rule.
+    """
+    if number >= NEVER_CLASS:
+        return 0.0, 0.0
+    return _STEPS_S[number >> 4], _STEPS_S[number & 15]
+
+
+def _step(seconds: float) -> int:
+    if not seconds:
+        return 0
+    return min(range(1, len(_STEPS_S)), key=lambda step: abs(log(_STEPS_S[step] / seconds)))
