@@ -39,7 +39,7 @@ def test_every_shard_follows_new_policies_and_a_new_owner_knows_them(
     ):
         cluster.serve()
         cluster.node("a")
-        caller = cluster.crawl(seed_at(port))
+        cluster.crawl(seed_at(port))
         log.await_more(30)
         found = policy(cluster, "set", "/* every 400d", "* never", "--by", "ann", "--wait", "60")
         assert found["records_left"] == 0 and found["records_moved"] > 0
@@ -51,4 +51,3 @@ def test_every_shard_follows_new_policies_and_a_new_owner_knows_them(
         log.await_more(10)
         assert policy(cluster, "set", "* never", "--wait", "60")["records_left"] == 0
         assert policy(cluster, "test", seed_at(port))["next_due"] == 0
-        caller.terminate()
