@@ -161,7 +161,7 @@ def rough_duration(seconds: float) -> str:
 def _policies(progress: Progress) -> str:
     """How many records a change of refetch policies has not reached, and what it cannot keep."""
     left, notes = progress.policy_records_left, progress.promises
-    parts = [f"{counted(left, 'record')} left to which a change is applied"] if left else []
+    parts = [f"{counted(left, 'record')} under older rules"] if left else []
     if notes:
         first = notes[0]
         more = f", and {len(notes) - 1} more hosts" if len(notes) > 1 else ""
