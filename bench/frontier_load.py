@@ -17,7 +17,6 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 from bench.frontier_web import Web, host_name, target
 from rocksdict import DBCompressionType, Options, SstFileWriter
@@ -48,12 +47,9 @@ NOW = 1_750_000_000
 SECTION = FrontierSection()
 _BANDS = (3, 4)
 _FILE_BYTES = 64 << 20
-# Fields that the records got later, at their defaults: the rows below name the first ones only. An
-# empty chain, the last, is left out.
-_REST_OF_HISTORY: list[Any] = list(msgspec.structs.astuple(History())[15:])
-_REST_OF_RECORD: list[Any] = msgspec.to_builtins(
-    UrlRecord(UrlState.QUEUED, False, "/", 0, 0, LinkKind.A, 0)
-)[14:-1]
+# The importance, which records got later, at its default. The last fields of histories and records
+# are left out where they have their defaults.
+_IMPORTANCE = UrlRecord(UrlState.QUEUED, False, "/", 0, 0, LinkKind.A, 0).importance
 
 
 def bottom_options() -> Options:
@@ -107,7 +103,7 @@ def _stored(chance: random.Random, at: int) -> list[Any]:
     etag = f'"{number >> 20:x}-{number & 0xFFFFFFFFFFFF:x}"' if number % 5 == 0 else ""
     segment = f"8bdc4e89-w000-{at % 999:06d}-2025061512{at % 60:02d}10"
     simhash, offset = int.from_bytes(noise[28:36], "big"), int.from_bytes(noise[52:], "big") >> 2
-    known = [
+    return [
         1,
         at,
         200,
@@ -121,10 +117,7 @@ def _stored(chance: random.Random, at: int) -> list[Any]:
         noise[36:52],
         segment,
         offset,
-        "",
-        "",
     ]
-    return known + _REST_OF_HISTORY
 
 
 def _row_ends(count: int) -> list[int]:
@@ -228,7 +221,7 @@ def load_partition(folder: Path, number: int, urls: int, hosts: int) -> tuple[in
                         0,
                         due_at,
                         past,
-                        *_REST_OF_RECORD,
+                        _IMPORTANCE,
                     ]
                 )
                 if i == 0:

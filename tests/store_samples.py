@@ -26,6 +26,7 @@ from lycosa.state.store import (
     layout,
     read_rows,
 )
+from lycosa.state.store.journal_rows import RowBuilder
 from lycosa.state.store.stored_data import committed_rows
 
 SITE = "https://www.example.org"
@@ -47,6 +48,11 @@ HEADER = SegmentHeader(
     options={"links": True, "text": True},
 )
 SECTION = StoreSection(segment_bytes=100_000_000)
+
+
+def row_builder(section: StoreSection = SECTION) -> RowBuilder:
+    """Makes the rows of the samples, whose hosts are all below ``org``."""
+    return RowBuilder(surt, lambda name: ("org", "org"), section.text, section.links)
 
 
 def digest(body: bytes) -> str:
@@ -223,8 +229,7 @@ class FileStore(SegmentStore):
             info,
             worker,
             Random(seed),
-            surt,
-            lambda name: ("org", "org"),
+            row_builder(section),
         )
 
     def finish(self, closed: ClosedSegment) -> None:

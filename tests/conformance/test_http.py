@@ -161,7 +161,7 @@ def _verdict(client: dict[str, Any]) -> tuple[int, str] | str:
 
 def _ours(fetched: Fetched) -> tuple[int, str] | str:
     encodings = [value for name, value in fetched.headers() if name == "content-encoding"]
-    body, reason, _ = decode_content(fetched.body, encodings, MAX, RATIO)
+    body, reason, *_ = decode_content(fetched.body, encodings, MAX, RATIO)
     if fetched.reason is not Reason.NONE or reason is not Reason.NONE:
         return FAILED
     return fetched.status, hashlib.sha256(body).hexdigest()[:16]

@@ -43,7 +43,7 @@ KNOWN_MISSES = {
 
 def verdict(fetched: Fetched) -> Verdict:
     encodings = [value for name, value in fetched.headers() if name == "content-encoding"]
-    body, reason, _ = decode_content(fetched.body, encodings, 10_000_000, 1000)
+    body, reason, *_ = decode_content(fetched.body, encodings, 10_000_000, 1000)
     return (
         None if (fetched.reason, reason) != (Reason.NONE, Reason.NONE) else (fetched.status, body)
     )

@@ -21,7 +21,6 @@ from hypothesis import strategies as st
 
 from lycosa.base.config.sections import StoreSection
 from lycosa.base.model.capture import Location
-from lycosa.base.urls.surt import surt
 from lycosa.state.objects.folder import FolderStore
 from lycosa.state.objects.objects_port import ObjectStore
 from lycosa.state.store import (
@@ -38,7 +37,7 @@ from lycosa.state.store.object_segments import ObjectSegments
 from lycosa.state.store.pending import PendingWrite
 from memory_segments import MemorySegments
 from s3_server import needs_s3, s3_program, s3_store
-from store_samples import INFO, SECTION, START, digest, numbered, page
+from store_samples import INFO, SECTION, START, digest, numbered, page, row_builder
 
 URL = "https://www.example.org/page/"
 
@@ -163,9 +162,7 @@ class Owner:
         self.segments = place.owner()
         self.report = self.segments.recover_segments(named)
         self.found = self.segments.find_segments(term)
-        self.store = SegmentStore(
-            self.found, section, INFO, 0, Random(term), surt, lambda name: ("org", "org")
-        )
+        self.store = SegmentStore(self.found, section, INFO, 0, Random(term), row_builder(section))
         self.named = named
 
     def put(self, *numbers: int) -> tuple[PendingWrite, list[Location]]:

@@ -22,12 +22,14 @@ from histories import judge_end
 from judging import errands_are_kept, file_bytes, outcomes
 from lycosa.cli.main import main
 from lycosa.inspect.audit.folder_audit import audit
+from lycosa.inspect.committed_state import read_folder
 from lycosa.state.attempts import crashed_attempts, left_storing
 from lycosa.state.exchange import Outbox
 from lycosa.state.folder import manifest as manifests
 from lycosa.state.folder.names import attempts_folder
 from lycosa.state.folder.saved_config import saved_settings
 from lycosa.state.kv.rocks import RocksKeyValue, SharedCache
+from lycosa.state.kv.table_records import CRASH_PREFIX, prefix_end
 from lycosa.synthetic import SyntheticWeb, WebPlan
 from lycosa.synthetic.request_log import LoggedRequest
 from lycosa.worker.assemble import Assembled
@@ -35,8 +37,9 @@ from several_workers import run_workers
 from virtual_crawl import VirtualCrawl
 
 PACKED = Path(__file__).parents[1] / "data" / "older"
-FOLDERS = ("stopped-1", "stopped-4", "crashed-1", "crashed-4", "finished-4")
-CUT_SHORT = FOLDERS[:-1]
+FORMATS_1 = ("formats-1-stopped-4", "formats-1-crashed-1")
+CUT_SHORT = ("stopped-1", "stopped-4", "crashed-1", "crashed-4", *FORMATS_1)
+FOLDERS = (*CUT_SHORT, "finished-4")
 OUTPUTS = ("warc", "cdxj", "journal", "pages", "links", "text")
 
 
@@ -162,7 +165,7 @@ def test_what_was_under_way_in_an_older_folder_is_taken_over(
     """Parcels, open questions, open segments and counts of crashes."""
     assert len(list(older.folder.glob("warc/*.open"))) == older.told.under_way["segments"]
     counted = crash_counts(older.folder)
-    assert len(counted) == older.told.under_way["counts"]
+    assert name in FORMATS_1 or len(counted) == older.told.under_way["counts"]
     logs = attempts_folder(older.folder)
     unended = {each.url for each in crashed_attempts(logs, left_storing(logs))}
     seen: list[Mapping[str, int]] = []
@@ -184,7 +187,12 @@ def test_what_was_under_way_in_an_older_folder_is_taken_over(
     run_workers(older.crawl, workers, older.told.seeds, meanwhile=look)
     assert seen == [{key: older.told.under_way[key] for key in ("parcels", "questions")}]
     wanted = {url: counted.get(url, 0) + (url in unended) for url in counted.keys() | unended}
-    assert {url: count for each in accused for url, count in each.items()} == wanted
+    found = {url: count for each in accused for url, count in each.items()}
+    # A worker that opens its partitions after the crashed worker's successor began its log finds
+    # that run instead of the crashed one, so an attempt at a host that moved to it is not counted.
+    moved = {url for url in unended if older.told.workers < workers}
+    assert found.keys() | moved == wanted.keys()
+    assert found == {url: wanted[url] for url in found}
     judge_end(older.crawl, older.web, older.told.seeds)
 
 
@@ -203,6 +211,22 @@ def test_an_older_crawl_that_had_ended_is_left_as_it_is(
     is_clean(older.folder)
 
 
+@pytest.mark.parametrize("name", FORMATS_1)
+def test_a_folder_of_formats_1_has_late_fields_from_its_next_run_on(
+    name: str, older: Older
+) -> None:
+    """An older program, which would drop them, refuses it then."""
+    assert manifests.load_manifest(older.folder).format == 1
+    before = {entry.url: entry.record for entry in read_folder(older.folder).urls()}
+    older.go_on(3)
+    assert manifests.load_manifest(older.folder).format == manifests.FOLDER_FORMAT > 2
+    after = {entry.url: entry.record for entry in read_folder(older.folder).urls()}
+    kept = [url for url, record in before.items() if record.history is not None]
+    assert kept and before.keys() < after.keys()
+    for url in kept:
+        assert after[url].history == before[url].history or after[url].history.fetches > 1
+
+
 def test_an_interrupted_folder_has_everything_that_must_be_taken_over() -> None:
     """Else the tests above prove less than they say."""
     for name in CUT_SHORT:
@@ -213,14 +237,23 @@ def test_an_interrupted_folder_has_everything_that_must_be_taken_over() -> None:
         wanted = (
             {"questions"}
             | ({"parcels"} if told.workers > 1 else set())
-            | ({"counts", "segments"} if "crashed" in name else set())
+            | ({"segments"} if "crashed" in name else set())
+            | ({"counts"} if "crashed" in name and name not in FORMATS_1 else set())
         )
         assert all(told.under_way[key] > 0 for key in wanted), (name, told.under_way)
 
 
 def crash_counts(folder: Path) -> dict[str, int]:
+    """By URL: in a file of its own, and later in rows of the tables."""
     path = folder / "log" / "crashes.json"
-    return json.loads(path.read_bytes())["crashes"] if path.exists() else {}
+    if path.exists():
+        return json.loads(path.read_bytes())["crashes"]
+    rows = [
+        msgspec.msgpack.decode(value)
+        for view in read_folder(folder).partition_views()
+        for _, value in view.scan(CRASH_PREFIX, prefix_end(CRASH_PREFIX))
+    ]
+    return {url: crashes for url, crashes, _ in rows}
 
 
 def outputs(folder: Path) -> dict[str, bytes]:
@@ -237,12 +270,14 @@ def test_failed_urls_of_an_older_folder_are_listed_and_retried(
     rows = printed(capsys, "feed", "pages", older.folder).splitlines()
     fetched = lines(capsys, older, "fetches")
     assert len(rows) == len(fetched) > 0
-    # they were not numbered then
-    assert printed(capsys, "feed", "dlq", older.folder) == ""
     failed = {row["url"] for row in lines(capsys, older, "urls") if row["state"] == "failed"}
+    # once they were not numbered
+    numbered = failed if name in FORMATS_1 else set()
+    letters = printed(capsys, "feed", "dlq", older.folder).splitlines()
+    assert {json.loads(letter)["url"] for letter in letters} == numbered
     listed = json.loads(printed(capsys, "dlq", "list", older.folder, "--json"))["dead_letters"]
     assert {letter["url"] for letter in listed} == failed
-    assert not any(letter["failed"] for letter in listed)
+    assert {letter["url"] for letter in listed if letter["failed"]} == numbered
     printed(capsys, "dlq", "retry", older.folder, "--all")
     assert printed(capsys, "dlq", "list", older.folder, "--urls") == ""
     is_clean(older.folder)

@@ -11,7 +11,6 @@ import pytest
 from lycosa.base.config.sections import Config, FrontierSection
 from lycosa.base.model.capture import Location
 from lycosa.base.urls.identity import Sites
-from lycosa.base.urls.surt import surt
 from lycosa.cluster.shards.cluster_view import ClusterView, ReadingProgress
 from lycosa.state.commit import Commit, LogDamaged, Mark, MemoryChangelog, MemoryLog, PartitionBatch
 from lycosa.state.folder import manifest as manifests
@@ -20,7 +19,7 @@ from lycosa.state.shard.view import CrawlOrigin
 from lycosa.state.store import RecordError, SegmentStore
 from lycosa.state.store.object_segments import ObjectSegments
 from memory_objects import MemoryStore
-from store_samples import INFO, SECTION, START, numbered
+from store_samples import INFO, SECTION, START, numbered, row_builder
 
 SHARDS = 3
 
@@ -57,9 +56,7 @@ class Owner:
         lengths = claim.latest.lengths if claim.latest else {}
         self.segments.recover_segments(lengths)
         found = self.segments.find_segments(claim.term)
-        self.store = SegmentStore(
-            found, SECTION, INFO, shard, Random(1), surt, lambda name: ("org",) * 2
-        )
+        self.store = SegmentStore(found, SECTION, INFO, shard, Random(1), row_builder(SECTION))
         self._term = claim.term
 
     def commit(self, *numbers: int, is_final: bool = False) -> list[Location]:

@@ -15,7 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lycosa.base.reasons import Reason
-from lycosa.base.system.content_encoding import MAX_MEMBERS, RATIO_FREE_BYTES, decode_content
+from lycosa.base.system.content_encoding import (
+    MAX_MEMBERS,
+    RATIO_FREE_BYTES,
+    Decoded,
+    decode_content,
+)
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -43,7 +48,7 @@ ENCODERS: dict[str, Callable[[bytes], bytes]] = {
 
 @pytest.mark.parametrize("name", ENCODERS)
 def test_each_encoding_is_undone(name: str) -> None:
-    assert decode_content(ENCODERS[name](PAGE), name, MAX, RATIO) == (PAGE, Reason.NONE, "")
+    assert decode_content(ENCODERS[name](PAGE), name, MAX, RATIO) == Decoded(PAGE, Reason.NONE, "")
 
 
 def test_deflate_without_a_zlib_header_is_undone() -> None:
@@ -52,7 +57,7 @@ def test_deflate_without_a_zlib_header_is_undone() -> None:
 
 @pytest.mark.parametrize("value", ["", "identity", " Identity ", "none", "utf-8", [], [""]])
 def test_a_body_that_is_not_encoded_passes(value: str | list[str]) -> None:
-    assert decode_content(PAGE, value, MAX, RATIO) == (PAGE, Reason.NONE, "")
+    assert decode_content(PAGE, value, MAX, RATIO) == Decoded(PAGE, Reason.NONE, "")
 
 
 @pytest.mark.parametrize(
@@ -96,7 +101,7 @@ def test_a_plain_body_with_a_wrong_label_passes_as_it_is(name: str) -> None:
 
 @pytest.mark.parametrize("name", ENCODERS)
 def test_an_empty_body_is_whole(name: str) -> None:
-    assert decode_content(b"", name, MAX, RATIO) == (b"", Reason.NONE, "")
+    assert decode_content(b"", name, MAX, RATIO) == Decoded(b"", Reason.NONE, "")
 
 
 @pytest.mark.parametrize("name", ENCODERS)
@@ -130,12 +135,12 @@ def test_a_wrong_checksum_keeps_the_whole_body() -> None:
 
 def test_all_members_and_frames_are_read() -> None:
     halves = PAGE[:5000], PAGE[5000:]
-    assert decode_content(b"".join(map(gzip.compress, halves)), "gzip", MAX, RATIO) == (
+    assert decode_content(b"".join(map(gzip.compress, halves)), "gzip", MAX, RATIO) == Decoded(
         PAGE,
         Reason.NONE,
         "",
     )
-    assert decode_content(b"".join(map(zstd.compress, halves)), "zstd", MAX, RATIO) == (
+    assert decode_content(b"".join(map(zstd.compress, halves)), "zstd", MAX, RATIO) == Decoded(
         PAGE,
         Reason.NONE,
         "",
@@ -144,7 +149,9 @@ def test_all_members_and_frames_are_read() -> None:
 
 @pytest.mark.parametrize("tail", [b"\0" * 100, b"\n", b"<!-- served by x -->"])
 def test_what_follows_the_last_gzip_member_is_ignored(tail: bytes) -> None:
-    assert decode_content(gzip.compress(PAGE) + tail, "gzip", MAX, RATIO) == (PAGE, Reason.NONE, "")
+    assert decode_content(gzip.compress(PAGE) + tail, "gzip", MAX, RATIO) == Decoded(
+        PAGE, Reason.NONE, ""
+    )
 
 
 @pytest.mark.parametrize("name", ENCODERS)
@@ -205,7 +212,7 @@ def test_decoding_undoes_encoding(body: bytes, names: list[str]) -> None:
     for name in names:
         encoded = ENCODERS[name](encoded)
     if encoded or not names:
-        assert decode_content(encoded, names, MAX, RATIO) == (body, Reason.NONE, "")
+        assert decode_content(encoded, names, MAX, RATIO) == Decoded(body, Reason.NONE, "")
 
 
 @settings(deadline=None, max_examples=300)
@@ -232,3 +239,11 @@ def test_what_is_neither_encoded_nor_a_text_is_an_error(body: bytes) -> None:
     """
     assert decode_content(body, "gzip", 1000, 1000)[:2] == (body, Reason.DECODE_FAILED)
     assert decode_content(b"<p>caf\xe9", "gzip", 1000, 1000)[:2] == (b"<p>caf\xe9", Reason.NONE)
+
+
+def test_every_layer_that_fails_is_named() -> None:
+    cut = gzip.compress(PAGE)[:-20]
+    decoded = decode_content(gzip.compress(cut)[:-1], ["sdch, gzip, gzip"], MAX, RATIO)
+    assert PAGE.startswith(decoded.body[:50]) and decoded.reason is Reason.DECODE_FAILED
+    assert "ends before" in decoded.detail
+    assert [reason for reason, _ in decoded.more] == [Reason.DECODE_FAILED]

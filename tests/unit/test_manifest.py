@@ -12,6 +12,8 @@ import pytest
 from lycosa.base.config.scope_sections import CanonicalSection
 from lycosa.state.folder.lock import CrawlLock
 from lycosa.state.folder.manifest import (
+    FOLDER_FORMAT,
+    MANIFEST_FORMAT,
     DamagedManifest,
     FolderUnusable,
     Identity,
@@ -64,6 +66,13 @@ def test_each_run_has_the_next_number(tmp_path: Path) -> None:
     assert found.started == "2023-11-14T22:13:23Z"
 
 
+def test_a_run_gives_the_folder_the_format_of_its_records(tmp_path: Path) -> None:
+    made(tmp_path)
+    assert load_manifest(tmp_path).format == 1
+    begin_run(tmp_path, load_manifest(tmp_path), "1.1", 1.7e9)
+    assert load_manifest(tmp_path).format == FOLDER_FORMAT == MANIFEST_FORMAT
+
+
 def test_a_lock_and_a_broken_off_start_do_not_make_a_folder_foreign(tmp_path: Path) -> None:
     prepare_folder(tmp_path)
     with CrawlLock(tmp_path).acquire(1.7e9):
@@ -108,9 +117,9 @@ def test_loading_what_is_not_a_crawl_says_what_is_missing(tmp_path: Path) -> Non
 
 def test_a_newer_format_is_refused_even_if_nothing_else_of_it_is_known(tmp_path: Path) -> None:
     made(tmp_path).write_text(
-        json.dumps({"kind": "lycosa-crawl", "format": 3, "everything": "else"})
+        json.dumps({"kind": "lycosa-crawl", "format": MANIFEST_FORMAT + 1, "everything": "else"})
     )
-    with pytest.raises(NewerFormat, match="has format 3, this program reads up to 2"):
+    with pytest.raises(NewerFormat, match="has format 4, this program reads up to 3"):
         load_manifest(tmp_path)
 
 

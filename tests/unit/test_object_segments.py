@@ -15,14 +15,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from lycosa.base.model.capture import Location, Original
-from lycosa.base.urls.surt import surt
 from lycosa.processes.log_comparison import StoredEnd, stored_end
 from lycosa.state.objects.object_errors import ObjectExists, StoreUnreachable
 from lycosa.state.store import NotStored, SegmentStore, layout
 from lycosa.state.store.object_segments import UNNAMED_S, ObjectSegments
 from lycosa.state.store.segment_recovery import rebuild
 from memory_objects import MemoryStore
-from store_samples import INFO, SECTION, START, capture, fetched, numbered
+from store_samples import INFO, SECTION, START, capture, fetched, numbered, row_builder
 
 KINDS = ("cdxj", "journal", "links", "pages", "text", "warc")
 
@@ -48,8 +47,7 @@ class Owner:
             INFO,
             3,
             Random(term),
-            surt,
-            lambda name: ("org",) * 2,
+            row_builder(SECTION),
         )
 
     def commit(self, *numbers: int) -> list[Location]:

@@ -189,7 +189,7 @@ async def _serve(
             runner,
             read_limits,
             tell_line,
-            crawl=ServedCrawl(crawl.manifest.crawl, crawl.manifest.generation),
+            crawl=ServedCrawl(crawl.manifest.crawl, crawl.manifest.generation, crawl.formats),
             protocol=protocol,
         )
         keeping = asyncio.create_task(health.keep(runner.health))

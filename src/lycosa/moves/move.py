@@ -31,7 +31,7 @@ from lycosa.moves.new_generation import (
     delete_others,
     new_generation_name,
 )
-from lycosa.state.folder.manifest import MANIFEST_FORMAT, Manifest
+from lycosa.state.folder.manifest import GENERATION_FORMAT, Manifest
 
 _NOT_ORDERLY = (
     "not all shards were ended in order, so their last requests may have been lost with their"
@@ -135,7 +135,7 @@ def _next_manifest(state: GatheredState, generation: str, shards: int) -> Manife
     """The manifest of the crawl in its new generation."""
     return msgspec.structs.replace(
         state.manifest,
-        format=MANIFEST_FORMAT,
+        format=GENERATION_FORMAT,
         software=SOFTWARE,
         term=0,
         workers=0,

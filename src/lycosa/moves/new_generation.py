@@ -19,12 +19,12 @@ import msgspec
 
 from lycosa.base.config.cluster_file import ClusterFile
 from lycosa.base.config.sections import Config
-from lycosa.base.messages.control_records import AsksSaved, EndSaved, Record, key_of
+from lycosa.base.messages.control_records import AsksSaved, EndSaved, Record, folded, key_of
 from lycosa.base.model.end import End
 from lycosa.base.urls.identity import Sites
 from lycosa.cluster.kafka import FirstCommit, KafkaAway, KafkaClient, KafkaControl, crawl_topics
 from lycosa.cluster.kafka.generations import delete_state_topics, extend_feeds, generation_number
-from lycosa.cluster.shards.stored_crawl import SETTINGS_NAME, create_manifest
+from lycosa.cluster.shards.stored_crawl import SETTINGS_NAME, create_manifest, store_formats
 from lycosa.moves.gathered import GatheredState, open_tables
 from lycosa.moves.new_shards import (
     SnapshotPlace,
@@ -166,6 +166,7 @@ class NewGeneration:
         # crawl that is divided again must stay until the new division is in force: ``read_crawl``
         # corrects them if a program is killed in between.
         if number == 1:
+            store_formats(places.objects, folded(saved).formats)
             self._save_settings()
         if not create_manifest(places.objects, self.manifest, number):
             raise AnotherImport(

@@ -18,6 +18,7 @@ import msgspec
 
 from lycosa.base.messages.control_records import (
     DrainSaved,
+    FormatsSaved,
     Record,
     SettingsSaved,
     decode_records,
@@ -51,6 +52,7 @@ from lycosa.state.store import layout
 from lycosa.state.store.object_segments import ObjectSegments
 
 _LOGS_AT_ONCE = 8
+_KEPT = (SettingsSaved, DrainSaved, FormatsSaved)  # by the coordinators of the next generation
 
 
 class CrawlRuns(Exception):
@@ -147,7 +149,7 @@ class StoppedCluster:
                 f"the crawl {given.name!r} was not stopped: `lycosa cluster stop {given.path}` ends"
                 " it, and `lycosa cluster status` shows when it has ended"
             )
-        return [each for each in known if isinstance(each, SettingsSaved | DrainSaved)]
+        return [each for each in known if isinstance(each, _KEPT)]
 
     def _gathered(self, opened: OpenedCluster, records: Sequence[Record]) -> GatheredState:
         places, view, work = self._places, opened.view, self._places.work / "gathered"

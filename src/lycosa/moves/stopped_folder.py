@@ -19,6 +19,8 @@ from pathlib import Path
 
 import msgspec
 
+from lycosa.base.messages.control_records import FormatsSaved
+from lycosa.base.model.compatibility import PROTOCOL
 from lycosa.cluster.kafka import crawl_topics, missing_topics
 from lycosa.cluster.shards.stored_crawl import newest_manifest, reserve_place
 from lycosa.moves.gathered import GatheredState, open_tables, prepare_gathering
@@ -109,7 +111,11 @@ class StoppedFolder:
         owners = EarlierOwners(
             place, _send_attempts(places.objects, work, place), is_machine=True, term=state.term
         )
-        return msgspec.structs.replace(state, earlier=(*state.manifest.earlier, owners))
+        # only programs that can read the records of the folder may work on the cluster
+        records = [FormatsSaved(PROTOCOL)]
+        return msgspec.structs.replace(
+            state, earlier=(*state.manifest.earlier, owners), records=records
+        )
 
     def complete_segments(self, state: GatheredState) -> int:
         """Send all segments; nothing can add to them, because the folder is locked."""

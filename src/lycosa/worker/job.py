@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from lycosa.base.config.sections import Config
-from lycosa.base.model.compatibility import FIRST_FORMATS
+from lycosa.base.model.compatibility import FIRST_FORMATS, PROTOCOL
 from lycosa.base.model.end import PreviousEnd
 from lycosa.base.system.memory_plan import MemoryPlan
 from lycosa.base.system.plugins import Plugins
@@ -78,6 +78,14 @@ class WorkerJob(msgspec.Struct, frozen=True):
     plugins: Plugins = Plugins()
     sockets: tuple[Path, ...] = ()
     cluster: ClusterJob | None = None
+
+    @property
+    def formats(self) -> int:
+        """The formats that the worker writes (``model.compatibility``).
+
+        The programs of a crawl on one machine are of one version, so it writes the newest there.
+        """
+        return self.cluster.formats if self.cluster is not None else PROTOCOL
 
 
 encode_job = msgspec.msgpack.Encoder(enc_hook=str).encode

@@ -13,7 +13,7 @@ from fuzz.judging import MAX_BYTES, shared, vectors
 from lycosa.base.config.sections import RetrySection
 from lycosa.base.model.fetched import Fetched
 from lycosa.base.reasons import Reason
-from lycosa.base.system.content_encoding import RATIO_FREE_BYTES, decode_content
+from lycosa.base.system.content_encoding import RATIO_FREE_BYTES, Decoded, decode_content
 from lycosa.stages.fetch.headers import HeaderBlock, protocol_of
 from lycosa.stages.schedule.fetch_outcome import judge_answer
 
@@ -115,7 +115,7 @@ def _comes_back(plain: bytes, name: str) -> None:
     reason.
     """
     packed = _PACKERS[name](plain)
-    assert decode_content(packed, name, _MAX_BYTES, 10**6) == (plain, Reason.NONE, "")
+    assert decode_content(packed, name, _MAX_BYTES, 10**6) == Decoded(plain)
     cut = decode_content(packed[: len(packed) * 2 // 3], name, _MAX_BYTES, 10**6)
     if cut.reason:
         assert plain.startswith(cut.body), f"{name}, cut: {cut.body[:50]!r} is not the beginning"

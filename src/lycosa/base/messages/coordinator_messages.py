@@ -60,10 +60,14 @@ class CoordinatorHello(msgspec.Struct, frozen=True):
 
 
 class ServedCrawl(msgspec.Struct, frozen=True):
-    """The crawl that a coordinator has read from its bucket, as a node must have read it too."""
+    """The crawl that a coordinator has read from its bucket, as a node must have read it too.
+
+    ``formats`` are those that the bucket names.
+    """
 
     crawl_id: str = ""
     generation: str = ""
+    formats: int = FIRST_FORMATS
 
 
 class ShardState(Enum):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from enum import IntEnum
+
 import msgspec
 
 from lycosa.base.model.discovered import LinkKind
@@ -38,6 +40,31 @@ class Original(msgspec.Struct, frozen=True, array_like=True, gc=False):
     url: str
     date_us: int
     record_id: str = ""
+
+
+class Change(IntEnum):
+    """How the content of a capture differs from that of the URL's capture before.
+
+    The value is written to disk.
+    """
+
+    NONE = 0  # not judged
+    NEW = 1  # the first capture
+    CHANGED = 2
+    SAME = 3
+    GONE = 4  # there was content, and now there is none
+    BACK = 5  # there is content again
+
+
+class Want(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A requisite that a page needs to be rendered.
+
+    ``destination`` is that of the Fetch standard: ``script``, ``style``, ``font``, ``image``, or
+    empty for data.
+    """
+
+    url: str
+    destination: str = ""
 
 
 class Capture(msgspec.Struct, frozen=True, gc=False):

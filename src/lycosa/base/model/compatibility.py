@@ -9,11 +9,18 @@ versions with the same number need no care.
 
 from __future__ import annotations
 
-PROTOCOL = 1
+PROTOCOL = 2
 """The number of this program."""
 
 FIRST_FORMATS = 1
 """The formats of a crawl for which none were ever raised."""
+
+LATE_FIELDS = 2
+"""The first formats with the late fields of histories, URL records and rows of captures.
+
+A program of formats 1 drops them when it writes a record again, so they are written only when these
+formats are in force (``docs/decisions/one-format-step.md``).
+"""
 
 
 def work_together(one: int, other: int) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from lycosa.base.model.discovered import LinkKind
+from lycosa.base.model.remark import Remark
 from lycosa.base.reasons import Reason
 
 
@@ -70,7 +71,8 @@ class Parsed(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     ``is_cut``: only the beginning of the content was parsed, because the whole exceeds a limit
     (``reason`` says which). ``more`` is used only on the way from the parse child
-    (``parse.answer_parts``).
+    (``parse.answer_parts``). ``remarks`` are ``reason`` with ``detail``, and all that was noted
+    after it; empty when there is one at most.
     """
 
     reason: Reason = Reason.NONE
@@ -94,6 +96,7 @@ class Parsed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     is_sitemap: bool = False
     is_cut: bool = False
     more: list[bytes] = []
+    remarks: tuple[Remark, ...] = ()
 
 
 class ParserHealth(msgspec.Struct, frozen=True, gc=False):

@@ -39,6 +39,12 @@ class History(msgspec.Struct, frozen=True, array_like=True, gc=False):
     is exactly the same. Then ``date_us`` and ``record_id`` are those of that URL's capture, which
     alone has the body. ``forwards`` counts how often a sitemap moved the next fetch forward since a
     fetch last found a change.
+
+    The fields after it are of formats 2 (``model.compatibility``). ``text_digest`` is the 64-bit
+    digest of the visible text, 8 bytes. ``body_segment`` and ``body_offset`` name the record with
+    the body of the last capture, when that is another one (see ``body_place``). ``observations``
+    are up to 16 bytes, one for each of the last fetches, the oldest first. ``cell`` is the page's
+    cell in the grid of the refetch price (u16, 0 = none), ``policy`` its class of bounds (u8).
     """
 
     fetches: int = 0
@@ -58,6 +64,24 @@ class History(msgspec.Struct, frozen=True, array_like=True, gc=False):
     duplicate_of: str = ""
     is_same: bool = False
     forwards: int = 0
+    text_digest: bytes = b""
+    body_segment: str = ""
+    body_offset: int = 0
+    observations: bytes = b""
+    cell: int = 0
+    policy: int = 0
+
+    @property
+    def body_place(self) -> tuple[str, int]:
+        """Segment and offset of the record with the body of the last capture.
+
+        It is the capture's own record unless ``body_offset`` is set. Where ``body_segment`` is
+        empty then, both records are in one segment. An older program that stored a revisit did not
+        set them: then the record at this place is a revisit record.
+        """
+        if not self.body_offset:
+            return self.segment, self.offset
+        return self.body_segment or self.segment, self.body_offset
 
 
 class Completed(msgspec.Struct, frozen=True, array_like=True, gc=False):

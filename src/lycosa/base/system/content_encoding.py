@@ -62,12 +62,14 @@ _NO_ENCODING = frozenset(
 class Decoded(NamedTuple):
     """``body`` is the part that could be decoded; ``detail`` explains the reason.
 
-    ``reason`` is ``NONE``, ``DECODE_FAILED`` or ``DECODE_LIMIT``.
+    ``reason`` is ``NONE``, ``DECODE_FAILED`` or ``DECODE_LIMIT``. ``more`` are further reasons with
+    their details, of encodings that were undone later.
     """
 
     body: bytes
     reason: Reason = Reason.NONE
     detail: str = ""
+    more: tuple[tuple[Reason, str], ...] = ()
 
 
 class _BrokenError(Exception):
@@ -97,15 +99,22 @@ def decode_content(
     outcome = Decoded(body)
     for name in reversed(names):
         layer = _undo(name, outcome.body, limit)
-        if layer.reason is Reason.NONE:
-            outcome = Decoded(layer.body, outcome.reason, outcome.detail or layer.detail)
-        elif name not in _LAYERS:
-            return layer
-        else:  # the remaining layers still decode the part: a truncated page has links too
-            outcome = Decoded(
-                layer.body, *(outcome[1:] if outcome.reason is not Reason.NONE else layer[1:])
-            )
+        outcome = _together(outcome, layer)
+        # Otherwise the remaining layers still decode the part: a truncated page has links too.
+        if layer.reason is not Reason.NONE and name not in _LAYERS:
+            break
     return outcome
+
+
+def _together(before: Decoded, layer: Decoded) -> Decoded:
+    """The body after one more layer, with the reasons of all."""
+    if layer.reason is Reason.NONE:
+        detail = before.detail or layer.detail
+        return Decoded(layer.body, before.reason, detail, before.more)
+    if before.reason is Reason.NONE:
+        return layer
+    more = (*before.more, (layer.reason, layer.detail))
+    return Decoded(layer.body, before.reason, before.detail, more)
 
 
 def _names(encodings: Sequence[str] | str) -> list[str]:

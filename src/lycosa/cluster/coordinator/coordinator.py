@@ -22,6 +22,8 @@ or something changed, and again after ``repeat_s`` while its status still lacks 
 
 from __future__ import annotations
 
+import msgspec
+
 from lycosa.base.config.sections import LimitSection
 from lycosa.base.messages import coordinator_messages as messages
 from lycosa.base.messages.control_records import (
@@ -34,6 +36,7 @@ from lycosa.base.messages.control_records import (
 from lycosa.base.messages.progress import Progress
 from lycosa.base.messages.timeouts import ClusterRules
 from lycosa.base.messages.worker_messages import ProbeAnswer, SeedsTaken, ToldWorker, WorkerStatus
+from lycosa.base.model.compatibility import FIRST_FORMATS
 from lycosa.base.model.end import End
 from lycosa.base.system.meter import Number
 from lycosa.cluster.coordinator.end_rounds import EndRounds
@@ -65,11 +68,14 @@ class Coordinator:
         control: Control | None = None,
     ) -> None:
         control = control or Control()
+        if not control.is_first:
+            # What the store says of formats counts for a new crawl; later the records do.
+            rules = msgspec.structs.replace(rules, formats=FIRST_FORMATS)
         self.number = number
         self.superseded_by = 0
         self._rules = rules
         self._placement = Placement(number, shards, rules, now, control.is_first)
-        self._placement.raise_formats(control.formats)
+        formats = self._placement.raise_formats(control.formats)
         for name in control.draining:
             self._placement.drain_node(name, is_over=False)
         self._placement.is_ending = bool(control.end.end)
@@ -84,6 +90,8 @@ class Coordinator:
         self._expects_asks = not control.asks.are_over
         self._ahead_s = 0.0  # wall clock minus the clock of ``now``
         self._out: list[messages.OutgoingMessage] = []
+        if control.is_first and formats.number > FIRST_FORMATS:
+            self._send(messages.CONTROL, formats)
 
     def __repr__(self) -> str:
         return (

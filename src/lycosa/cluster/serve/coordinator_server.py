@@ -24,7 +24,7 @@ from lycosa.base.messages.coordinator_messages import (
     encode_node_message,
 )
 from lycosa.base.messages.timeouts import ClusterRules
-from lycosa.base.model.compatibility import PROTOCOL
+from lycosa.base.model.compatibility import FIRST_FORMATS, PROTOCOL
 from lycosa.base.system.frame_stream import FrameStream
 from lycosa.base.system.frames import UNREADABLE
 from lycosa.base.system.kept_tasks import KeptTasks
@@ -50,14 +50,20 @@ class CannotListen(Exception):
     """No address can be used; the text says why for each."""
 
 
-def cluster_rules(given: ClusterFile, config: Config, protocol: int = PROTOCOL) -> ClusterRules:
-    """The rules of a crawl's cluster, for a coordinator of that number."""
+def cluster_rules(
+    given: ClusterFile, config: Config, protocol: int = PROTOCOL, formats: int = FIRST_FORMATS
+) -> ClusterRules:
+    """The rules of a crawl's cluster, for a coordinator of that number.
+
+    ``formats`` are those that the store names; they count for the first coordinator.
+    """
     return ClusterRules(
         # a worker stops fetching below store.min_free_bytes, so its shard moves before
         low_disk=2 * config.store.min_free_bytes,
         most_nodes=given.nodes,
         vacant_s=LEASE_S + config.fetch.total_s,
         protocol=protocol,
+        formats=formats,
     )
 
 
@@ -113,7 +119,7 @@ class CoordinatorServer:
         """Claim the crawl and be its coordinator. An error ends the service (``_fail``)."""
         runner = self._runner
         try:
-            rules = cluster_rules(self._given, config, self._protocol)
+            rules = cluster_rules(self._given, config, self._protocol, self._crawl.formats)
             await runner.claim(self._given.shards, config.limits, rules)
             self._tasks.begin(self._caller_handler.await_callers())
             await runner.run()

@@ -7,7 +7,8 @@
 ``manifests/NNNN.json``    the manifest of generation NNNN, after an import into more shards; the
                            greatest number counts; never replaced
 ``settings.json``          the settings, as in a crawl folder; replaced when they change
-``formats.json``           the formats in force, if any were ever raised; replaced when they are
+``formats.json``           the formats in force, at first those of the program that made the crawl;
+                           replaced when they are raised. Crawls of earlier versions lack it (1)
 =========================  ======================================================================
 
 They are made in this order, and each of the first three only if it does not exist. So two programs
@@ -77,11 +78,15 @@ class _FormatsFile(msgspec.Struct, frozen=True):
 
 
 class StoredCrawl(msgspec.Struct, frozen=True):
-    """What all machines need to know of a crawl. ``suffixes`` is its public suffix list."""
+    """What all machines need to know of a crawl.
+
+    ``suffixes`` is its public suffix list, ``formats`` are those of ``formats.json``.
+    """
 
     manifest: Manifest
     config: Config
     suffixes: bytes
+    formats: int = FIRST_FORMATS
 
 
 class CreationReport(msgspec.Struct, frozen=True):
@@ -114,7 +119,8 @@ def read_crawl(
             f"{error}: the crawl was not created, or not completely; `lycosa cluster init FILE`"
             " creates it"
         ) from error
-    if objection := formats_objection(stored_formats(store), protocol):
+    formats = stored_formats(store)
+    if objection := formats_objection(formats, protocol):
         raise manifests.NewerFormat(objection)
     if given is not None:
         _check_shards(manifest, given)
@@ -126,7 +132,8 @@ def read_crawl(
         )
     # an import that was killed may have left the settings of the division before it
     frontier = msgspec.structs.replace(config.frontier, partitions=manifest.identity.partitions)
-    return StoredCrawl(manifest, msgspec.structs.replace(config, frontier=frontier), suffixes)
+    config = msgspec.structs.replace(config, frontier=frontier)
+    return StoredCrawl(manifest, config, suffixes, formats)
 
 
 def stored_formats(store: ObjectStore) -> int:
@@ -192,10 +199,13 @@ def store_crawl(
     _check_shards(manifest, given)
     _check_identity(manifest, identity)
     check_create_only(store, manifests.MANIFEST_NAME, given.objects)
+    if before is None:
+        # No program works on the crawl yet, so it has the newest formats from its beginning.
+        create_or_read(store, FORMATS_NAME, msgspec.json.encode(_FormatsFile(PROTOCOL)))
     if before != config:
         store.put(SETTINGS_NAME, msgspec.json.format(msgspec.json.encode(config), indent=2))
     return CreationReport(
-        StoredCrawl(manifest, config, suffixes),
+        StoredCrawl(manifest, config, suffixes, stored_formats(store)),
         is_new=before is None,
         changes=[] if before is None else changed_settings(before, config),
     )

@@ -17,8 +17,9 @@ from lycosa.base.config.sections import ParseSection
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.fetched import MAX_SITEMAP_BYTES, as_sent
 from lycosa.base.model.parsed import Directives, Document, Parsed
+from lycosa.base.model.remark import Remark, distinct
 from lycosa.base.reasons import Reason
-from lycosa.base.system.content_encoding import decode_content
+from lycosa.base.system.content_encoding import Decoded, decode_content
 from lycosa.base.urls.identity import Canonicalizer, InvalidUrl
 from lycosa.stages.parse.charset import decode_text
 from lycosa.stages.parse.directives import read_directives
@@ -44,6 +45,7 @@ from lycosa.stages.parse.syndication_feed import read_feed
 
 _MAX_DESCRIPTION = 2000
 _GZIP_LAYERS = 2
+_BROKEN_OFF = frozenset({Reason.DECODE_FAILED, Reason.DECODE_LIMIT})
 _MIN_PART = 1 << 16  # bytes; a page below twice this size is not halved for lack of memory
 # the C code of the HTML parser sometimes raises SystemError when it runs out of memory
 _NO_MEMORY = (MemoryError, SystemError)
@@ -61,25 +63,26 @@ class DocumentParser:
     def parse(self, document: Document) -> Parsed:
         """The content of a document. Never raises because of it."""
         started = time.process_time()
+        reading = _Reading(
+            self._section, self._canonicalizer, self._product, self._languages, document
+        )
         try:
-            return _Reading(
-                self._section, self._canonicalizer, self._product, self._languages, document
-            ).result(started)
+            return reading.result(started)
         except MemoryError:
             # The limit of the address space of this process. It is a fact about the document, not
             # about the child, which continues.
-            return Parsed(
-                reason=Reason.PARSE_KILLED,
-                detail="out of memory",
-                elapsed_s=time.process_time() - started,
-            )
+            failure = Remark(Reason.PARSE_KILLED, "out of memory")
         # one document must never end a crawl, and the error is recorded with it
         except Exception as error:
-            return Parsed(
-                reason=Reason.INTERNAL,
-                detail=f"{type(error).__name__}: {error}"[:500],
-                elapsed_s=time.process_time() - started,
-            )
+            failure = Remark(Reason.INTERNAL, f"{type(error).__name__}: {error}"[:500])
+        # The failure is the reason, because it decides whether the body is parsed again.
+        remarks = (failure, *reading.remarks)
+        return Parsed(
+            reason=failure.reason,
+            detail=failure.detail,
+            elapsed_s=time.process_time() - started,
+            remarks=remarks if len(remarks) > 1 else (),
+        )
 
 
 class _Reading:
@@ -98,7 +101,8 @@ class _Reading:
         self._product = product
         self._languages = languages
         self._document = document
-        self._reason, self._detail = Reason.NONE, ""
+        self.remarks: list[Remark] = []
+        self._hint = ""  # a detail without a reason
         self._is_cut = False
         self._outlinks: Outlinks | None = None
         self._changes: dict[str, int] = {}
@@ -134,6 +138,7 @@ class _Reading:
 
         Only on the last try of the document; before that, the error is raised.
         """
+        noted = len(self.remarks)
         while True:
             try:
                 return self._whole(essence, shape, body, label, started)
@@ -141,7 +146,9 @@ class _Reading:
                 # Before the last try the document gets another one, alone in a child.
                 if not self._document.is_last_try or len(body) < 2 * _MIN_PART:
                     raise
+            # what the next, smaller part repeats
             self._outlinks, self._changes = None, {}
+            del self.remarks[noted:]
             body = self._cut(
                 body, len(body) // 2, f"no memory for more than {len(body) // 2} bytes"
             )
@@ -154,9 +161,13 @@ class _Reading:
         if len(body) <= size:
             return body
         self._is_cut = True
-        if self._reason is Reason.NONE:
-            self._reason, self._detail = Reason.BODY_TRUNCATED, detail
+        self._note(Reason.BODY_TRUNCATED, detail)
         return body[:size]
+
+    def _note(self, reason: Reason, detail: str = "") -> None:
+        """Note a remark after those that there are; the first is the reason of the parse."""
+        if reason is not Reason.NONE:
+            self.remarks.append(Remark(reason, detail))
 
     def _decoded(self, supplied: str) -> bytes:
         document = self._document
@@ -169,11 +180,19 @@ class _Reading:
             else self._section.max_bytes
         )
         decoded = decode_content(body, encodings, limit, self._section.max_ratio)
-        self._reason, self._detail = decoded.reason, decoded.detail
-        self._is_cut = decoded.reason is Reason.DECODE_LIMIT or len(decoded.body) > limit
-        if self._is_cut and self._reason is Reason.NONE:
-            self._reason, self._detail = Reason.BODY_TRUNCATED, f"more than {limit} bytes"
+        self._note_decoded(decoded)
+        is_long = len(decoded.body) > limit
+        self._is_cut = is_long or any(each.reason is Reason.DECODE_LIMIT for each in self.remarks)
+        if is_long:
+            self._note(Reason.BODY_TRUNCATED, f"more than {limit} bytes")
         return decoded.body[:limit]
+
+    def _note_decoded(self, decoded: Decoded) -> None:
+        self._note(decoded.reason, decoded.detail)
+        for reason, detail in decoded.more:
+            self._note(reason, detail)
+        if decoded.reason is Reason.NONE:
+            self._hint = self._hint or decoded.detail
 
     def _unpacked(self, body: bytes) -> bytes:
         """The content of a gzip file.
@@ -185,9 +204,8 @@ class _Reading:
             if not body.startswith(b"\x1f\x8b\x08"):
                 break
             decoded = decode_content(body, "gzip", MAX_SITEMAP_BYTES, self._section.max_ratio)
-            if decoded.reason is not Reason.NONE:
-                self._reason, self._detail = decoded.reason, decoded.detail
-                self._is_cut = self._is_cut or decoded.reason is Reason.DECODE_LIMIT
+            self._note_decoded(decoded)
+            self._is_cut = self._is_cut or decoded.reason is Reason.DECODE_LIMIT
             body = decoded.body
         return body
 
@@ -205,11 +223,8 @@ class _Reading:
             return RawPage(label.lower() if label else ""), read_sitemap(body, label), {}
         if shape is Shape.FEED:
             return self._read_feed(body, label)
-        if self._reason is Reason.NONE and body:
-            self._reason, self._detail = (
-                Reason.CONTENT_TYPE,
-                "no links or text are read from this type",
-            )
+        if body:
+            self._note(Reason.CONTENT_TYPE)
         return RawPage(""), None, {}
 
     @property
@@ -221,7 +236,7 @@ class _Reading:
         return (
             self._document.is_cut
             or self._is_cut
-            or self._reason in (Reason.DECODE_FAILED, Reason.DECODE_LIMIT)
+            or any(each.reason in _BROKEN_OFF for each in self.remarks)
         )
 
     def _read_feed(
@@ -267,9 +282,11 @@ class _Reading:
         # Cut before language and fingerprint, so that both depend on what is stored and can be
         # computed again.
         text = page.text[: self._section.max_text]
+        remarks = distinct(self.remarks)
+        first = remarks[0] if remarks else Remark(Reason.NONE, self._hint)
         return Parsed(
-            reason=self._reason,
-            detail=self._detail,
+            reason=first.reason,
+            detail=first.detail,
             media_type=essence,
             charset=page.charset,
             title=page.title,
@@ -288,6 +305,7 @@ class _Reading:
             changes=self._changes,
             is_sitemap=sitemap is not None,
             is_cut=self._is_cut,
+            remarks=remarks if len(remarks) > 1 else (),
         )
 
     def _add_links(

@@ -77,7 +77,8 @@ class Commit(msgspec.Struct, array_like=True, kw_only=True):
     ``is_final`` says that the owner ended with this commit and had nothing in flight. ``sums`` are
     the CRC-32 of the committed bytes of open output files in an object store, by the names in
     ``lengths``. They are of a whole file, not of each part, because the log is trimmed while a
-    segment is open, and a sum is continued with each commit.
+    segment is open, and a sum is continued with each commit. ``price`` is the price of a fetch that
+    counted for the commit, and ``price_number`` its number (0 = no price yet).
     """
 
     term: int
@@ -93,6 +94,8 @@ class Commit(msgspec.Struct, array_like=True, kw_only=True):
     settings: int = 0
     is_final: bool = False
     sums: dict[str, int] = {}
+    price: float = 0.0
+    price_number: int = 0
 
     @property
     def mark(self) -> Mark:

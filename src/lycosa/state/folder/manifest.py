@@ -25,8 +25,13 @@ from lycosa.base.system.frames import UNREADABLE
 from lycosa.base.urls.identity import CANONICAL_VERSION, Sites
 
 MANIFEST_NAME = "crawl.json"
-MANIFEST_FORMAT = 2
-"""The newest format that is read. Format 2 has a generation; all others are written as 1."""
+MANIFEST_FORMAT = 3
+"""The newest format that is read."""
+GENERATION_FORMAT, FOLDER_FORMAT = 2, 3
+"""Format 2 has a generation. Format 3 is that of a crawl folder whose records have late fields
+(``compatibility.LATE_FIELDS``), which a program that reads up to 2 would drop. All others are
+written as 1: on a cluster ``formats.json`` says which records it has.
+"""
 _KIND = "lycosa-crawl"
 # all that a start may leave before it writes the manifest
 _BEFORE_MANIFEST = frozenset(
@@ -270,11 +275,12 @@ def begin_run(
 ) -> Manifest:
     """Count a start and write it: ``term`` is then the term of this run's commits.
 
-    Call it under the lock, before the first commit, when each of ``workers`` workers has its commit
-    log.
+    The folder gets the format of its records, so an older program refuses it from then on. Call it
+    under the lock, before the first commit, when each of ``workers`` workers has its commit log.
     """
     begun = msgspec.structs.replace(
         manifest,
+        format=FOLDER_FORMAT,
         started=_iso(wall),
         software=software,
         term=manifest.term + 1,

@@ -75,7 +75,9 @@ class UrlRecord(msgspec.Struct, array_like=True, gc=False):
     otherwise only its target. ``tries`` counts failed requests since the last capture.
     ``importance`` is that of the link by which the URL was first found, in 255ths (-1 in a record
     from before this field existed). ``chain`` has the redirects before ``via``, the first one
-    first; a row omits it when it is empty.
+    first. ``score`` is what user code said of the URL, in 255ths (-1 = nothing): a term of the
+    priority, for which the greatest counts while the URL is queued. A row omits the last fields
+    where they have their defaults.
     """
 
     state: UrlState
@@ -94,13 +96,17 @@ class UrlRecord(msgspec.Struct, array_like=True, gc=False):
     history: _History = None
     importance: int = -1
     chain: tuple[str, ...] = ()
+    score: int = -1
 
 
 _ENCODER = msgspec.msgpack.Encoder()
 _URL_DECODER = msgspec.msgpack.Decoder(UrlRecord)
-# the first bytes of a MessagePack array with 16 fields and of one with 15
-_WHOLE_HEAD, _HEAD_WITHOUT_CHAIN = b"\xdc\x00\x10", b"\x9f"
-assert len(UrlRecord.__struct_fields__) == 16, "the array heads above are for 16 fields"
+# the first bytes of a MessagePack array with 17 fields, with 16 and with 15
+_WHOLE_HEAD, _HEAD_WITHOUT_SCORE, _HEAD_WITHOUT_CHAIN = b"\xdc\x00\x11", b"\xdc\x00\x10", b"\x9f"
+assert len(UrlRecord.__struct_fields__) == 17, "the array heads above are for 17 fields"
+_DEFAULTS = msgspec.structs.astuple(History())
+_FIRST_LATE = History.__struct_fields__.index("redirect_to")
+_LATE_DEFAULTS = _DEFAULTS[_FIRST_LATE:]
 _URN = "urn:uuid:"
 _OWN_ID = re.compile(
     _URN + "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
@@ -110,7 +116,11 @@ encode_record = _ENCODER.encode
 
 
 def encode_url(record: UrlRecord) -> bytes:
-    """The value of a ``U`` row, without the last field, the chain, where it is empty."""
+    """The value of a ``U`` row, without the last fields where they have their defaults.
+
+    Each of them then is one byte. Fields before ``chain`` are always written: hardly any record
+    has a default there.
+    """
     history = record.history
     if history is None:
         value = encode_record(record)
@@ -118,7 +128,11 @@ def encode_url(record: UrlRecord) -> bytes:
         record.history = _folded(history)
         value = encode_record(record)
         record.history = history
-    return value if record.chain else _HEAD_WITHOUT_CHAIN + value[len(_WHOLE_HEAD) : -1]
+    if record.score != -1:
+        return value
+    if record.chain:
+        return _HEAD_WITHOUT_SCORE + value[len(_WHOLE_HEAD) : -1]
+    return _HEAD_WITHOUT_CHAIN + value[len(_WHOLE_HEAD) : -2]
 
 
 def decode_url(value: bytes) -> UrlRecord:
@@ -133,15 +147,20 @@ def _folded(history: History) -> Any:
     """A history in its stored form.
 
     The record's id becomes the 16 bytes of its UUID, and ``date_us`` is counted from
-    ``fetched_at``. A history whose id is not a UUID is stored in the form of version 1, with id and
-    date unchanged.
+    ``fetched_at``. A history whose id is not a UUID keeps id and date unchanged, as version 1
+    stored them. The last fields are left out where they have their defaults.
     """
+    values = msgspec.structs.astuple(history)
+    end = _FIRST_LATE
+    if values[end:] != _LATE_DEFAULTS:  # one comparison for most records
+        end = len(values)
+        while values[end - 1] == _DEFAULTS[end - 1]:
+            end -= 1
     if not _OWN_ID(history.record_id):
-        return history
-    fields = list(msgspec.structs.astuple(history))
-    fields[_DATE] -= history.fetched_at * 1_000_000
-    fields[_ID] = bytes.fromhex(history.record_id[len(_URN) :].replace("-", ""))
-    return fields
+        return values[:end]
+    date_us = history.date_us - history.fetched_at * 1_000_000
+    record_id = bytes.fromhex(history.record_id[len(_URN) :].replace("-", ""))
+    return (*values[:_DATE], date_us, record_id, *values[_ID + 1 : end])
 
 
 def _unfolded(fields: list[Any]) -> History:

@@ -18,7 +18,7 @@ from lycosa.state.store.journal_rows import JournalRow
 
 PAGES, DEAD_LETTERS = "pages", "dlq"
 FEEDS = (PAGES, DEAD_LETTERS)
-_LEFT_OUT = ("links", "text")  # large, and in the segment
+_LEFT_OUT = ("links", "text", "items")  # large, and in the segment
 _KEPT = ("url", "date_us", "status", "segment", "offset", "length", "record_id", "kind")
 _MAX_BYTES = 800_000  # of a row; a record of the topics has at most 1 MB
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -40,6 +40,12 @@ _MEANINGS = {
     "near_duplicate_of": "an earlier capture with nearly the same text: URL, date_us, record_id",
     "reason": "reason code of the fetch, 0 if there is none",
     "parse_reason": "reason code of the parse, 0 if there is none",
+    "remarks": "all there is to note about fetch and parse: reason code, detail; absent where only"
+    " reason or parse_reason say it",
+    "body_segment": "stem of the segment with the body of a revisit, empty if it is segment",
+    "body_offset": "of the record with the body of a revisit, 0 if its place is not known",
+    "change": "0 not judged, 1 new, 2 changed, 3 same, 4 gone, 5 back",
+    "wants": "requisites that the page needs to be rendered: URL, destination",
     "fetch_number": "number of this fetch of the URL, from 1",
     "depth": "number of links from a seed",
     "via": "the page on which the URL was found",

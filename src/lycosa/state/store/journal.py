@@ -55,6 +55,8 @@ def encode_header(header: SegmentHeader) -> bytes:
     """The first line with its line end. Each option is a key next to the other fields."""
     fields = msgspec.structs.asdict(header)
     options = fields.pop("options")
+    if not header.extractors:
+        del fields["extractors"]
     return _encoder.encode(fields | options) + b"\n"
 
 

@@ -9,14 +9,17 @@ this package; fields with their default are left out. The first line of a journa
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 from urllib.parse import urljoin
 
 import msgspec
 
-from lycosa.base.model.capture import Capture, Original, RobotsDecision
+from lycosa.base.model.capture import Capture, Change, Original, RobotsDecision, Want
+from lycosa.base.model.compatibility import LATE_FIELDS, PROTOCOL
 from lycosa.base.model.discovered import LinkKind
-from lycosa.base.model.fetched import FetchKind
+from lycosa.base.model.fetched import Fetched, FetchKind
 from lycosa.base.model.parsed import Directives, Link, Parsed
+from lycosa.base.model.remark import Remark, distinct
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.url_parts import name_of
 
@@ -31,12 +34,24 @@ They are empty for an IP address.
 """
 
 
+class Extractor(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """User code whose rows stand in a segment.
+
+    ``schema`` is a digest of the names and types of its columns.
+    """
+
+    name: str
+    version: int
+    schema: str
+
+
 class SegmentHeader(msgspec.Struct, frozen=True, kw_only=True):
     """First line of a journal.
 
     ``warcinfo_id`` and ``warcinfo_length`` describe the first WARC record. ``info`` is a digest of
     its fields, which shows a later run whether it may continue the segment. ``options`` say which
     optional derived files the segment has; in the file each of them is a separate key.
+    ``extractors`` are those whose rows are in ``JournalRow.items``; the file omits an empty list.
     """
 
     format: int
@@ -47,6 +62,7 @@ class SegmentHeader(msgspec.Struct, frozen=True, kw_only=True):
     warcinfo_length: int
     info: str
     options: dict[str, bool]
+    extractors: tuple[Extractor, ...] = ()
 
 
 class Links(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -76,6 +92,14 @@ class JournalRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     target of a redirect. ``is_cut`` says that only the beginning of the content was parsed; the
     stored record is complete unless ``truncated`` says otherwise. ``registry_suffix`` and
     ``private_suffix`` are the host's public suffixes without and with the list's private section.
+
+    The fields after ``fetcher`` are of formats 2 (``model.compatibility``). ``remarks`` has
+    everything that there is to note about fetch and parse, of which ``reason`` and ``parse_reason``
+    are the first of each (see ``remarks_of``). ``body_segment`` (a stem) and ``body_offset`` name
+    the record with the body of a revisit; the segment is empty when it is that of the row, the
+    offset 0 when no place is known. ``change`` says how the content differs from that of the
+    capture before. ``wants`` are the requisites that the page needs to be rendered. ``items`` are
+    rows of user code, by the name of the extractor.
     """
 
     url: str
@@ -136,6 +160,23 @@ class JournalRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     text: str = ""
     is_cut: bool = False
     fetcher: str = ""
+    remarks: tuple[Remark, ...] = ()
+    body_segment: str = ""
+    body_offset: int = 0
+    change: Change = Change.NONE
+    wants: tuple[Want, ...] = ()
+    items: dict[str, list[list[Any]]] = {}
+
+
+def remarks_of(row: JournalRow) -> tuple[Remark, ...]:
+    """Everything that there is to note about fetch and parse, also of a row without ``remarks``.
+
+    An older program, or one that wrote older formats, stored the first of each only.
+    """
+    if row.remarks:
+        return row.remarks
+    first = (Remark(row.reason, row.detail), Remark(row.parse_reason))
+    return tuple(each for each in first if each.reason is not Reason.NONE)
 
 
 class RecordPlace(msgspec.Struct, frozen=True):
@@ -156,13 +197,20 @@ class RowBuilder:
     """Makes rows with the functions and settings that are the same for all of them.
 
     ``surt`` returns a URL's SURT key. ``suffixes`` may be absent; then the public suffix columns
-    stay empty. ``text`` and ``links`` say whether those are stored.
+    stay empty. ``text`` and ``links`` say whether those are stored. ``formats`` are those that are
+    written (``model.compatibility``).
     """
 
     def __init__(
-        self, surt: Callable[[str], str], suffixes: Suffixes | None, text: bool, links: bool
+        self,
+        surt: Callable[[str], str],
+        suffixes: Suffixes | None,
+        text: bool,
+        links: bool,
+        formats: int = PROTOCOL,
     ) -> None:
         self._surt, self._suffixes, self._text, self._links = surt, suffixes, text, links
+        self.formats = formats
 
     def build_row(self, capture: Capture, place: RecordPlace) -> JournalRow:
         """The row of a capture whose records are at ``place``."""
@@ -230,10 +278,21 @@ class RowBuilder:
             text=parsed.text if self._text else "",
             is_cut=parsed.is_cut,
             fetcher=fetched.fetcher,
+            remarks=_remarks(fetched, parsed) if self.formats >= LATE_FIELDS else (),
         )
 
 
 _UNPARSED, _NO_ROBOTS, _NO_LINKS = Parsed(), RobotsDecision(), Links()
+
+
+def _remarks(fetched: Fetched, parsed: Parsed) -> tuple[Remark, ...]:
+    """The remarks, unless ``reason``, ``detail`` and ``parse_reason`` of the row say the same."""
+    if parsed.reason is Reason.NONE:
+        return ()
+    of_fetch, of_parse = Remark(fetched.reason, fetched.detail), parsed.remarks
+    if not of_parse and not parsed.detail:
+        return ()
+    return distinct((of_fetch, *(of_parse or (Remark(parsed.reason, parsed.detail),))))
 
 
 def date_us(seconds: float) -> int:

@@ -12,7 +12,7 @@ has changed, the segment is sealed and closed instead.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from random import Random
 
 import msgspec
@@ -27,7 +27,6 @@ from lycosa.state.store.journal_rows import (
     RecordPlace,
     RowBuilder,
     SegmentHeader,
-    Suffixes,
     date_us,
 )
 from lycosa.state.store.pending import PendingWrite, SegmentPart
@@ -84,9 +83,8 @@ class _Open:
 class SegmentStore:
     """The segments of one worker.
 
-    ``found`` is the result of ``Segments.find_segments``. ``surt`` returns SURT keys and
-    ``suffixes`` public suffixes (may be absent: the columns stay empty). ``chance`` makes record
-    IDs.
+    ``found`` is the result of ``Segments.find_segments``. ``rows`` makes the rows of the journal.
+    ``chance`` makes record IDs.
     """
 
     def __init__(
@@ -96,11 +94,10 @@ class SegmentStore:
         info: CrawlInfo,
         worker: int,
         chance: Random,
-        surt: Callable[[str], str],
-        suffixes: Suffixes | None = None,
+        rows: RowBuilder,
     ) -> None:
         self._section, self._info, self._worker, self._chance = section, info, worker, chance
-        self._rows = RowBuilder(surt, suffixes, section.text, section.links)
+        self._rows = rows
         self._max_bytes = min(section.segment_bytes, MAX_SEGMENT_BYTES)
         self._current: _Open | None = None
         self._sealed: list[_Open] = []
@@ -112,6 +109,11 @@ class SegmentStore:
         ]
         if self._sealed and not self._term and self._may_continue(self._sealed[-1]):
             self._current = self._sealed.pop()
+
+    @property
+    def formats(self) -> int:
+        """The formats that are written (``model.compatibility``)."""
+        return self._rows.formats
 
     # Appending.
 

@@ -14,6 +14,7 @@ from lycosa.stages.politeness.address_table import AddressTable
 from lycosa.stages.politeness.machine_addresses import MachineAddresses
 from lycosa.state.attempts import StoringMark
 from lycosa.state.folder.names import addresses_path, attempts_folder
+from lycosa.state.store.journal_rows import RowBuilder
 from lycosa.state.store.segments import SegmentStore
 from lycosa.state.store.warc_records import CrawlInfo
 from lycosa.worker.extensions import Extensions
@@ -198,6 +199,7 @@ def _store(owned: OwnedShard) -> SegmentStore:
         ),
         job.number,
         random.Random(seed),
-        surt,
-        sites.public_suffixes,
+        RowBuilder(
+            surt, sites.public_suffixes, job.config.store.text, job.config.store.links, job.formats
+        ),
     )
