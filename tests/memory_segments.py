@@ -146,7 +146,7 @@ class MemorySegments:
         return content
 
     def _parts(self, kind: str, segment: str) -> Iterator[tuple[int, bytes]]:
-        prefix = f"{self._prefix()}{segment}/{kind}/"
+        prefix = f"parts/{layout.segment_worker(segment):05d}/{segment}/{kind}/"
         return (
             (_parts_of(key)[2], data)
             for key, data in self._objects.items()

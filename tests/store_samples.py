@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 
 from lycosa.base.config.sections import StoreSection
-from lycosa.base.model.capture import Capture, Original, RobotsDecision
+from lycosa.base.model.capture import Capture, RobotsDecision, StoredOriginal
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.fetched import Fetched, FetchKind
 from lycosa.base.model.parsed import Link, Parsed
@@ -151,7 +151,7 @@ def misshapen(spool: Path) -> dict[str, Capture]:
         "Content-Type: text/html", "tRANSFER-Encoding: chunked", "X-Note: Transfer-Encoding: kept"
     )
     spool.write_bytes(Random(4).randbytes(1_500_000) + bytes(1_500_000))
-    original = Original(
+    original = StoredOriginal(
         f"{SITE}/first", 1_789_000_000_123_456, "urn:uuid:00000000-0000-4000-8000-000000000001"
     )
     zipped = head("Content-Encoding: gzip", "Transfer-Encoding: chunked")

@@ -21,7 +21,7 @@ from warcio.archiveiterator import ArchiveIterator
 from warcio.bufferedreaders import ChunkedDataReader
 from warcio.exceptions import ArchiveLoadFailed
 
-from lycosa.base.model.capture import Location, Original
+from lycosa.base.model.capture import Location, StoredOriginal
 from lycosa.state.store import layout, read_record, warc
 from lycosa.state.store.pages_table import COMMON_CRAWL_COLUMNS
 from lycosa.state.store.warc_records import Draft
@@ -89,7 +89,7 @@ def survives(message: Message, folder: Path) -> bool:
             capture(fetched(url=message.url, request_block=message.block)), *IDS, 1
         ).build()
     elif message.kind == "revisit":
-        original = Original(message.url, 1_789_000_000_123_456, IDS[0])
+        original = StoredOriginal(message.url, 1_789_000_000_123_456, IDS[0])
         made = Draft(
             capture(fetched(url=message.url, header_block=head, body=body), original=original),
             *IDS,

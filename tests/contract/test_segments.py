@@ -33,7 +33,7 @@ from lycosa.state.store import (
     layout,
 )
 from lycosa.state.store.damage import CommitsLost
-from lycosa.state.store.object_segments import ObjectSegments
+from lycosa.state.store.object_segments import KEPT_S, ObjectSegments
 from lycosa.state.store.pending import PendingWrite
 from memory_segments import MemorySegments
 from s3_server import needs_s3, s3_program, s3_store
@@ -45,7 +45,7 @@ URL = "https://www.example.org/page/"
 class Place(Protocol):
     """Where segments are kept while their owners come and go."""
 
-    def owner(self) -> Segments: ...
+    def owner(self, shard: int = 0) -> Segments: ...
 
     def content(self) -> dict[str, bytes]:
         """All that is kept, by name."""
@@ -62,8 +62,8 @@ class Files:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def owner(self) -> Segments:
-        return SegmentFiles(self._folder, 0)
+    def owner(self, shard: int = 0) -> Segments:
+        return SegmentFiles(self._folder, shard)
 
     def content(self) -> dict[str, bytes]:
         """Without what the folder notes of closed files."""
@@ -84,8 +84,8 @@ class Objects:
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}
 
-    def owner(self) -> Segments:
-        return MemorySegments(self.objects, 0)
+    def owner(self, shard: int = 0) -> Segments:
+        return MemorySegments(self.objects, shard)
 
     def content(self) -> dict[str, bytes]:
         return dict(self.objects)
@@ -109,9 +109,9 @@ class Stored:
     def __init__(self, store: ObjectStore, folder: Path) -> None:
         self.store, self._folder, self.now = store, folder, 0.0
 
-    def owner(self) -> ObjectSegments:
+    def owner(self, shard: int = 0) -> ObjectSegments:
         work = Path(tempfile.mkdtemp(dir=self._folder))
-        return ObjectSegments(self.store, 0, work, now=lambda: self.now)
+        return ObjectSegments(self.store, shard, work, now=lambda: self.now)
 
     def content(self) -> dict[str, bytes]:
         return {each.key: self.store.get(each.key) for each in self.store.list()}
@@ -186,6 +186,32 @@ class Owner:
             names.append(closed.name)
         self.commit()
         return names
+
+
+def test_the_owner_of_another_shard_reads_what_was_put(place: Place) -> None:
+    """A revisit refers to captures of any shard, in segments that are open, closed, or just
+    being closed.
+    """
+    owner, other = Owner(place, {}, 1), place.owner(1)
+    places = [*owner.commit(1, 2), *owner.commit(3)]
+    assert urls(other, places) == pages(1, 2, 3)
+    places += owner.commit(4)
+    assert urls(other, places) == pages(1, 2, 3, 4)
+    owner.close()
+    assert urls(other, places) == pages(1, 2, 3, 4)
+    if isinstance(place, Stored):
+        place.now += 2 * KEPT_S
+        owner.commit(5)
+        assert not [key for key in place.content() if places[0].segment.startswith(stem_in(key))]
+    assert urls(other, places) == pages(1, 2, 3, 4)
+    with pytest.raises(RecordError):
+        other.read_record(places[0].segment, places[0].offset + 1)
+
+
+def stem_in(key: str) -> str:
+    """The segment of a part."""
+    kind, _, rest = key.partition("/")
+    return rest.split("/")[1] if kind == "parts" else "no part"
 
 
 def urls(segments: Segments, places: list[Location]) -> list[str]:

@@ -32,8 +32,12 @@ from clusters import (
 )
 from judging import is_polite
 from kafka_broker import PATIENCE_S, Broker, started
+from lycosa.base.config.cluster_file import read_cluster_file
 from lycosa.cluster.kafka import Topics, make_topics
+from lycosa.cluster.shards.opened_cluster import OpenedCluster
+from lycosa.state.kv.table_records import decode_url
 from lycosa.state.objects.store_opening import open_store
+from lycosa.state.seen.content_seen import decode_stored_original
 from lycosa.synthetic import SyntheticWeb
 from lycosa.synthetic.plan import WebPlan
 from s3_server import BUCKET, CREDENTIALS, S3Server, needs_s3
@@ -110,6 +114,32 @@ def audited(cluster: RealCluster) -> dict[str, Any]:
     report: dict[str, Any] = json.loads(answer)
     assert (code, report["clean"]) == (0, True), (report["checks"], notes)
     return report
+
+
+def bodies_elsewhere(cluster: RealCluster) -> int:
+    """Every known content, and the body of every URL, is read at its place. Returns how many URLs
+    have the body of another record.
+    """
+    opened = OpenedCluster(read_cluster_file(cluster.folder / "cluster.toml"), cluster.folder / "c")
+    elsewhere = 0
+    try:
+        view = opened.view
+        for shard in range(SHARDS):
+            table = view.open_table(shard)
+            for _, value in table.scan(b"C", b"D"):
+                content = decode_stored_original(value)
+                record = view.read_record(content.segment, content.offset)
+                assert record.fields["WARC-Record-ID"] == f"<{content.record_id}>", content
+            for _, value in table.scan(b"U", b"V"):
+                history = decode_url(value).history
+                if history is not None and history.digest:
+                    record = view.read_record(*history.body_place)
+                    assert record.fields["WARC-Record-ID"] == f"<{history.record_id}>", history
+                    assert record.fields["WARC-Type"] == "response"
+                    elsewhere += history.body_offset > 0
+    finally:
+        opened.close()
+    return elsewhere
 
 
 def topics_of(broker: Broker, cluster: RealCluster) -> list[str]:
@@ -238,6 +268,7 @@ def test_captures_in_lost_parts_are_all_that_is_requested_again(cluster: RealClu
     assert found["lost_parts"] == 1 and before["lost_parts"] == 0
     assert 0 < before["captures"] - found["captures"] < before["captures"]
     audited(cluster)
+    assert bodies_elsewhere(cluster) > 0
 
 
 @needs_s3

@@ -170,6 +170,7 @@ class NodesHistory:
         self._kills: Counter[int] = Counter()
         self._turns = 0
         self.near_copies = self.near_rows = 0  # pages with a verdict, and those whose row has it
+        self.bodies_elsewhere = 0  # URLs whose body is in the record of another capture
 
     def live(self) -> Lived:
         with planted(self._plant):
@@ -492,6 +493,10 @@ class NodesHistory:
                         record,
                         stored.fields,
                     )
+                    # Whichever shard stored it, its body is found by one read.
+                    body = segments.read_record(*record.history.body_place)
+                    assert body.fields["WARC-Record-ID"] == f"<{record.history.record_id}>", url
+                    self.bodies_elsewhere += record.history.body_offset > 0
         folder = Path(tempfile.mkdtemp(dir=self.folder))
         for key, data in self.world.objects.items():
             if key.startswith(("warc/", "journal/")):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from hashlib import sha1
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.base.model.capture import Original
+from lycosa.base.model.capture import Original, StoredOriginal
 from lycosa.state.seen import RecentHashes, SeenContent
+from lycosa.state.seen.content_seen import content_key
 
 
 class DictTable(dict[bytes, bytes]):
@@ -20,8 +22,8 @@ class DictTable(dict[bytes, bytes]):
 
 
 FIRST, SECOND = (
-    Original("https://a.example/", 1_700_000_000_000_000, "<urn:uuid:1>"),
-    Original("https://b.example/", 2),
+    StoredOriginal("https://a.example/", 1_700_000_000_000_000, "<urn:uuid:1>", "s.warc.gz", 99),
+    StoredOriginal("https://b.example/", 2),
 )
 
 
@@ -35,6 +37,20 @@ def test_a_digest_finds_the_first_capture() -> None:
     assert SeenContent(table).find_original(digest) == FIRST
     assert content.find_original(sha1(b"other").digest()) is None
     assert list(table) == [b"C" + digest]
+
+
+def test_rows_without_a_place_are_read_by_every_version_and_stay_as_they_are() -> None:
+    """A row of an older program has no place; an older program reads a row that has one."""
+    table = DictTable()
+    content, digest = SeenContent(table), sha1(b"body").digest()
+    older = Original(FIRST.url, FIRST.date_us, FIRST.record_id)
+    table[content_key(digest)] = row = msgspec.msgpack.encode(older)
+    assert content.find_original(digest) == StoredOriginal(*msgspec.structs.astuple(older))
+    content.remember_original(digest, FIRST)
+    assert table[content_key(digest)] == row
+    newer = sha1(b"newer").digest()
+    content.remember_original(newer, FIRST)
+    assert msgspec.msgpack.decode(table[content_key(newer)], type=Original) == older
 
 
 def test_a_digest_of_another_length_is_refused() -> None:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lycosa.base.config.sections import StoreSection
-from lycosa.base.model.capture import Location, Original
+from lycosa.base.model.capture import Location, StoredOriginal
 from lycosa.base.model.discovered import LinkKind
 from lycosa.state.store import (
     JournalError,
@@ -331,7 +331,7 @@ def test_a_packed_response_is_dropped_when_the_body_turns_out_to_be_known(tmp_pa
     store, plain = open_store(tmp_path / "a", seed=7), open_store(tmp_path / "b", seed=7)
     packed = store.draft_capture(numbered(1)).pack()
     known = msgspec.structs.replace(
-        numbered(1), original=Original("http://a.example/", 7, "urn:uuid:0")
+        numbered(1), original=StoredOriginal("http://a.example/", 7, "urn:uuid:0")
     )
     assert store.append_capture(known, packed).length == plain.append_capture(known).length
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from warcio.archiveiterator import ArchiveIterator
 
-from lycosa.base.model.capture import Original, RobotsDecision
+from lycosa.base.model.capture import RobotsDecision, StoredOriginal
 from lycosa.base.model.fetched import FetchKind
 from lycosa.state.store import warc
 from lycosa.state.store.warc_records import (
@@ -197,7 +197,7 @@ def test_why_a_body_is_short_is_said_in_the_records_own_words(word: str) -> None
 
 def test_an_original_without_an_id_is_named_by_url_and_date() -> None:
     draft = Draft(
-        capture(original=Original("http://a.example/", 7)),
+        capture(original=StoredOriginal("http://a.example/", 7)),
         "urn:uuid:1",
         "urn:uuid:2",
         "urn:uuid:3",

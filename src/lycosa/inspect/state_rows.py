@@ -92,6 +92,8 @@ URL_COLUMNS: list[StateColumn] = [
     ("duplicate_of", _TEXT, lambda _, e: _past(e).duplicate_of or None),
     ("warc_segment", _TEXT, lambda _, e: _past(e).segment or None),
     ("warc_record_offset", _LONG, lambda _, e: _past(e).offset if _past(e).segment else None),
+    ("body_segment", _TEXT, lambda _, e: _past(e).body_place[0] or None),
+    ("body_record_offset", _LONG, lambda _, e: _past(e).body_place[1] or None),
     ("partition", _INT, lambda _, e: e.partition),
     ("url_hash", _TEXT, lambda _, e: e.url8.hex()),
 ]

@@ -47,6 +47,8 @@ def history_of(
         duplicate_of=old.duplicate_of if is_old else other,
         is_same=original is not None and original.url != row.url,
         forwards=0 if changed else old.forwards,
+        body_segment=layout.warc_name(row.body_segment) if row.body_segment else "",
+        body_offset=row.body_offset,
     )
 
 

@@ -96,14 +96,15 @@ async def rescue_crawl(places: ClusterPlaces, is_dry: bool = False) -> RescueRep
     elif not is_dry:
         state = _created(place.store, state)
     remains: dict[int, LeftShard] = {}
+    all_lost = [part for parts in state.lost.values() for part in parts]
     # All shards are surveyed before one is made, because each needs the parcels that others took.
     for shard in place.shards:
         places.on_step(f"shard {shard}: reading its newest snapshot", 0, 0)
-        lost = state.lost.get(shard, [])
-        remains[shard] = survey_shard(place, shard, state.marks[shard], lost)
+        remains[shard] = survey_shard(place, shard, state.marks[shard], all_lost)
     common = OtherShards(
         frozenset[str]().union(*(each.places for each in remains.values())),
         {each.digest: each.record_id for left in remains.values() for each in left.lost},
+        all_lost,
     )
     for shard in place.shards:
         if shard not in state.shards:

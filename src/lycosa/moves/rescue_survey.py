@@ -89,7 +89,7 @@ class LeftShard(msgspec.Struct, frozen=True):
 
     ``snapshot`` is the commit of the snapshot that can be used, ``newest`` that of the newest one;
     they differ when that is not complete. ``places`` are URLs whose places are in scope. ``lost``
-    are captures that the snapshot knows, and that are in lost parts.
+    are captures that the snapshot knows, and that are in lost parts, or whose body is.
     """
 
     shard: int
@@ -123,7 +123,7 @@ def survey_shard(
 ) -> LeftShard:
     """Restore the newest complete snapshot before a mark into the shard's folder, and read it.
 
-    All its records are read if ``parts`` are lost.
+    All its records are read if ``parts`` are lost, of this shard or another one.
 
     Raises ``ObjectError`` or ``OSError``.
     """
@@ -140,9 +140,13 @@ def survey_shard(
 
 
 def _lost_captures(table: KeyValue, parts: Sequence[LostPart]) -> Iterator[LostCapture]:
+    """The captures whose record or body is lost."""
     for key, value in table.scan(b"U", prefix_end(b"U")):
         history = decode_url(value).history
-        if history is not None and any(each.has(history.segment, history.offset) for each in parts):
+        if history is None:
+            continue
+        places = (history.segment, history.offset), history.body_place
+        if any(each.has(*place) for each in parts for place in places):
             yield LostCapture(key[1:9], key[9:], history.digest, history.record_id)
 
 

@@ -39,11 +39,17 @@ from lycosa.state.exchange.renumbering import renumbered
 from lycosa.state.folder.names import attempts_folder, mark_of, spool_folder, stamp_of, suffix_list
 from lycosa.state.folder.url_seen import known_hashes
 from lycosa.state.kv.kv_port import KeyValue
-from lycosa.state.kv.table_records import decode_url, joined_key, url_key
-from lycosa.state.seen.content_seen import content_key, decode_original
+from lycosa.state.kv.table_records import decode_url, joined_key, prefix_end, url_key
+from lycosa.state.seen.content_seen import (
+    CONTENT,
+    content_key,
+    decode_original,
+    decode_stored_original,
+)
 from lycosa.state.shard.opened_shard import PartitionData, Shard, ShardStorage
 from lycosa.state.store import FoundSegments, layout
 from lycosa.state.store.journal_rows import JournalRow
+from lycosa.state.store.lost_parts import LostPart
 from lycosa.state.store.object_segments import ObjectSegments
 from lycosa.state.store.segments_port import StoredSegment
 from lycosa.worker.assemble import Assembled
@@ -84,11 +90,12 @@ class OtherShards(msgspec.Struct, frozen=True):
     """What a shard must know of all others.
 
     ``places`` are the URLs whose places are in scope. ``lost`` are captures that are in no segment
-    any more: their records by digest.
+    any more: their records by digest. ``lost_parts`` are the missing parts of all shards.
     """
 
     places: frozenset[str]
     lost: Mapping[bytes, str] = {}
+    lost_parts: Sequence[LostPart] = ()
 
 
 class ShardRescue:
@@ -167,6 +174,14 @@ class ShardRescue:
             value = table.get(content_key(digest))
             if value is not None and decode_original(value).record_id == record_id:
                 table.write({content_key(digest): None})
+        parts = self._common.lost_parts
+        # Also of URLs that have other content by now: no revisit may refer to these records.
+        gone: dict[bytes, bytes | None] = {}
+        for key, value in table.scan(CONTENT, prefix_end(CONTENT)) if parts else ():
+            content = decode_stored_original(value)
+            if any(each.has(content.segment, content.offset) for each in parts):
+                gone[key] = None
+        table.write(gone)
         return sum(len(rows) for rows in self._remains.numbers.waiting.values())
 
     def _save(self) -> None:

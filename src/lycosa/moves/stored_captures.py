@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from lycosa.base.config.sections import Config
-from lycosa.base.model.capture import Original
+from lycosa.base.model.capture import StoredOriginal
 from lycosa.base.model.dead_letter import DeadLetter
 from lycosa.base.model.discovered import Discovered, LinkKind
 from lycosa.base.model.fetched import Fetched, FetchKind
@@ -248,7 +248,13 @@ class StoredCaptures:
             self._worker.duplicates.remember_capture(
                 digest_in(row),
                 row.simhash,
-                Original(row.url, row.date_us, row.record_id),
+                StoredOriginal(
+                    row.url,
+                    row.date_us,
+                    row.record_id,
+                    layout.warc_name(row.segment),
+                    row.offset,
+                ),
                 is_near=row.near_duplicate_of is not None,
             )
 

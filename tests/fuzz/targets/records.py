@@ -16,7 +16,7 @@ from lycosa.base.messages.worker_messages import (
     decode_from_worker,
     decode_to_worker,
 )
-from lycosa.base.model.capture import Original
+from lycosa.base.model.capture import Original, StoredOriginal
 from lycosa.base.model.discovered import Discovered, LinkKind
 from lycosa.base.model.parsed import Document, Link, Parsed
 from lycosa.base.model.url_state import History, UrlState
@@ -56,6 +56,7 @@ _CODECS = (
             Counters,
             Usage,
             Original,
+            StoredOriginal,
             Commit,
             list[Discovered],
             Document,
@@ -148,6 +149,7 @@ def samples() -> Iterator[bytes]:
         [Counters()],
         [Usage()],
         [Original("http://a/", 1_790_000_000_000_000, "urn:uuid:1")],
+        [StoredOriginal("http://a/", 1_790_000_000_000_000, "urn:uuid:1", "s.warc.gz", 9)],
         [Commit(term=1, sequence=2, wall=3.5, lengths={"warc/a": 4}, batches=[batch])],
         [[discovered]],
         [Document("http://a/", 200, [("content-type", "text/html")], b"<p>")],

@@ -15,7 +15,7 @@ from warcio.archiveiterator import ArchiveIterator
 
 from fuzz.judging import scratch, vectors
 from fuzz.targets.bodies import assembled
-from lycosa.base.model.capture import Location, Original
+from lycosa.base.model.capture import Location, StoredOriginal
 from lycosa.base.model.fetched import Fetched
 from lycosa.state.store import layout, warc
 from lycosa.state.store.stored_data import read_record
@@ -113,7 +113,7 @@ def _others_agree(main: bytes, stored: bytes, body: bytes) -> None:
 
 
 def _revisits(data: bytes, block: bytes, stored: bytes) -> None:
-    original = Original("http://a.example/", 1_789_000_000_123_456, _IDS[0])
+    original = StoredOriginal("http://a.example/", 1_789_000_000_123_456, _IDS[0])
     made = Draft(
         capture(fetched(header_block=block), original=original, not_modified=len(data) % 2 == 0),
         *_IDS,

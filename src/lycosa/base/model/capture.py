@@ -42,6 +42,25 @@ class Original(msgspec.Struct, frozen=True, array_like=True, gc=False):
     record_id: str = ""
 
 
+class StoredOriginal(Original, frozen=True, array_like=True, gc=False):
+    """An ``Original`` with the place of its record, which has the body.
+
+    ``segment`` and ``offset`` are those of its ``Location``. They are final when the record is
+    made: a segment keeps its name and its offsets when it is closed, uploaded or imported. Rows of
+    programs before formats 2 lack them: ``offset`` is 0 then, where no segment has a response.
+    """
+
+    segment: str = ""
+    offset: int = 0
+
+    def place_beside(self, segment: str) -> tuple[str, int]:
+        """``body_segment`` and ``body_offset`` of a revisit record in ``segment``.
+
+        The first is empty when both are in one segment.
+        """
+        return "" if self.segment == segment else self.segment, self.offset
+
+
 class Change(IntEnum):
     """How the content of a capture differs from that of the URL's capture before.
 
@@ -86,7 +105,7 @@ class Capture(msgspec.Struct, frozen=True, gc=False):
     payload_digest: str
     parsed: Parsed | None = None
     robots: RobotsDecision = RobotsDecision()
-    original: Original | None = None
+    original: StoredOriginal | None = None
     not_modified: bool = False
     near_duplicate_of: Original | None = None
     chain: tuple[str, ...] = ()

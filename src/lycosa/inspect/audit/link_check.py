@@ -11,11 +11,10 @@ not parsed here, because they could crash the audit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 
 import msgspec
 
-from lycosa.base.model.capture import Original
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.fetched import Fetched, FetchKind
 from lycosa.base.model.parsed import Document, Link
@@ -31,6 +30,7 @@ from lycosa.stages.schedule.fetch_outcome import Meaning, judge_answer
 from lycosa.state.exchange import urls_in_outboxes
 from lycosa.state.kv.table_records import url_key
 from lycosa.state.store.journal_rows import JournalRow
+from lycosa.state.store.stored_bodies import BodyPlace, RevisitTarget, record_with_body
 from lycosa.state.store.stored_data import RecordError, StoredRecord
 
 _KNOWN = 300_000  # keys remembered as present: the pages of a site link to the same few pages
@@ -99,11 +99,11 @@ class LinkCheck:
             self._page(row, answer, record)
 
     def _page(self, row: JournalRow, answer: Fetched, record: StoredRecord) -> None:
-        body = record.body if not row.revisit else self._body_of(row.original)
+        body = record.body if not row.revisit else self._body_of(row)
         if body is None:
             self.check.add_note(
-                "some duplicates were not parsed: a later capture replaced the one that has their"
-                " body"
+                "some duplicates were not parsed: the record that has their body cannot be read, or"
+                " an older program did not store its place"
             )
             return
         self.pages += 1
@@ -207,22 +207,26 @@ class LinkCheck:
             self._under_way = _waiting(self._views.values()) | self._in_topics
         return self._under_way
 
-    def _body_of(self, original: Original | None) -> bytes | None:
-        """The body of the capture that a revisit points at, if that is the last one of its URL."""
-        if original is None:
-            return None
-        host = host_of(original.url)
-        record = self._views[self._owner(hash8(host), host)].url_record(
-            hash8(host), hash8(original.url)
-        )
-        history = record.history if record else None
-        if history is None or history.record_id != original.record_id:
-            return None
+    def _body_of(self, row: JournalRow) -> bytes | None:
+        """The body that a revisit refers to."""
+        segment = row.body_segment or row.segment
+        place = (segment, row.body_offset) if row.body_offset else (row.segment, row.offset)
         try:
-            stored = self._reader.source.read_record(history.segment, history.offset)
+            read = self._reader.source.read_record
+            record = record_with_body(read, [place], self._last_captures)
         except (RecordError, OSError):
             return None  # another check reports it
-        return stored.body if stored.fields.get("WARC-Type") == "response" else None
+        return record.body if record.fields.get("WARC-Type") == "response" else None
+
+    def _last_captures(self, reference: RevisitTarget) -> Iterator[BodyPlace]:
+        """The place of a capture, if it has the present content of its URL."""
+        host = host_of(reference.url)
+        record = self._views[self._owner(hash8(host), host)].url_record(
+            hash8(host), hash8(reference.url)
+        )
+        history = record.history if record else None
+        if history is not None and reference.is_of(history):
+            yield history.body_place
 
 
 def _waiting(views: Iterable[TableView]) -> set[bytes]:

@@ -329,6 +329,10 @@ class KnownUrl:
         path = stored.path if stored else f"warc/{history.segment}"
         answer.add_fact("warc", path)
         answer.add_fact("offset", history.offset)
+        if history.body_offset:
+            segment, offset = history.body_place
+            answer.add_fact("body_warc", f"warc/{segment}")
+            answer.add_fact("body_offset", offset)
         if stored is None:
             answer.add_fact("warc_problem", "the record cannot be read there; run lycosa audit")
         else:

@@ -290,7 +290,7 @@ class _Asked(msgspec.Struct, frozen=True):
         capture = capture_at(captures, query.at)
         # One record is read from here on, whose size is bounded.
         self.budget.release()
-        content = content_of(self.reader, capture) if capture else None
+        content = content_of(self.reader, self.view, capture) if capture else None
         if entry is None or capture is None or content is None:
             return ContentFound(b"{}")
         about = capture.to_row(entry) | {
@@ -298,6 +298,8 @@ class _Asked(msgspec.Struct, frozen=True):
             "headers": content.headers.decode("latin-1"),
             "reason": content.reason,
         }
+        if content.refers_to is not None:
+            about["refers_to"] = content.refers_to._asdict()
         piece = content.body[query.offset : query.offset + query.most_bytes]
         return ContentFound(
             msgspec.json.encode(about), piece, len(content.body), content.media_type

@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import mmap
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,21 +19,25 @@ from typing import Any
 import msgspec
 
 from lycosa.base.system.content_encoding import decode_content
-from lycosa.base.urls.identity import surt
-from lycosa.inspect.committed_state import CrawlReader, UrlEntry
+from lycosa.base.urls.identity import hash8, host_of, surt
+from lycosa.inspect.committed_state import CrawlReader, TableView, UrlEntry
 from lycosa.inspect.queries.time_budget import OutOfTime, TimeBudget
-from lycosa.state.shard.view import CrawlView
 from lycosa.state.store.cdxj import CdxjEntry, timestamp
 from lycosa.state.store.derived_files import CDXJ
-from lycosa.state.store.stored_data import RecordError, StoredRecord
+from lycosa.state.store.stored_bodies import (
+    BodyPlace,
+    RevisitTarget,
+    record_with_body,
+    reference_of,
+)
+from lycosa.state.store.stored_data import RecordError
 
 MAX_PIECE_BYTES = 16 << 20
 """Largest body that is decoded; of a longer one the beginning is given."""
 
 _MAX_RATIO = 1000  # of decoded to stored bytes
 _LATEST = 10**14  # of the 14 digits of a time
-_MAX_HOPS = 3  # from a revisit to the capture that it refers to
-_SEARCH_S = 1.0  # for one of them
+_SEARCH_S = 1.0  # in the indexes, for a capture that a revisit refers to
 _decode_entry = msgspec.json.Decoder(CdxjEntry).decode
 
 
@@ -40,7 +45,8 @@ class ListedCapture(msgspec.Struct, frozen=True):
     """A capture: when its request began (14 digits, as in CDXJ), and where its record is.
 
     Media type and length are known once the segment is closed. ``others`` is the number of captures
-    of the same URL that are not listed.
+    of the same URL that are not listed. ``body`` is the place of the record with the body, where
+    that is known to be another one.
     """
 
     time: str
@@ -53,6 +59,12 @@ class ListedCapture(msgspec.Struct, frozen=True):
     is_revisit: bool = False
     redirect: str = ""
     others: int = 0
+    body: BodyPlace | None = None
+
+    @property
+    def place(self) -> BodyPlace:
+        """Where its own record is."""
+        return self.segment, self.offset
 
     @property
     def mark(self) -> str:
@@ -87,11 +99,18 @@ def captures_of(
     The newest is there in any case.
     """
     folder = reader.origin.folder
-    found = {each.time: each for each in _newest(entry, has_index=folder is not None)}
+    newest = _newest(entry, has_index=folder is not None)
+    found = {newest.time: newest} if newest is not None else {}
     is_complete = True
     try:
         for each in _indexed(folder, entry.url, budget):
-            found[each.time] = each  # it tells more than the record of the URL
+            # The index tells more than the record of the URL, apart from the place of the body.
+            if newest is not None and each.place == newest.place:
+                if found.get(newest.time) is newest:
+                    del found[newest.time]
+                found[each.time] = msgspec.structs.replace(each, body=newest.body)
+            else:
+                found[each.time] = each
     except OutOfTime:
         is_complete = False
     return sorted(found.values(), key=lambda each: each.time, reverse=True), is_complete
@@ -104,28 +123,45 @@ def capture_at(captures: list[ListedCapture], at: float) -> ListedCapture | None
 
 
 class StoredContent(msgspec.Struct, frozen=True):
-    """A stored body, decoded; ``reason`` says why it is not complete, ``headers`` is the block."""
+    """A stored body, decoded; ``reason`` says why it is not complete, ``headers`` is the block.
+
+    ``refers_to`` is the capture of another partition that has the body, when only that one's owner
+    can find it.
+    """
 
     body: bytes
     media_type: str
     headers: bytes
     record_id: str
     reason: str = ""
+    refers_to: RevisitTarget | None = None
 
 
-def content_of(reader: CrawlReader, capture: ListedCapture) -> StoredContent | None:
-    """The body of a capture, or of the one that a revisit refers to; ``None`` without a record."""
+def content_of(
+    reader: CrawlReader, view: TableView, capture: ListedCapture
+) -> StoredContent | None:
+    """The body of a capture, or of the one that a revisit refers to; ``None`` without a record.
+
+    ``view`` is the partition of the capture's URL.
+    """
+    places = [capture.place] if capture.body is None else [capture.body, capture.place]
+
+    def elsewhere(reference: RevisitTarget) -> Iterator[BodyPlace]:
+        return _places_of(reader, view, reference)
+
     try:
-        record = reader.source.read_record(capture.segment, capture.offset)
-        record = _referred(reader.source, reader.origin.folder, record)
+        record = record_with_body(reader.source.read_record, places, elsewhere)
     except (RecordError, OSError):
         return None
+    reference, refers_to = reference_of(record), None
     headers = record.header_block
     encodings = _headers(headers, b"content-encoding")
     decoded = decode_content(record.body, encodings, MAX_PIECE_BYTES, _MAX_RATIO)
     kinds = _headers(headers, b"content-type")
     reason = decoded.reason.meaning if decoded.reason else ""
-    if not record.body and record.fields.get("WARC-Type") == "revisit":
+    if reference is not None:
+        if reference.url and reader.partition_of(reference.url) != view.number:
+            refers_to = reference  # its owner may know where it is
         reason = "the body is that of an earlier capture, whose record cannot be read here"
     return StoredContent(
         decoded.body[:MAX_PIECE_BYTES],
@@ -133,24 +169,26 @@ def content_of(reader: CrawlReader, capture: ListedCapture) -> StoredContent | N
         headers,
         record.fields.get("WARC-Record-ID", "").strip("<>"),
         reason,
+        refers_to,
     )
 
 
-def _newest(entry: UrlEntry, has_index: bool) -> Iterator[ListedCapture]:
+def _newest(entry: UrlEntry, has_index: bool) -> ListedCapture | None:
     history = entry.record.history
     if history is None or not history.segment:
-        return
+        return None
     # The date of a duplicate is that of the other capture, so the time of the fetch is used.
-    date_us = history.fetched_at * 1_000_000 if history.duplicate_of else history.date_us
-    yield ListedCapture(
+    date_us = history.fetched_at * 1_000_000 if history.is_same else history.date_us
+    return ListedCapture(
         timestamp(date_us or history.fetched_at * 1_000_000),
         history.segment,
         history.offset,
         history.status,
         digest=base64.b32encode(history.digest).decode(),
-        is_revisit=bool(history.duplicate_of),
+        is_revisit=history.is_same or bool(history.body_offset),
         redirect=history.redirect_to,
         others=0 if has_index else max(history.fetches - 1, 0),
+        body=history.body_place if history.body_offset else None,
     )
 
 
@@ -198,24 +236,21 @@ def _lines_with(path: Path, key: bytes) -> Iterator[bytes]:
                 low = end
 
 
-def _referred(source: CrawlView, folder: Path | None, record: StoredRecord) -> StoredRecord:
-    """The record with the body: another one than a revisit that has none."""
-    for _ in range(_MAX_HOPS):
-        fields = record.fields
-        if fields.get("WARC-Type") != "revisit" or record.body:
-            return record
-        url = fields.get("WARC-Refers-To-Target-URI", "")
-        date = fields.get("WARC-Refers-To-Date", "")
-        wanted = "".join(each for each in date if each.isdigit())[:14]
-        budget = TimeBudget(_SEARCH_S)
-        try:
-            found = next((c for c in _indexed(folder, url, budget) if c.time == wanted), None)
-            if found is None:
-                return record
-            record = source.read_record(found.segment, found.offset)
-        except (OutOfTime, RecordError, OSError):
-            return record  # ``content_of`` says that the body is missing
-    return record
+def _places_of(
+    reader: CrawlReader, view: TableView, reference: RevisitTarget
+) -> Iterator[BodyPlace]:
+    """Where a capture may be by the record of its URL, if that is in ``view``, and by the index."""
+    url = reference.url
+    if url and reader.partition_of(url) == view.number:
+        record = view.url_record(hash8(host_of(url)), hash8(url))
+        history = record.history if record is not None else None
+        if history is not None and reference.is_of(history):
+            yield history.body_place
+    wanted = "".join(each for each in reference.date if each.isdigit())[:14]
+    with suppress(OutOfTime):  # ``content_of`` says that the body is missing
+        for each in _indexed(reader.origin.folder, url, TimeBudget(_SEARCH_S)):
+            if each.time == wanted:
+                yield each.segment, each.offset
 
 
 def _headers(block: bytes, name: bytes) -> list[str]:

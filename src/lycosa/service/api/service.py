@@ -48,6 +48,7 @@ from lycosa.service.api.merging import decoded_rows, merged
 from lycosa.service.api.overview_answer import counted_status
 from lycosa.service.api.owner_calls import WRITE_S, OwnerCalls, gathered
 from lycosa.service.api.places import CoordinatedCrawl
+from lycosa.service.api.referred_content import with_referred_body
 from lycosa.service.api.watching import CoordinatorCaller
 
 _HASH = re.compile(r"(?:[0-9a-f]{16}|[0-9a-f]{32}|[0-9a-f]{64})", re.IGNORECASE)
@@ -212,11 +213,14 @@ class CrawlService:
         found = [each for each in replies if isinstance(each, calls.ContentFound)]
         for each in found:
             if each.total_bytes >= 0:
-                return each
+                return await with_referred_body(query, each, self._content_of_url)
         for reply in replies:
             if isinstance(reply, OwnerSilent):
                 raise reply
         return found[0] if found else calls.ContentFound(b"{}")
+
+    async def _content_of_url(self, query: calls.ContentQuery) -> calls.ContentFound:
+        return await self._calls.content(self.addressing.of_url(query.url), query)
 
     async def dead_letters(self, query: calls.DeadLettersQuery) -> MergedList:
         """Dead letters of all partitions, or of those of one host."""

@@ -16,13 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from lycosa.base.model.capture import Original
+from lycosa.base.model.capture import Original, StoredOriginal
 from lycosa.base.model.near_duplicate import Fingerprint
 from lycosa.base.model.partition_key import PartitionKey
 from lycosa.state.seen.content_seen import (
     SeenContent,
     content_key,
-    decode_original,
+    decode_stored_original,
     encode_original,
 )
 from lycosa.state.seen.foreign_keys import NO_ANSWERS, ContentAnswers, ForeignKeys
@@ -96,7 +96,7 @@ class Duplicates:
         simhash: int,
         answers: ContentAnswers = NO_ANSWERS,
         page: Original | None = None,
-    ) -> tuple[Original | None, Original | None]:
+    ) -> tuple[StoredOriginal | None, Original | None]:
         """The first capture with this body, or otherwise the nearest one by text.
 
         The results are (original, near-duplicate), at most one of them set. A ``simhash`` of 0
@@ -116,7 +116,7 @@ class Duplicates:
         self,
         digest: bytes,
         simhash: int,
-        original: Original,
+        original: StoredOriginal,
         answers: ContentAnswers = NO_ANSWERS,
         is_near: bool = False,
     ) -> None:
@@ -130,11 +130,15 @@ class Duplicates:
             self._told.tell_owner(key, encode_original(original))
         else:
             SeenContent(table).remember_original(digest, original)
+        if not simhash:
+            return
+        # Without the place: the record of a near-duplicate has its own body.
+        page = Original(original.url, original.date_us, original.record_id)
         if self._verdicts is None:
-            self._near.remember_capture(0 if is_near else simhash, original, answers)
-        elif simhash:
+            self._near.remember_capture(0 if is_near else simhash, page, answers)
+        else:
             # Also a near-duplicate: another owner may know an earlier original.
-            self._verdicts.post_fingerprint(Fingerprint(simhash, original))
+            self._verdicts.post_fingerprint(Fingerprint(simhash, page))
 
     def file_row(self, partition: int, key: bytes, value: bytes) -> None:
         """Store a row from another worker whose key is owned here. Repeating it changes nothing."""
@@ -145,13 +149,13 @@ class Duplicates:
         index = self._near if self._verdicts is None else self._verdicts
         return {"asked": self.asked, "unanswered": self.unanswered, **index.snapshot()}
 
-    def _original(self, digest: bytes, answers: ContentAnswers) -> Original | None:
+    def _original(self, digest: bytes, answers: ContentAnswers) -> StoredOriginal | None:
         key = content_key(digest)
         table = self._tables.get(self.owner_of(key))
         if table is not None:
             return SeenContent(table).find_original(digest)
         value = self._told.get(key, answers)
-        return None if value is None else decode_original(value)
+        return None if value is None else decode_stored_original(value)
 
     async def _answered(self, wanted: list[bytes]) -> ContentAnswers:
         if not wanted or self._others is None:

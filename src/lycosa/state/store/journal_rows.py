@@ -182,7 +182,8 @@ def remarks_of(row: JournalRow) -> tuple[Remark, ...]:
 class RecordPlace(msgspec.Struct, frozen=True):
     """The location of the records of one capture.
 
-    It has the offset of the response or revisit record and the lengths of all three.
+    It has the offset of the response or revisit record and the lengths of all three. The last two
+    are as in ``JournalRow``.
     """
 
     segment: str
@@ -191,6 +192,8 @@ class RecordPlace(msgspec.Struct, frozen=True):
     request_length: int
     metadata_length: int
     record_id: str
+    body_segment: str = ""
+    body_offset: int = 0
 
 
 class RowBuilder:
@@ -219,6 +222,7 @@ class RowBuilder:
         sent = fetched.header
         directives: Directives = parsed.directives
         registry, private = self._suffixes(name_of(capture.host)) if self._suffixes else ("", "")
+        first = capture.original
         return JournalRow(
             url=fetched.url,
             surt=self._surt(fetched.url),
@@ -237,7 +241,8 @@ class RowBuilder:
             private_suffix=private,
             digest=capture.payload_digest,
             revisit=revisit_profile(capture),
-            original=capture.original,
+            # Without the place, for which the row has fields.
+            original=Original(first.url, first.date_us, first.record_id) if first else None,
             near_duplicate_of=capture.near_duplicate_of,
             reason=fetched.reason,
             detail=fetched.detail,
@@ -279,6 +284,8 @@ class RowBuilder:
             is_cut=parsed.is_cut,
             fetcher=fetched.fetcher,
             remarks=_remarks(fetched, parsed) if self.formats >= LATE_FIELDS else (),
+            body_segment=place.body_segment,
+            body_offset=place.body_offset,
         )
 
 

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import io
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic, time
@@ -311,6 +311,7 @@ class ObjectSegments:
             self._store.delete([key])
 
     def read_record(self, segment: str, offset: int) -> StoredRecord:
+        """See ``Segments``. The segment may be of another shard: a revisit refers to any."""
         name, place = layout.stem_of(segment), f"{segment}, byte {offset}"
         try:
             try:
@@ -326,7 +327,13 @@ class ObjectSegments:
     def _bytes_from(self, name: str, offset: int, until: int = 1 << 62) -> Iterator[bytes]:
         """The bytes from an offset on, in pieces, from a part or from the sealed WARC."""
         part = self._part_at(name, offset)
-        if part is None and not self._is_sealed(name):
+        if layout.segment_worker(name) != self._shard:
+            # Its owner seals it and deletes its parts at any time, so nothing of it is kept here.
+            if not self._is_sealed(name):
+                prefix = _parts_of_shard(layout.segment_worker(name))
+                parts = parts_in(self._store.list(f"{prefix}{name}/"), prefix).get(name, ())
+                part = _containing(parts, offset)
+        elif part is None and not self._is_sealed(name):
             self._parts[name] = self._listed_parts(name).get(name, [])
             part = self._part_at(name, offset)
             if part is None and self._parts[name]:
@@ -342,8 +349,7 @@ class ObjectSegments:
             at, size = at + len(data), min(2 * size, _MAX)
 
     def _part_at(self, name: str, offset: int) -> StoredPart | None:
-        parts = self._parts.get(name, ())
-        return next((each for each in parts if each.start <= offset < each.end), None)
+        return _containing(self._parts.get(name, ()), offset)
 
     def list_segments(self, lengths: Mapping[str, int]) -> list[StoredSegment]:
         closed = {
@@ -442,7 +448,7 @@ class ObjectSegments:
         return f"damaged/{self._shard:05d}"
 
     def _prefix(self, segment: str = "") -> str:
-        return f"parts/{self._shard:05d}/{f'{segment}/' if segment else ''}"
+        return _parts_of_shard(self._shard) + (f"{segment}/" if segment else "")
 
 
 def _complete(path: Path, find_similar: journal.FindSimilar) -> None:
@@ -454,6 +460,15 @@ def _complete(path: Path, find_similar: journal.FindSimilar) -> None:
         copy.replace(path)
     else:
         copy.unlink()
+
+
+def _parts_of_shard(shard: int) -> str:
+    return f"parts/{shard:05d}/"
+
+
+def _containing(parts: Sequence[StoredPart], offset: int) -> StoredPart | None:
+    """The part in which an offset of the WARC is."""
+    return next((each for each in parts if each.start <= offset < each.end), None)
 
 
 def _open_name(kind: str, segment: str) -> str:

@@ -19,6 +19,7 @@ import msgspec
 
 from lycosa.base.config.sections import StoreSection
 from lycosa.base.model.capture import Capture, Location
+from lycosa.base.model.compatibility import LATE_FIELDS
 from lycosa.state.store import journal, layout, warc_records
 from lycosa.state.store.closing import ClosedSegment
 from lycosa.state.store.derived_files import options_of, wanted_kinds
@@ -35,6 +36,9 @@ from lycosa.state.store.warc_records import CrawlInfo, Draft, Member, Packed
 
 MAX_SEGMENT_BYTES = 2**31 - 1
 """Maximum for any settings, because offsets are 32-bit integers in Common Crawl's columns."""
+
+
+_OWN_BODY = ("", 0)  # the place of a body that is in the capture's own record
 
 
 class StoreSnapshot(msgspec.Struct, frozen=True):
@@ -159,6 +163,11 @@ class SegmentStore:
         segment = self._segment_for(built.length, date_us(capture.fetched.started))
         # The records of a capture lie in the order request, response, metadata.
         offset = segment.length + built.request_length
+        name = layout.warc_name(segment.name)
+        original = capture.original
+        body = _OWN_BODY
+        if original is not None and self._rows.formats >= LATE_FIELDS:
+            body = original.place_beside(name)
         place = RecordPlace(
             segment.name,
             offset,
@@ -166,10 +175,12 @@ class SegmentStore:
             built.request_length,
             built.metadata_length,
             draft.record_id,
+            layout.stem_of(body[0]) if body[0] else "",
+            body[1],
         )
         line = journal.encode_line(self._rows.build_row(capture, place))
         segment.add_record(built, line)
-        return Location(layout.warc_name(segment.name), offset, built.main_length, draft.record_id)
+        return Location(name, offset, built.main_length, draft.record_id)
 
     def append_dns(self, name: str, addresses: Sequence[str], date: float) -> Location:
         """Append the addresses that a name had at ``date`` (seconds since 1970).

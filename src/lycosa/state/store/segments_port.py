@@ -80,7 +80,7 @@ class Segments(Protocol):
         ...
 
     def read_record(self, segment: str, offset: int) -> StoredRecord:
-        """The record at this offset, of a closed or an open segment.
+        """The record at this offset, of a closed or an open segment of any shard.
 
         Raises ``RecordError`` or ``OSError``.
         """

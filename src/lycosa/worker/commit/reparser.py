@@ -16,6 +16,7 @@ import msgspec
 
 from lycosa.base.model.fetched import Fetched
 from lycosa.base.model.parsed import Document, Parsed
+from lycosa.base.model.url_state import History
 from lycosa.base.ports import Offload, Parser
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8, host_of
@@ -25,11 +26,11 @@ from lycosa.stages.frontier.lease import Lease
 from lycosa.stages.frontier.partition import Partition
 from lycosa.stages.frontier.unparsed_bodies import NOT_PARSED, UnparsedBody
 from lycosa.state.store.segments_port import Segments
+from lycosa.state.store.stored_bodies import reference_of
 from lycosa.state.store.stored_data import RecordError, StoredRecord
 from lycosa.worker.intake.intake import Intake
 
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
-_REVISIT = "revisit"
 _WAITS: Callable[[UnparsedBody], bool] = attrgetter("waits")
 _MAX_TRIES = 3  # of a body in one run, after the one at its start
 _Key = tuple[Partition, bytes]
@@ -127,7 +128,7 @@ class Reparser:
 
     async def parse_stored(self, lease: Lease, body: UnparsedBody) -> Parsed | None:
         """What is in a stored body of the lease's URL; ``None`` if it cannot be read."""
-        record = await self._read(body)
+        record = await self._read(lease, body)
         return None if record is None else await self._parse(lease, record, body.tries + 1)
 
     async def _one(self, key: _Key) -> None:
@@ -178,30 +179,33 @@ class Reparser:
             Document(lease.url, 200, headers, record.body, "", is_sitemap, is_cut, tries=tries)
         )
 
-    async def _read(self, body: UnparsedBody) -> StoredRecord | None:
+    async def _read(self, lease: Lease, body: UnparsedBody) -> StoredRecord | None:
         """The record with the body, or ``None`` if it cannot be read.
 
-        It is another URL's record if that URL had the same body before.
+        It has another URL's body if that URL had the same one before, with its own header.
         """
         record = await self.read_record(body.segment, body.offset)
-        if record is None or record.fields.get("WARC-Type") != _REVISIT:
+        reference = reference_of(record) if record is not None else None
+        if record is None or reference is None:
             return record
-        url = record.fields.get("WARC-Refers-To-Target-URI", "")
-        partition = (
-            self._partitions.get(self._intake.partition_of_host(host_of(url))) if url else None
-        )
-        found = (
-            partition.find_record(hash8(host_of(url)), hash8(url))
-            if partition is not None
-            else None
-        )
-        history = found.history if found is not None else None
-        if history is None or f"<{history.record_id}>" != record.fields.get("WARC-Refers-To"):
-            return None
-        original = await self.read_record(history.segment, history.offset)
-        if original is None or original.fields.get("WARC-Type") == _REVISIT:
-            return None
-        return msgspec.structs.replace(original, header_block=record.header_block)
+        own = lease.record.history
+        places = [
+            history.body_place
+            for history in (own, self._history_at(reference.url))
+            if history is not None and reference.is_of(history)
+        ]
+        for place in dict.fromkeys(places):
+            found = await self.read_record(*place)
+            if found is not None and reference_of(found) is None:
+                return msgspec.structs.replace(found, header_block=record.header_block)
+        return None
+
+    def _history_at(self, url: str) -> History | None:
+        """What the record of a URL remembers, if this worker owns it."""
+        number = self._intake.partition_of_host(host_of(url)) if url else -1
+        partition = self._partitions.get(number)
+        record = partition.find_record(hash8(host_of(url)), hash8(url)) if partition else None
+        return record.history if record is not None else None
 
     async def read_record(self, segment: str, offset: int) -> StoredRecord | None:
         """The record at a place; ``None`` if it cannot be read."""

@@ -15,7 +15,14 @@ from typing import NamedTuple
 import msgspec
 
 from lycosa.base.config.sections import Config
-from lycosa.base.model.capture import Capture, Location, Original, RobotsDecision
+from lycosa.base.model.capture import (
+    Capture,
+    Location,
+    Original,
+    RobotsDecision,
+    StoredOriginal,
+)
+from lycosa.base.model.compatibility import LATE_FIELDS
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.fetched import Fetched, FetchKind
 from lycosa.base.model.page import page_of
@@ -62,7 +69,7 @@ class _Known(NamedTuple):
     """
 
     digest: bytes
-    original: Original | None = None
+    original: StoredOriginal | None = None
     near: Original | None = None
     is_not_modified: bool = False
 
@@ -165,7 +172,13 @@ class CaptureBuilder:
             # The digest refers to the record made above and is in the same commit. So a digest is
             # never known before its record exists.
             simhash = body.parsed.simhash if body.parsed is not None else 0
-            made = Original(lease.url, _date_us(fetched), location.record_id)
+            made = StoredOriginal(
+                lease.url,
+                _date_us(fetched),
+                location.record_id,
+                location.segment,
+                location.offset,
+            )
             is_near = known.near is not None
             self._duplicates.remember_capture(known.digest, simhash, made, body.known, is_near)
         interval = self._interval(lease.url, old, outcome, known.differs_from(old))
@@ -210,17 +223,18 @@ class CaptureBuilder:
         self, lease: Lease, fetched: Fetched, body: ExaminedBody, outcome: FetchOutcome
     ) -> _Known:
         """Look up an earlier capture with the same body, or one with nearly the same text."""
+        old = lease.record.history or History()
         if outcome.meaning is Meaning.NOT_MODIFIED:
             # Refer to the capture that has the body. It belongs to another URL if this URL's body
             # was a duplicate. A revisit record never refers to a revisit record.
-            old = lease.record.history or History()
-            url = old.duplicate_of if old.is_same else lease.url
-            return _Known(old.digest, Original(url, old.date_us, old.record_id), None, True)
+            return _Known(old.digest, _with_content(lease.url, old), None, True)
         if fetched.status != 200 or not fetched.body_bytes:
             return _Known(body.digest)
         simhash = body.parsed.simhash if body.parsed is not None else 0
         page = Original(lease.url, _date_us(fetched))
         original, near = self._duplicates.find_original(body.digest, simhash, body.known, page)
+        if original is not None and not original.offset and original.record_id == old.record_id:
+            original = _with_content(lease.url, old)  # of a program that stored no place
         return _Known(body.digest, original, near if near and near.url != lease.url else None)
 
     def _interval(self, url: str, old: History, outcome: FetchOutcome, changed: bool) -> float:
@@ -243,6 +257,9 @@ class CaptureBuilder:
         old, fetched, parsed = lease.record.history or History(), capture.fetched, capture.parsed
         is_old, original = known.is_not_modified, known.original
         changed, other = known.differs_from(old), _other(original or known.near, lease.url)
+        body = "", 0
+        if original is not None and self._store.formats >= LATE_FIELDS:
+            body = original.place_beside(location.segment)
         return History(
             fetches=old.fetches + 1,
             fetched_at=int(self._clock.wall()),
@@ -261,6 +278,8 @@ class CaptureBuilder:
             duplicate_of=old.duplicate_of if is_old else other,
             is_same=original is not None and original.url != lease.url,
             forwards=0 if changed else old.forwards,
+            body_segment=body[0],
+            body_offset=body[1],
         )
 
     @staticmethod
@@ -291,6 +310,15 @@ class CaptureBuilder:
 def _other(alike: Original | None, url: str) -> str:
     """The URL of an equal or similar capture, if it is not ``url``."""
     return alike.url if alike is not None and alike.url != url else ""
+
+
+def _with_content(url: str, old: History) -> StoredOriginal:
+    """The capture that has the content of ``url``, as its history knows it."""
+    # An older program that stored a revisit of another URL did not keep the place.
+    place = old.body_place if old.body_offset or not old.is_same else ("", 0)
+    return StoredOriginal(
+        old.duplicate_of if old.is_same else url, old.date_us, old.record_id, *place
+    )
 
 
 def _date_us(fetched: Fetched) -> int:
