@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from base64 import b32decode
 
+from lycosa.base.model.compatibility import LATE_FIELDS
 from lycosa.base.model.discovered import Discovered, LinkKind
 from lycosa.base.model.fetched import Fetched
 from lycosa.base.model.parsed import Directives, Link, Parsed
@@ -15,19 +16,27 @@ from lycosa.base.model.url_state import History, UrlState
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8, host_of
 from lycosa.stages.schedule.fetch_outcome import FetchOutcome, Meaning
+from lycosa.stages.schedule.page_change import is_changed, text_digest_of
 from lycosa.state.store import layout
-from lycosa.state.store.journal_rows import JournalRow
+from lycosa.state.store.journal_rows import UNCHANGED, JournalRow
 
 NO_HISTORY = History()
 """That of a URL without captures."""
 
 
 def history_of(
-    row: JournalRow, before: History | None, outcome: FetchOutcome, target: str
+    row: JournalRow, before: History | None, outcome: FetchOutcome, target: str, formats: int
 ) -> History:
-    """What the record of a URL remembers of a capture, apart from the interval of refetches."""
+    """What the record of a URL remembers of a capture, apart from the interval of refetches.
+
+    ``formats`` are those in force (``model.compatibility``).
+    """
     old, original = before or NO_HISTORY, row.original
-    is_old, changed = outcome.meaning is Meaning.NOT_MODIFIED, has_changed(row, old, outcome)
+    is_old, text = (
+        outcome.meaning is Meaning.NOT_MODIFIED,
+        text_digest_in(row, old, target, formats),
+    )
+    changed = is_changed(old, outcome.meaning, digest_in(row), text)
     alike = original or row.near_duplicate_of
     other = alike.url if alike is not None and alike.url != row.url else ""
     return History(
@@ -49,6 +58,7 @@ def history_of(
         forwards=0 if changed else old.forwards,
         body_segment=layout.warc_name(row.body_segment) if row.body_segment else "",
         body_offset=row.body_offset,
+        text_digest=text,
     )
 
 
@@ -67,9 +77,17 @@ def state_of_row(row: JournalRow, outcome: FetchOutcome) -> tuple[UrlState, Reas
     return UrlState.FETCHED, outcome.reason
 
 
-def has_changed(row: JournalRow, old: History, outcome: FetchOutcome) -> bool:
-    """Whether the content differs from that of the capture before."""
-    return outcome.meaning is not Meaning.NOT_MODIFIED and digest_in(row) != old.digest
+def text_digest_in(row: JournalRow, old: History, target: str, formats: int) -> bytes:
+    """The digest of what a reader sees, as ``CaptureBuilder`` made it from the page.
+
+    Empty when the text is in no row, or the ``formats`` in force have no such digest. ``target`` is
+    that of a redirect.
+    """
+    if formats < LATE_FIELDS or (row.text_characters and not row.text):
+        return b""
+    if row.revisit == UNCHANGED:
+        return old.text_digest
+    return text_digest_of(row.text, target, digest_in(row))
 
 
 def found_in(row: JournalRow) -> Discovered:

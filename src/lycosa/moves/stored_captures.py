@@ -32,7 +32,6 @@ from lycosa.moves.captured_rows import (
     digest_in,
     ended_at,
     found_in,
-    has_changed,
     history_of,
     parsed_in,
     state_of_row,
@@ -45,6 +44,7 @@ from lycosa.stages.frontier.unparsed_bodies import NOT_PARSED, UnparsedBody, is_
 from lycosa.stages.frontier.visit_state import VisitState
 from lycosa.stages.politeness.delay import longest_delay
 from lycosa.stages.schedule.fetch_outcome import REDIRECTS, FetchOutcome, Meaning, judge_answer
+from lycosa.stages.schedule.page_change import is_changed
 from lycosa.stages.schedule.refetch import next_interval
 from lycosa.state.store import layout
 from lycosa.state.store.journal_rows import JournalRow
@@ -216,9 +216,10 @@ class StoredCaptures:
         self, row: JournalRow, lease: Lease, outcome: FetchOutcome, target: str
     ) -> Completed:
         """The end of the lease as ``CaptureBuilder`` made it."""
-        history = history_of(row, lease.record.history, outcome, target)
+        history = history_of(row, lease.record.history, outcome, target, self._worker.store.formats)
         is_failed, section = outcome.meaning is Meaning.FAILED, self._config.refetch
         old = lease.record.history or NO_HISTORY
+        digest, text = digest_in(row), history.text_digest
         interval = (
             0.0
             if is_failed
@@ -226,7 +227,7 @@ class StoredCaptures:
                 section,
                 lease.url,
                 old.interval_s,
-                changed=has_changed(row, old, outcome),
+                changed=is_changed(old, outcome.meaning, digest, text),
                 is_first=old.fetches == 0,
             )
         )

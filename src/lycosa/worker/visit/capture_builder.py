@@ -34,6 +34,7 @@ from lycosa.stages.frontier.crawl_clock import CrawlClock
 from lycosa.stages.frontier.lease import Lease
 from lycosa.stages.parse.identify import identify
 from lycosa.stages.schedule.fetch_outcome import FetchOutcome, Meaning
+from lycosa.stages.schedule.page_change import is_changed, text_digest_of
 from lycosa.stages.schedule.refetch import next_interval
 from lycosa.state.seen.duplicates import Duplicates
 from lycosa.state.seen.foreign_keys import NO_ANSWERS, ContentAnswers
@@ -72,10 +73,6 @@ class _Known(NamedTuple):
     original: StoredOriginal | None = None
     near: Original | None = None
     is_not_modified: bool = False
-
-    def differs_from(self, old: History) -> bool:
-        """Whether the page has changed."""
-        return not self.is_not_modified and self.digest != old.digest
 
 
 class CaptureBuilder:
@@ -181,8 +178,11 @@ class CaptureBuilder:
             )
             is_near = known.near is not None
             self._duplicates.remember_capture(known.digest, simhash, made, body.known, is_near)
-        interval = self._interval(lease.url, old, outcome, known.differs_from(old))
-        history = self._history(lease, capture, known, location, int(interval), target)
+        text = self._text_digest(old, capture, known.digest, target)
+        changed = is_changed(old, outcome.meaning, known.digest, text)
+        interval = self._interval(lease.url, old, outcome, changed)
+        history = self._history(lease, capture, known, location, int(interval), target, changed)
+        history = msgspec.structs.replace(history, text_digest=text)
         state, reason = self._state(outcome, body.parsed, known.original, known.near, lease)
         due = int(self._clock.time() + interval) if interval else 0
         is_failed = outcome.meaning is Meaning.FAILED
@@ -252,11 +252,12 @@ class CaptureBuilder:
         location: Location,
         interval_s: int,
         target: str,
+        changed: bool,
     ) -> History:
         """What the URL's record remembers of its capture."""
         old, fetched, parsed = lease.record.history or History(), capture.fetched, capture.parsed
         is_old, original = known.is_not_modified, known.original
-        changed, other = known.differs_from(old), _other(original or known.near, lease.url)
+        other = _other(original or known.near, lease.url)
         body = "", 0
         if original is not None and self._store.formats >= LATE_FIELDS:
             body = original.place_beside(location.segment)
@@ -281,6 +282,15 @@ class CaptureBuilder:
             body_segment=body[0],
             body_offset=body[1],
         )
+
+    def _text_digest(self, old: History, capture: Capture, digest: bytes, target: str) -> bytes:
+        """The digest of what a reader sees, for the record; empty in formats that have none."""
+        if self._store.formats < LATE_FIELDS:
+            return b""
+        if capture.not_modified:
+            return old.text_digest
+        text = capture.parsed.text if capture.parsed is not None else ""
+        return text_digest_of(text, target, digest)
 
     @staticmethod
     def _state(
