@@ -34,9 +34,10 @@ def history_of(
     old, original = before or NO_HISTORY, row.original
     is_old, text = (
         outcome.meaning is Meaning.NOT_MODIFIED,
-        text_digest_in(row, old, target, formats),
+        text_digest_in(row, old, outcome.meaning, target, formats),
     )
     changed = is_changed(old, outcome.meaning, digest_in(row), text)
+    is_failed = outcome.meaning is Meaning.FAILED
     alike = original or row.near_duplicate_of
     other = alike.url if alike is not None and alike.url != row.url else ""
     return History(
@@ -44,7 +45,7 @@ def history_of(
         fetched_at=int(ended_at(row)),
         status=old.status if is_old else row.status,
         digest=digest_in(row),
-        simhash=old.simhash if is_old else row.simhash,
+        simhash=old.simhash if is_old or (is_failed and text) else row.simhash,
         etag=row.etag or (old.etag if is_old else ""),
         last_modified=row.last_modified or (old.last_modified if is_old else ""),
         changes=old.changes + (changed and old.fetches > 0),
@@ -77,7 +78,9 @@ def state_of_row(row: JournalRow, outcome: FetchOutcome) -> tuple[UrlState, Reas
     return UrlState.FETCHED, outcome.reason
 
 
-def text_digest_in(row: JournalRow, old: History, target: str, formats: int) -> bytes:
+def text_digest_in(
+    row: JournalRow, old: History, meaning: Meaning, target: str, formats: int
+) -> bytes:
     """The digest of what a reader sees, as ``CaptureBuilder`` made it from the page.
 
     Empty when the text is in no row, or the ``formats`` in force have no such digest. ``target`` is
@@ -85,7 +88,7 @@ def text_digest_in(row: JournalRow, old: History, target: str, formats: int) -> 
     """
     if formats < LATE_FIELDS or (row.text_characters and not row.text):
         return b""
-    if row.revisit == UNCHANGED:
+    if row.revisit == UNCHANGED or meaning is Meaning.FAILED:
         return old.text_digest
     return text_digest_of(row.text, target, digest_in(row))
 

@@ -17,12 +17,13 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from lycosa.base.config.sections import Config
-from lycosa.base.model.capture import StoredOriginal
+from lycosa.base.model.capture import TOLD_CHANGES, StoredOriginal
+from lycosa.base.model.compatibility import LATE_FIELDS
 from lycosa.base.model.dead_letter import DeadLetter
 from lycosa.base.model.discovered import Discovered, LinkKind
 from lycosa.base.model.fetched import Fetched, FetchKind
 from lycosa.base.model.parsed import Parsed
-from lycosa.base.model.url_state import Completed, History, UrlState
+from lycosa.base.model.url_state import Completed, History, NotedChange, UrlState
 from lycosa.base.ports import Offload
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import InvalidUrl, hash8, host_of, robots_url
@@ -44,8 +45,8 @@ from lycosa.stages.frontier.unparsed_bodies import NOT_PARSED, UnparsedBody, is_
 from lycosa.stages.frontier.visit_state import VisitState
 from lycosa.stages.politeness.delay import longest_delay
 from lycosa.stages.schedule.fetch_outcome import REDIRECTS, FetchOutcome, Meaning, judge_answer
-from lycosa.stages.schedule.page_change import is_changed
-from lycosa.stages.schedule.refetch import next_interval
+from lycosa.stages.schedule.page_change import is_changed, is_gone
+from lycosa.stages.schedule.refetch import gone_interval, next_interval
 from lycosa.state.store import layout
 from lycosa.state.store.journal_rows import JournalRow
 from lycosa.worker.assemble import Assembled
@@ -220,18 +221,22 @@ class StoredCaptures:
         is_failed, section = outcome.meaning is Meaning.FAILED, self._config.refetch
         old = lease.record.history or NO_HISTORY
         digest, text = digest_in(row), history.text_digest
-        interval = (
-            0.0
-            if is_failed
-            else next_interval(
+        was_gone = lease.record.reason is Reason.GONE
+        state, reason = state_of_row(row, outcome)
+        interval = 0.0
+        if self._worker.store.formats >= LATE_FIELDS and is_gone(
+            old, outcome.meaning, row.status, was_gone
+        ):
+            state, reason = UrlState.GONE, Reason.GONE
+            interval = gone_interval(section, lease.url, old.interval_s, is_first=not was_gone)
+        elif not is_failed:
+            interval = next_interval(
                 section,
                 lease.url,
                 old.interval_s,
                 changed=is_changed(old, outcome.meaning, digest, text),
-                is_first=old.fetches == 0,
+                is_first=was_gone or old.fetches == 0,
             )
-        )
-        state, reason = state_of_row(row, outcome)
         return Completed(
             lease.host.host8,
             lease.entry.url8,
@@ -241,6 +246,7 @@ class StoredCaptures:
             row.detail or (f"status {row.status}" if is_failed else ""),
             int(ended_at(row) + interval) if interval else 0,
             msgspec.structs.replace(history, interval_s=int(interval)),
+            _noted(row),
         )
 
     def _file_content(self, row: JournalRow) -> None:
@@ -351,3 +357,10 @@ class StoredCaptures:
         if record.rest_at >= 0:
             record.rest_at = max(record.rest_at, until)
         self._partition.visits.mark_changed(host)
+
+
+def _noted(row: JournalRow) -> NotedChange | None:
+    """What readers are told of the capture, as when it was made."""
+    if row.kind is not FetchKind.PAGE or row.change not in TOLD_CHANGES:
+        return None
+    return NotedChange(row.change, int(ended_at(row)), row.date_us, row.status, row.change_distance)

@@ -67,12 +67,21 @@ class Change(IntEnum):
     The value is written to disk.
     """
 
-    NONE = 0  # not judged
-    NEW = 1  # the first capture
+    NONE = 0  # not judged, or an error page
+    NEW = 1  # the first content
     CHANGED = 2
     SAME = 3
-    GONE = 4  # there was content, and now there is none
+    GONE = 4  # there was content, and now the status is 404 or 410
     BACK = 5  # there is content again
+
+    @property
+    def label(self) -> str:
+        """The name in outputs."""
+        return self.name.lower()
+
+
+TOLD_CHANGES = (Change.NEW, Change.CHANGED, Change.GONE, Change.BACK)
+"""The changes that readers are told of."""
 
 
 class Want(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -92,7 +101,9 @@ class Capture(msgspec.Struct, frozen=True, gc=False):
     ``parsed`` is ``None`` for robots.txt and responses without a document. ``payload_digest`` is
     ``sha1:`` and base32 of the body as received (transfer-decoded). ``original`` makes the record a
     revisit: server-not-modified with ``not_modified``, else identical-payload-digest.
-    ``media_type`` is the detected type of the body, without parameters.
+    ``media_type`` is the detected type of the body, without parameters. ``change_distance`` is the
+    number of SimHash bits in which the text differs from that of the capture before, if both have a
+    SimHash.
     """
 
     fetched: Fetched
@@ -111,6 +122,8 @@ class Capture(msgspec.Struct, frozen=True, gc=False):
     chain: tuple[str, ...] = ()
     fetch_number: int = 1
     media_type: str = ""
+    change: Change = Change.NONE
+    change_distance: int | None = None
 
 
 class Location(msgspec.Struct, frozen=True, array_like=True, gc=False):

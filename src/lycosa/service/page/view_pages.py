@@ -33,7 +33,9 @@ _MAX = 50
 _MAX_TEXT = 200_000  # bytes of a text that one page shows
 _LONGEST = 8192  # characters of a value in an address
 _HOST_STATES = ("ready", "snoozed", "parked", "paused", "retired", "exhausted")
-_URL_STATES = ("queued", "parked", "fetched", "redirected", "failed", "refused", "retired")
+_URL_STATES = (
+    "queued", "parked", "fetched", "redirected", "failed", "refused", "retired", "gone",
+)  # fmt: skip
 _SORTS = ("name", "queue", "wait", "errors")
 
 

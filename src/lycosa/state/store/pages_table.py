@@ -181,6 +181,8 @@ OWN_COLUMNS: list[PagesColumn] = [
     ("first_byte_s", _REAL, False, lambda v: v.row.first_byte_s),
     ("duration_s", _REAL, False, lambda v: v.row.duration_s),
     ("parse_s", _REAL, False, lambda v: v.row.parse_s),
+    ("change", _TEXT, True, lambda v: v.row.change.label if v.row.change else None),
+    ("change_distance", _SHORT, True, lambda v: v.row.change_distance),
 ]
 
 PAGES_COLUMNS = COMMON_CRAWL_COLUMNS + OWN_COLUMNS

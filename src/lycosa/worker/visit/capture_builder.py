@@ -16,7 +16,9 @@ import msgspec
 
 from lycosa.base.config.sections import Config
 from lycosa.base.model.capture import (
+    TOLD_CHANGES,
     Capture,
+    Change,
     Location,
     Original,
     RobotsDecision,
@@ -27,15 +29,21 @@ from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.fetched import Fetched, FetchKind
 from lycosa.base.model.page import page_of
 from lycosa.base.model.parsed import Parsed
-from lycosa.base.model.url_state import Completed, History, UrlState
+from lycosa.base.model.url_state import Completed, History, NotedChange, UrlState
 from lycosa.base.ports import Offload
 from lycosa.base.reasons import Reason
 from lycosa.stages.frontier.crawl_clock import CrawlClock
 from lycosa.stages.frontier.lease import Lease
 from lycosa.stages.parse.identify import identify
 from lycosa.stages.schedule.fetch_outcome import FetchOutcome, Meaning
-from lycosa.stages.schedule.page_change import is_changed, text_digest_of
-from lycosa.stages.schedule.refetch import next_interval
+from lycosa.stages.schedule.page_change import (
+    change_distance,
+    change_of,
+    is_changed,
+    is_gone,
+    text_digest_of,
+)
+from lycosa.stages.schedule.refetch import gone_interval, next_interval
 from lycosa.state.seen.duplicates import Duplicates
 from lycosa.state.seen.foreign_keys import NO_ANSWERS, ContentAnswers
 from lycosa.state.store.segments import SegmentStore
@@ -156,7 +164,9 @@ class CaptureBuilder:
     ) -> Completed:
         """Deduplicate the body, store the records, and return the end of the lease."""
         old, known = lease.record.history or History(), self._compare(lease, fetched, body, outcome)
+        text = self._text_digest(old, body.parsed, known, outcome, target)
         capture = self._capture(lease, fetched, body.parsed, decision, known)
+        capture = self._judged(capture, lease, old, outcome, known.digest, text)
         location = self._store.append_capture(capture, body.packed)
         if self._sinks:
             page = page_of(capture, location)
@@ -168,7 +178,6 @@ class CaptureBuilder:
         if known.original is None and fetched.status == 200:
             # The digest refers to the record made above and is in the same commit. So a digest is
             # never known before its record exists.
-            simhash = body.parsed.simhash if body.parsed is not None else 0
             made = StoredOriginal(
                 lease.url,
                 _date_us(fetched),
@@ -177,18 +186,59 @@ class CaptureBuilder:
                 location.offset,
             )
             is_near = known.near is not None
+            simhash = body.parsed.simhash if body.parsed is not None else 0
             self._duplicates.remember_capture(known.digest, simhash, made, body.known, is_near)
-        text = self._text_digest(old, capture, known.digest, target)
         changed = is_changed(old, outcome.meaning, known.digest, text)
-        interval = self._interval(lease.url, old, outcome, changed)
-        history = self._history(lease, capture, known, location, int(interval), target, changed)
-        history = msgspec.structs.replace(history, text_digest=text)
         state, reason = self._state(outcome, body.parsed, known.original, known.near, lease)
+        was_gone = lease.record.reason is Reason.GONE
+        if self._store.formats >= LATE_FIELDS and is_gone(
+            old, outcome.meaning, fetched.status, was_gone
+        ):
+            state, reason = UrlState.GONE, Reason.GONE
+            interval = gone_interval(self.refetch, lease.url, old.interval_s, is_first=not was_gone)
+        else:
+            interval = self._interval(lease.url, old, outcome, changed, was_gone)
+        history = self._history(lease, capture, known, location, int(interval), target, changed)
+        # SimHash and digest of the last content stay while an error page is in its place.
+        is_kept = outcome.meaning is Meaning.FAILED and bool(text)
+        simhash = old.simhash if is_kept else history.simhash
+        history = msgspec.structs.replace(history, text_digest=text, simhash=simhash)
         due = int(self._clock.time() + interval) if interval else 0
         is_failed = outcome.meaning is Meaning.FAILED
         detail = fetched.detail or (f"status {fetched.status}" if is_failed else "")
         host8, url8 = lease.host.host8, lease.entry.url8
-        return Completed(host8, url8, lease.number, state, reason, detail, due, history)
+        noted = self._noted(capture)
+        return Completed(host8, url8, lease.number, state, reason, detail, due, history, noted)
+
+    def _judged(
+        self,
+        capture: Capture,
+        lease: Lease,
+        old: History,
+        outcome: FetchOutcome,
+        digest: bytes,
+        text: bytes,
+    ) -> Capture:
+        """The capture with how it differs from the one before, in formats that have that."""
+        if self._store.formats < LATE_FIELDS:
+            return capture
+        was_gone, status = lease.record.reason is Reason.GONE, capture.fetched.status
+        change = change_of(old, outcome.meaning, status, digest, text, was_gone)
+        simhash = capture.parsed.simhash if capture.parsed is not None else 0
+        distance = change_distance(old, outcome.meaning, simhash)
+        return msgspec.structs.replace(capture, change=change, change_distance=distance)
+
+    def _noted(self, capture: Capture) -> NotedChange | None:
+        """The change of a page that readers are told of."""
+        if capture.kind is not FetchKind.PAGE or capture.change not in TOLD_CHANGES:
+            return None
+        return NotedChange(
+            Change(capture.change),
+            int(self._clock.wall()),
+            _date_us(capture.fetched),
+            capture.fetched.status,
+            capture.change_distance,
+        )
 
     def _capture(
         self,
@@ -237,12 +287,14 @@ class CaptureBuilder:
             original = _with_content(lease.url, old)  # of a program that stored no place
         return _Known(body.digest, original, near if near and near.url != lease.url else None)
 
-    def _interval(self, url: str, old: History, outcome: FetchOutcome, changed: bool) -> float:
+    def _interval(
+        self, url: str, old: History, outcome: FetchOutcome, changed: bool, was_gone: bool
+    ) -> float:
         if outcome.meaning is Meaning.FAILED:
             return 0.0
-        return next_interval(
-            self.refetch, url, old.interval_s, changed=changed, is_first=old.fetches == 0
-        )
+        # The interval of a page that was gone says nothing about how often it changes.
+        is_first = was_gone or old.fetches == 0
+        return next_interval(self.refetch, url, old.interval_s, changed=changed, is_first=is_first)
 
     def _history(
         self,
@@ -283,14 +335,24 @@ class CaptureBuilder:
             body_offset=body[1],
         )
 
-    def _text_digest(self, old: History, capture: Capture, digest: bytes, target: str) -> bytes:
-        """The digest of what a reader sees, for the record; empty in formats that have none."""
+    def _text_digest(
+        self,
+        old: History,
+        parsed: Parsed | None,
+        known: _Known,
+        outcome: FetchOutcome,
+        target: str,
+    ) -> bytes:
+        """The digest of what a reader sees, for the record; empty in formats that have none.
+
+        That of the last content stays while there is none, for the comparison when it is back.
+        """
         if self._store.formats < LATE_FIELDS:
             return b""
-        if capture.not_modified:
+        if known.is_not_modified or outcome.meaning is Meaning.FAILED:
             return old.text_digest
-        text = capture.parsed.text if capture.parsed is not None else ""
-        return text_digest_of(text, target, digest)
+        text = parsed.text if parsed is not None else ""
+        return text_digest_of(text, target, known.digest)
 
     @staticmethod
     def _state(
