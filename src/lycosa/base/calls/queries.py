@@ -110,7 +110,7 @@ class ChangesQuery(_Question, frozen=True, tag=True):
     ``read`` is, by generation and partition, the last number that the caller has; partitions that
     it lacks are read from the wall time ``since_s`` on, or from the beginning (0). ``changes`` are
     the ``Change`` values that are meant (empty = all). The rules of cursors are in
-    ``inspect.changed_list``.
+    ``inspect.queries.changed_list``.
     """
 
     read: dict[int, dict[int, int]] = {}

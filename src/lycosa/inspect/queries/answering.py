@@ -34,9 +34,9 @@ from lycosa.base.calls import (
 from lycosa.base.model.url_state import UrlState
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import InvalidUrl, hash8, host_of
-from lycosa.inspect.changed_list import changes_in, generation_of
 from lycosa.inspect.committed_state import CrawlReader, HostEntry, TableView
 from lycosa.inspect.queries.capture_queries import capture_at, captures_of, content_of
+from lycosa.inspect.queries.changed_list import changes_in, generation_of
 from lycosa.inspect.queries.dead_letter_queries import DeadLetterLister
 from lycosa.inspect.queries.decision_queries import decisions_about, decisions_behind
 from lycosa.inspect.queries.host_orders import HOST_ORDERS, HostOrders

@@ -34,7 +34,7 @@ from lycosa.base.model.capture import Change
 from lycosa.base.model.end import End
 from lycosa.base.model.url_state import UrlState
 from lycosa.base.urls.identity import InvalidUrl, hash8, host_of
-from lycosa.inspect.changed_list import (
+from lycosa.inspect.queries.changed_list import (
     ChangesPage,
     cursor_since,
     cursor_text,

@@ -10,7 +10,7 @@ from fastapi.responses import Response
 
 from lycosa.base.calls import CapturesQuery, ContentQuery
 from lycosa.base.model.capture import TOLD_CHANGES
-from lycosa.inspect.changed_list import BadCursor
+from lycosa.inspect.queries.changed_list import BadCursor
 from lycosa.service.api.examples import (
     CAPTURE_EXAMPLE,
     CHANGE_EXAMPLE,

@@ -10,7 +10,7 @@ not grow with the number of fetches.
 
 An import numbers the rows again, because their hosts go to other partitions. Each row then keeps
 its earlier ``places``, so a cursor from before the import still says which rows were read
-(``inspect.changed_list``).
+(``inspect.queries.changed_list``).
 """
 
 from __future__ import annotations
