@@ -18,8 +18,9 @@ from crawling import Pages, crawl_folder, page
 from lycosa.base.config.sections import StoreSection
 from lycosa.cli.changes import command as changes
 from lycosa.cli.diff import command as diff
-from lycosa.inspect.capture_diff import MAX_LINES, captures_of_url, compared
+from lycosa.inspect.capture_diff import captures_of_url, compared
 from lycosa.inspect.committed_state import read_folder
+from lycosa.inspect.text_diff import MAX_LINES
 
 PATIENCE_S = 60.0
 

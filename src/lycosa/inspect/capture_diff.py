@@ -13,9 +13,7 @@ stored body is parsed.
 from __future__ import annotations
 
 import asyncio
-import difflib
 from collections.abc import Callable, Iterator, Sequence
-from textwrap import wrap
 
 import msgspec
 
@@ -25,6 +23,7 @@ from lycosa.base.model.parsed import Document
 from lycosa.base.system.clock import SystemClock
 from lycosa.inspect.committed_state import CrawlReader
 from lycosa.inspect.queries.capture_queries import decoded_body, segments_with
+from lycosa.inspect.text_diff import lines_of, unified
 from lycosa.stages.parse.child_parser import ChildParser
 from lycosa.stages.parse.parser_config import ParserConfig
 from lycosa.state.store import JournalRow, StoredSegment
@@ -32,11 +31,6 @@ from lycosa.state.store.journal_rows import UNCHANGED
 from lycosa.state.store.stored_bodies import record_with_body
 from lycosa.state.store.stored_data import RecordError, StoredRecord
 
-MAX_LINES, MAX_CHARACTERS = 5000, 400_000
-"""The bound of a comparison: what is beyond of a text is left out, and the result says so."""
-
-_WIDTH = 100  # of a line of text; one without line ends would be one difference
-_CONTEXT = 3
 _FACTS = (
     *("status", "title", "canonical", "location", "etag", "last_modified", "media_type"),
     *("language", "noindex", "nofollow", "digest", "text_characters"),
@@ -160,15 +154,16 @@ def compared(
     before: JournalRow, after: JournalRow, texts: tuple[str | None, str | None]
 ) -> CaptureDiff:
     """The difference of two captures with these texts."""
-    (old, is_old_cut), (new, is_new_cut) = (_lines_of(each) for each in texts)
+    (old, is_old_cut), (new, is_new_cut) = (lines_of(each or "") for each in texts)
     one, other = (f"fetch {each.fetch_number}" for each in (before, after))
-    lines = list(difflib.unified_diff(old, new, one, other, lineterm="", n=_CONTEXT))
+    lines = unified(old, new, one, other)
+    is_cut = is_old_cut or is_new_cut or None in texts
     facts = []
     for name in _FACTS:
         was, now = str(getattr(before, name)), str(getattr(after, name))
         if was != now:
             facts.append((name, was, now))
-    return CaptureDiff(before, after, facts, lines, is_old_cut or is_new_cut)
+    return CaptureDiff(before, after, facts, lines, is_cut)
 
 
 def parsed_text(config: Config, row: JournalRow, record: StoredRecord) -> str:
@@ -185,16 +180,3 @@ def parsed_text(config: Config, row: JournalRow, record: StoredRecord) -> str:
             await parser.close()
 
     return asyncio.run(parse())
-
-
-def _lines_of(text: str | None) -> tuple[list[str], bool]:
-    """A text in lines, and whether the bound cut it."""
-    if text is None:
-        return [], True
-    lines: list[str] = []
-    for line in text[:MAX_CHARACTERS].splitlines():
-        lines += wrap(line, _WIDTH, break_on_hyphens=False) if line.strip() else []
-        if len(lines) > MAX_LINES:
-            break
-    is_cut = len(text) > MAX_CHARACTERS or len(lines) > MAX_LINES
-    return lines[:MAX_LINES], is_cut
