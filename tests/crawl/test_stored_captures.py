@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from crawling import QUICK, Names, Pages, crawl_folder, html, moved, page, robot
 from judging import counters_of, is_balanced, urls_of
 from lycosa.base.config.sections import Config, FrontierSection, StoreSection
 from lycosa.base.model.fetched import FetchKind
+from lycosa.base.model.refetch_cell import class_and_cell, rate_in
 from lycosa.base.model.url_state import UrlState
 from lycosa.base.urls.identity import hash8, host_of
 from lycosa.moves.stored_captures import EnteredCaptures, StoredCaptures
@@ -133,9 +135,12 @@ def state_in(folder: Path) -> dict[str, tuple[Any, ...]]:
         for host, _, record in urls_of(table):
             history = record.history
             if history is not None:
-                history = msgspec.structs.replace(history, fetched_at=0, date_us=0)
+                rate = rate_in(history.cell) if history.cell else 0
+                history = msgspec.structs.replace(history, fetched_at=0, date_us=0, cell=0)
+            else:
+                rate = 0
             url = f"http://{host.host}{record.target}"
-            found[url] = (record.state, record.reason, record.detail, record.depth, history)
+            found[url] = (record.state, record.reason, record.detail, record.depth, history, rate)
             found[url] += (record.kind, record.via, record.hops, record.chain)
         return found
     finally:
@@ -146,11 +151,16 @@ def counted(folder: Path) -> dict[str, Any]:
     table = rocks_opener(8 << 20, 4 << 20)(table_folder(folder, 0))
     try:
         counters = msgspec.structs.asdict(counters_of(table))
+        # by rate: the weight of a page comes from its importance
+        rates = Counter[float]()
+        for cell, number in counters.pop("cells").items():
+            rates[rate_in(class_and_cell(cell)[1])] += number
         content = [(key, value) for key, value in table.scan(b"C", b"D")]
         robots = table.get(robots_key(hash8("a.example"), False))
         hosts = [decode_visit(value) for _, value in table.scan(b"H", prefix_end(b"H"))]
         return {
             **counters,
+            "rates": rates,
             "content": content,
             "has_robots": robots is not None,
             "crawl_delay": {each.host: each.pace.crawl_delay_s for each in hosts},

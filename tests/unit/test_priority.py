@@ -175,7 +175,7 @@ def test_the_facts_of_a_url_that_is_queued_again() -> None:
 
 def test_a_record_from_before_its_importance_was_kept_has_its_hosts() -> None:
     record = known()
-    old = encode_record(msgspec.structs.astuple(record)[:-2])
+    old = encode_record(msgspec.structs.astuple(record)[:-3])
     assert factors_of_known(decode_url(old), 0.7, NOW).importance == 0.7
 
 

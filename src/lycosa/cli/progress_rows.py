@@ -158,6 +158,20 @@ def rough_duration(seconds: float) -> str:
     return counted(round(seconds / 86_400), "day")
 
 
+def _policies(progress: Progress) -> str:
+    """How many records a change of refetch policies has not reached, and what it cannot keep."""
+    left, notes = progress.policy_records_left, progress.promises
+    parts = [f"{counted(left, 'record')} left to which a change is applied"] if left else []
+    if notes:
+        first = notes[0]
+        more = f", and {len(notes) - 1} more hosts" if len(notes) > 1 else ""
+        parts.append(
+            f"{first.host} was promised {first.promised:,.0f} fetches a day and has"
+            f" {first.turns:,.0f} turns{more}"
+        )
+    return "; ".join(parts)
+
+
 PROGRESS_ROWS: tuple[tuple[str, Callable[[Progress], str]], ...] = (
     ("captured", _captured),
     ("received", _received),
@@ -166,6 +180,7 @@ PROGRESS_ROWS: tuple[tuple[str, Callable[[Progress], str]], ...] = (
     ("failed", _failed),
     ("refused", _refused),
     ("memory", memory_in_words),
+    ("policies", _policies),
     ("uploads", uploads_in_words),
     ("feeds", lambda progress: "; ".join(progress.feeds_away)),
     ("waiting for", waiting_for),

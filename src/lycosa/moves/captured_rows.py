@@ -16,28 +16,22 @@ from lycosa.base.model.url_state import History, UrlState
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8, host_of
 from lycosa.stages.schedule.fetch_outcome import FetchOutcome, Meaning
-from lycosa.stages.schedule.page_change import is_changed, text_digest_of
+from lycosa.stages.schedule.page_change import text_digest_of
+from lycosa.stages.schedule.refetch_plan import FoundContent
 from lycosa.state.store import layout
-from lycosa.state.store.journal_rows import UNCHANGED, JournalRow
+from lycosa.state.store.journal_rows import JournalRow
 
 NO_HISTORY = History()
 """That of a URL without captures."""
 
 
 def history_of(
-    row: JournalRow, before: History | None, outcome: FetchOutcome, target: str, formats: int
+    row: JournalRow, before: History | None, outcome: FetchOutcome, target: str
 ) -> History:
-    """What the record of a URL remembers of a capture, apart from the interval of refetches.
-
-    ``formats`` are those in force (``model.compatibility``).
-    """
+    """What the record of a URL remembers of a capture, apart from the next fetch."""
     old, original = before or NO_HISTORY, row.original
-    is_old, text = (
-        outcome.meaning is Meaning.NOT_MODIFIED,
-        text_digest_in(row, old, outcome.meaning, target, formats),
-    )
-    changed = is_changed(old, outcome.meaning, digest_in(row), text)
-    is_failed = outcome.meaning is Meaning.FAILED
+    is_old = outcome.meaning is Meaning.NOT_MODIFIED
+    is_error = outcome.meaning is Meaning.FAILED and bool(old.text_digest)
     alike = original or row.near_duplicate_of
     other = alike.url if alike is not None and alike.url != row.url else ""
     return History(
@@ -45,10 +39,9 @@ def history_of(
         fetched_at=int(ended_at(row)),
         status=old.status if is_old else row.status,
         digest=digest_in(row),
-        simhash=old.simhash if is_old or (is_failed and text) else row.simhash,
+        simhash=old.simhash if is_old or is_error else row.simhash,
         etag=row.etag or (old.etag if is_old else ""),
         last_modified=row.last_modified or (old.last_modified if is_old else ""),
-        changes=old.changes + (changed and old.fetches > 0),
         date_us=original.date_us if original else row.date_us,
         record_id=original.record_id if original else row.record_id,
         segment=layout.warc_name(row.segment),
@@ -56,10 +49,8 @@ def history_of(
         redirect_to=target,
         duplicate_of=old.duplicate_of if is_old else other,
         is_same=original is not None and original.url != row.url,
-        forwards=0 if changed else old.forwards,
         body_segment=layout.warc_name(row.body_segment) if row.body_segment else "",
         body_offset=row.body_offset,
-        text_digest=text,
     )
 
 
@@ -78,19 +69,29 @@ def state_of_row(row: JournalRow, outcome: FetchOutcome) -> tuple[UrlState, Reas
     return UrlState.FETCHED, outcome.reason
 
 
-def text_digest_in(
-    row: JournalRow, old: History, meaning: Meaning, target: str, formats: int
-) -> bytes:
-    """The digest of what a reader sees, as ``CaptureBuilder`` made it from the page.
+def content_in(
+    row: JournalRow,
+    old: History,
+    outcome: FetchOutcome,
+    target: str,
+    formats: int,
+    was_gone: bool = False,
+) -> FoundContent:
+    """The content, as ``CaptureBuilder`` had it for the comparison with the capture before.
 
-    Empty when the text is in no row, or the ``formats`` in force have no such digest. ``target`` is
-    that of a redirect.
+    ``target`` is that of a redirect, ``formats`` are those in force (``model.compatibility``). The
+    digest of the text is empty when the text is in no row. ``was_gone`` as in ``FoundContent``.
     """
-    if formats < LATE_FIELDS or (row.text_characters and not row.text):
-        return b""
-    if row.revisit == UNCHANGED or meaning is Meaning.FAILED:
-        return old.text_digest
-    return text_digest_of(row.text, target, digest_in(row))
+    digest, text = digest_in(row), b""
+    if outcome.meaning is Meaning.NOT_MODIFIED or (
+        outcome.meaning is Meaning.FAILED and formats >= LATE_FIELDS
+    ):
+        text = old.text_digest
+    elif formats >= LATE_FIELDS and (row.text or not row.text_characters):
+        text = text_digest_of(row.text, target, digest)
+    return FoundContent(
+        outcome.meaning, ended_at(row), digest, text, row.simhash, row.status, was_gone
+    )
 
 
 def found_in(row: JournalRow) -> Discovered:

@@ -18,7 +18,6 @@ import msgspec
 
 from lycosa.base.config.sections import Config
 from lycosa.base.model.capture import TOLD_CHANGES, StoredOriginal
-from lycosa.base.model.compatibility import LATE_FIELDS
 from lycosa.base.model.dead_letter import DeadLetter
 from lycosa.base.model.discovered import Discovered, LinkKind
 from lycosa.base.model.fetched import Fetched, FetchKind
@@ -30,6 +29,7 @@ from lycosa.base.urls.identity import InvalidUrl, hash8, host_of, robots_url
 from lycosa.moves.captured_rows import (
     NO_HISTORY,
     answer_in,
+    content_in,
     digest_in,
     ended_at,
     found_in,
@@ -41,12 +41,13 @@ from lycosa.stages.frontier.back_queue import QueueEntry
 from lycosa.stages.frontier.chosen_leases import lease_chosen, queue_as_new
 from lycosa.stages.frontier.lease import Lease
 from lycosa.stages.frontier.partition import Partition
+from lycosa.stages.frontier.ranking import factors_of_known
 from lycosa.stages.frontier.unparsed_bodies import NOT_PARSED, UnparsedBody, is_seed_record
 from lycosa.stages.frontier.visit_state import VisitState
 from lycosa.stages.politeness.delay import longest_delay
 from lycosa.stages.schedule.fetch_outcome import REDIRECTS, FetchOutcome, Meaning, judge_answer
-from lycosa.stages.schedule.page_change import is_changed, is_gone
-from lycosa.stages.schedule.refetch import gone_interval, next_interval
+from lycosa.stages.schedule.priority import weigher
+from lycosa.stages.schedule.refetch_plan import plan_refetch
 from lycosa.state.store import layout
 from lycosa.state.store.journal_rows import JournalRow
 from lycosa.worker.assemble import Assembled
@@ -88,7 +89,7 @@ class StoredCaptures:
         offload: Offload,
     ) -> None:
         self._worker, self._partition, self._config = worker, partition, config
-        self._stored = stored
+        self._stored, self._weigh = stored, weigher(config.priority)
         self._robots = RobotsReader(config.robots, config.agent.product, offload)
         self._wait_s = longest_delay(config.politeness)
         self.entered = EnteredCaptures()
@@ -217,26 +218,16 @@ class StoredCaptures:
         self, row: JournalRow, lease: Lease, outcome: FetchOutcome, target: str
     ) -> Completed:
         """The end of the lease as ``CaptureBuilder`` made it."""
-        history = history_of(row, lease.record.history, outcome, target, self._worker.store.formats)
-        is_failed, section = outcome.meaning is Meaning.FAILED, self._config.refetch
-        old = lease.record.history or NO_HISTORY
-        digest, text = digest_in(row), history.text_digest
+        is_failed, formats = outcome.meaning is Meaning.FAILED, self._worker.store.formats
+        old, authority = lease.record.history or NO_HISTORY, lease.host.record.importance
         was_gone = lease.record.reason is Reason.GONE
+        found = content_in(row, old, outcome, target, formats, was_gone)
+        weight = self._weigh(factors_of_known(lease.record, authority, found.at))
+        plan = plan_refetch(self._config.refetch, lease.url, old, found, weight, formats)
+        history = history_of(row, lease.record.history, outcome, target)
         state, reason = state_of_row(row, outcome)
-        interval = 0.0
-        if self._worker.store.formats >= LATE_FIELDS and is_gone(
-            old, outcome.meaning, row.status, was_gone
-        ):
+        if plan.is_gone:
             state, reason = UrlState.GONE, Reason.GONE
-            interval = gone_interval(section, lease.url, old.interval_s, is_first=not was_gone)
-        elif not is_failed:
-            interval = next_interval(
-                section,
-                lease.url,
-                old.interval_s,
-                changed=is_changed(old, outcome.meaning, digest, text),
-                is_first=was_gone or old.fetches == 0,
-            )
         return Completed(
             lease.host.host8,
             lease.entry.url8,
@@ -244,8 +235,8 @@ class StoredCaptures:
             state,
             reason,
             row.detail or (f"status {row.status}" if is_failed else ""),
-            int(ended_at(row) + interval) if interval else 0,
-            msgspec.structs.replace(history, interval_s=int(interval)),
+            int(found.at + plan.interval_s) if plan.interval_s else 0,
+            plan.kept_in(history, old, found.text_digest),
             _noted(row),
         )
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import msgspec
 
 from lycosa.base.config.sections import Config
+from lycosa.base.model.compatibility import PROTOCOL
 from lycosa.base.model.discovered import Discovered, LinkKind
 from lycosa.base.model.fetched import Fetched
 from lycosa.base.model.parsed import Link
@@ -24,9 +25,10 @@ from lycosa.simulate.web_model import Web
 from lycosa.stages.frontier.discovery import LinkSource
 from lycosa.stages.frontier.lease import Lease
 from lycosa.stages.frontier.partition import Partition
+from lycosa.stages.frontier.ranking import factors_of_known
 from lycosa.stages.schedule.fetch_outcome import FetchOutcome, Meaning
-from lycosa.stages.schedule.priority import link_importance
-from lycosa.stages.schedule.refetch import next_interval
+from lycosa.stages.schedule.priority import link_importance, weigher
+from lycosa.stages.schedule.refetch_plan import FoundContent, plan_refetch
 from lycosa.stages.schedule.steps import RejectAnswer
 
 
@@ -61,6 +63,7 @@ class Captures:
     ) -> None:
         self._partition, self._web, self._config = partition, web, config
         self._copies, self._clock, self._tally = copies, clock, tally
+        self._weigh = weigher(config.priority)
         self.on_new_page: Callable[[Lease], None] = lambda lease: None
         """Called with the lease of each page that is fetched for the first time."""
 
@@ -90,7 +93,8 @@ class Captures:
         """End a lease with a capture."""
         if outcome.meaning is Meaning.FAILED:
             old = lease.record.history or History()
-            self._complete(lease, UrlState.FAILED, outcome.reason, 0, old)
+            kept = msgspec.structs.replace(old, cell=0)
+            self._complete(lease, UrlState.FAILED, outcome.reason, 0, kept)
         else:
             self._store(known, lease, fetched, outcome)
 
@@ -103,23 +107,22 @@ class Captures:
         self._tally.revisits += not changed
         self._tally.stored_bytes += fetched.body_bytes if changed else 0
         self._copies.store(page, now)
-        interval = next_interval(
-            self._config.refetch,
-            lease.url,
-            old.interval_s,
-            changed=changed,
-            is_first=old.fetches == 0,
+        # A change has a digest that none of the page's copies had.
+        digest = (old.fetches + 1).to_bytes(8, "big") if changed else old.text_digest
+        found = FoundContent(outcome.meaning, self._clock.wall(), digest, digest)
+        factors = factors_of_known(lease.record, lease.host.record.importance, found.at)
+        plan = plan_refetch(
+            self._config.refetch, lease.url, old, found, self._weigh(factors), PROTOCOL
         )
         # Only the fields that a simulation reads.
         history = History(
             fetches=old.fetches + 1,
-            fetched_at=int(self._clock.wall()),
+            fetched_at=int(found.at),
             status=200,
             etag='"1"' if known.host.has_validators else "",
-            changes=old.changes + (changed and old.fetches > 0),
-            interval_s=int(interval),
         )
-        due = int(self._clock.wall() + interval) if interval else 0
+        history = plan.kept_in(history, old, digest)
+        due = int(found.at + plan.interval_s) if plan.interval_s else 0
         self._complete(lease, UrlState.FETCHED, outcome.reason, due, history)
         if old.fetches == 0:
             self._tally.new_pages += 1

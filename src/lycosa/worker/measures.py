@@ -161,6 +161,7 @@ def _set_frontier(meter: Meter, frontier: Frontier, now: float) -> None:
     meter.set("lycosa_hosts", found.front, "front")
     meter.set("lycosa_hosts", found.snoozed, "snoozed")
     meter.set("lycosa_hosts_benched", found.on_workbench)
+    meter.set("lycosa_policy_records_left", frontier.policy_records_left())
     bands: dict[str, int] = {}
     for partition in frontier.partitions.values():
         for band, number in enumerate(partition.front.waiting_by_band()):

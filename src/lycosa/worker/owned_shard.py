@@ -25,7 +25,7 @@ from lycosa.stages.frontier.sitemap_news import SitemapNews
 from lycosa.stages.frontier.workbench import Workbench
 from lycosa.stages.politeness.delay import hosts_of_address, longest_delay, longest_wait
 from lycosa.stages.schedule.priority import prioritizer
-from lycosa.stages.schedule.refetch import longest_interval
+from lycosa.stages.schedule.refetch import kept_interval, longest_interval
 from lycosa.state.attempts import AttemptLog, CrashCounts, Since, boot_id, last_contacts, suspects
 from lycosa.state.attempts.attempt_log import DEFAULT_KEEPING, LogOwner
 from lycosa.state.attempts.shipping import SHIPPED_KEEPING
@@ -108,6 +108,7 @@ def _partition(job: WorkerJob, number: int, data: PartitionData, clock: CrawlClo
             over_discovery=lambda usage: over_discovery(config.budgets, usage) is not None,
             prioritize=prioritizer(config.priority),
             forward=SitemapNews(config.refetch, lambda: ahead_s(clock.time(), clock.wall())),
+            kept_interval=kept_interval,
         ),
         lists_known=config.seen.urls is SeenChoice.BLOOM,
         most_bounds=job.plan.note_hosts // job.plan.owned if job.plan else sys.maxsize,

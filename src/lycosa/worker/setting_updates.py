@@ -87,6 +87,8 @@ class AppliedSettings:
         self._frontier.longest_due_s = max(self._frontier.longest_due_s, longest_s)
         for partition in self._frontier.partitions.values():
             partition.rules.forward.section = section
+        self._frontier.follow_policies()
+        self._worker.wake()
 
     def log_seeds(self, seeds: Seeds, date_us: int) -> None:
         """Log that an operator gave seeds, in the commit that has them; a repetition does nothing.

@@ -28,6 +28,7 @@ from lycosa.worker.visit.visit_parts import VisitParts
 _IDLE_S = 1.0
 _CAREFUL_S = 60.0
 _STARTED_AT_ONCE = 32  # visits in one turn of the loop
+_WALK_S = 0.02  # between two slices of records under changed policies
 _DISK_S = 1.0  # between checks of the disk's free space
 _REPARSE_S = 600.0  # until bodies are parsed again for which the machine was too busy
 
@@ -82,6 +83,8 @@ class Worker:
         # Those that the last commit names: no visit is started before the coordinator sends them.
         self.lacks_settings = has_coordinator and self.committer.settings > 0
         self._looked_at_disk = -_DISK_S
+        self._usual_delay = visit.stages.pacing.delay_of
+        self._walk_at = 0.0
 
     def __repr__(self) -> str:
         return f"<Worker running={len(self._running)} {self.frontier!r}>"
@@ -235,6 +238,7 @@ class Worker:
         # Also while a suspect waits or is visited: what the others and the reparser did would
         # gather in memory, callers would wait, and the lease on a shard would end.
         self.committer.start_when_due(now)
+        self._walk_policies(now, time)
         # A worker that waits for more seeds or for a resource has not finished, although nothing
         # runs.
         wait = self._config.frontier.finish_wait_s
@@ -261,6 +265,17 @@ class Worker:
             is_free and not self._reaches_a_host() and self._is_finished(now, time, 0.0)
         )
         return End.FINISHED if self._is_alone and (self.is_idle or self.reaches_nobody) else None
+
+    def _walk_policies(self, now: float, time: float) -> None:
+        """Apply changed refetch policies to some records, in a bounded share of the time.
+
+        Not before the settings that the shard's last commit names have come: the rules of the start
+        may be older than those that are applied already.
+        """
+        may_walk = self.frontier.walks_policies and now >= self._walk_at
+        if may_walk and self.has_lease and not (self.lacks_settings or self.committer.is_behind):
+            self._walk_at = now + _WALK_S
+            self.frontier.step_policies(time, self._usual_delay)
 
     @property
     def _runs_nothing(self) -> bool:
@@ -319,6 +334,8 @@ class Worker:
         """
         if any(partition.counters.asking for partition in self.frontier.partitions.values()):
             return False  # an answer or its deadline will come
+        if self.frontier.walks_policies:
+            return False  # it may find pages that are due
         if self._pipeline.outage_text(now):
             return False
         ready = self.frontier.next_time()
@@ -352,6 +369,8 @@ class Worker:
         if ready is not None and self._may_start:
             times.append(ready - now)
         times.append(self.frontier.next_due() - time)
+        if self.frontier.walks_policies:
+            times.append(max(self._walk_at - now, _WALK_S))
         if self._has_more:
             times.append(0.0)
         # News since the start of the step has set the event, so the wait then ends at once.

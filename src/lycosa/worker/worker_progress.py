@@ -96,6 +96,7 @@ class ProgressReport:
                 UnreadSeed(url, reason.label)
                 for url, reason in self._worker.reparsing.unread_seeds(MAX_UNREAD)
             ],
+            promises=self._worker.frontier.broken_promises(),
         )
 
     def _next_in_s(self, now: float) -> float:

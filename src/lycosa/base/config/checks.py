@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from lycosa.base.config.fixed_intervals import check_intervals
 from lycosa.base.config.near_names import near_name
 from lycosa.base.config.patterns import compile_pattern
+from lycosa.base.config.refetch_policies import check_policies
 
 STORE_SCHEMES = ("s3", "gs", "az", "file")
 STORE_OPTIONS = (
@@ -228,6 +229,7 @@ CHECKS: Mapping[str, Callable[[Any], None]] = {
     "objects.url": check_store_url,
     "redis.addresses": check_addresses,
     "refetch.intervals": check_intervals,
+    "refetch.policies": check_policies,
     "scope.exclude": check_expressions,
     "scope.include": check_expressions,
     "upload.kinds": check_upload_kinds,

@@ -32,12 +32,14 @@ LIVE = (
     "refetch.min_s",
     "refetch.max_s",
     "refetch.intervals",
+    "refetch.policies",
 )
 """Dotted keys.
 
 ``fetch.slots`` can be lowered, and raised again up to its value at the start, for which memory was
-planned. A change of ``refetch`` applies to every page from its next fetch on; a time that is stored
-already stays.
+planned. A change of ``refetch.first_s``, ``min_s`` and ``max_s`` applies to every page from its
+next fetch on. One of the others also moves the times that are stored already
+(``stages.frontier.policy_walk``).
 """
 
 

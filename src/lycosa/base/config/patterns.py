@@ -74,7 +74,7 @@ class Patterns:
                 self._each.append(compile_pattern(pattern))
             except ValueError as error:
                 raise ValueError(f"{setting}[{number}]: {error}") from None
-        self._any = _compiled_together(self.texts)
+        self._any = compiled_together(self.texts)
 
     def find(self, text: str) -> int | None:
         """The number of the first pattern that matches somewhere in ``text``, or ``None``."""
@@ -119,7 +119,7 @@ def compile_pattern(pattern: str) -> Any:
         raise ValueError(_refusal(pattern, _position(pattern, flaw), flaw)) from None
 
 
-def _compiled_together(patterns: Sequence[str]) -> Any:
+def compiled_together(patterns: Sequence[str]) -> Any:
     """One pattern that matches what any of them matches; ``None`` where RE2 refuses that."""
     if len(patterns) < 2:
         return None

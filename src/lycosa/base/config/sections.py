@@ -68,6 +68,7 @@ class RefetchRule(Enum):
 
     OFF = "off"
     ADAPTIVE = "adaptive"
+    VALUE = "value"
 
 
 class ParseSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -174,10 +175,34 @@ class PrioritySection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
 class RefetchSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """When a page is fetched again."""
 
-    rule: Annotated[RefetchRule, setting("off or adaptive.")] = RefetchRule.ADAPTIVE
+    rule: Annotated[
+        RefetchRule,
+        setting(
+            "off; adaptive: half the interval after a change, 1.5 times it without one; or value:"
+            " the time after which a fetch is worth `refetch.price`."
+        ),
+    ] = RefetchRule.ADAPTIVE
     first_s: Annotated[float, setting("Interval before the first refetch.", ge=1)] = 604800.0
     min_s: Annotated[float, setting("Minimum interval.", ge=1)] = 86400.0
     max_s: Annotated[float, setting("Maximum interval.", ge=1)] = 7776000.0
+    price: Annotated[
+        float,
+        setting(
+            "With the rule `value`: the days for which a fetch must be expected to keep the copy of"
+            " a page of weight 1 as the page is. Half the price means about 1.4 to 2 times as many"
+            " fetches; `lycosa status` shows how many.",
+            gt=0,
+        ),
+    ] = 1.0
+    least_chance: Annotated[
+        float,
+        setting(
+            "With the rule `value`: no page is fetched before the chance that it has changed is"
+            " this great, however low the price.",
+            ge=0,
+            lt=1,
+        ),
+    ] = 0.1
     intervals: Annotated[
         tuple[str, ...],
         setting(
@@ -197,6 +222,14 @@ class RefetchSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
         float,
         setting("Longest interval of a page that is gone; after it the page is left.", ge=0),
     ] = 7776000.0
+    policies: Annotated[
+        tuple[str, ...],
+        setting(
+            "Rules for some pages: MATCHER POLICY, as `news.example /live/* every 10m`,"
+            " `host:www.example.org daily`, `re:[?&]page= never` or `* adaptive min=6h max=30d`;"
+            " the first that is for a URL counts, and refetch.intervals come after them."
+        ),
+    ] = ()
 
 
 class StoreSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

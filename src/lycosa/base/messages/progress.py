@@ -22,6 +22,8 @@ MAX_SLOWEST_HOSTS = 5
 """Number of hosts that a report names."""
 MAX_UNREAD = 10
 """Number of unread seeds that a report names."""
+MAX_PROMISES = 10
+"""Number of hosts with too many promises that a report names."""
 
 
 class HostNote(msgspec.Struct, frozen=True):
@@ -40,6 +42,14 @@ class HostNote(msgspec.Struct, frozen=True):
     def need_s(self) -> float:
         """The minimum time in which the host's known URLs can be fetched."""
         return self.waiting * self.delay_s + self.next_in_s
+
+
+class PromiseNote(msgspec.Struct, frozen=True):
+    """A host whose pages were promised more fetches a day than it has turns at its delay."""
+
+    host: str
+    promised: float
+    turns: float
 
 
 class UnreadSeed(msgspec.Struct, frozen=True):
@@ -102,7 +112,9 @@ class Progress(msgspec.Struct, frozen=True, tag=True):
     machines, where Redis is configured for it. ``is_paused``: an operator paused the crawl; the
     coordinator says so in the progress of the whole crawl. ``feeds_away`` are the feeds of
     ``lycosa crawl --feed`` whose processes do not run, with the reason. ``unread_seeds`` names the
-    first seeds that the parser could not read.
+    first seeds that the parser could not read. ``promises`` are hosts whose pages were promised
+    more fetches (``every`` of ``refetch.policies``) than the host has turns, as of the last change
+    of policies.
     """
 
     meter: MeterSnapshot = MeterSnapshot()
@@ -122,6 +134,7 @@ class Progress(msgspec.Struct, frozen=True, tag=True):
     is_paused: bool = False
     feeds_away: tuple[str, ...] = ()
     unread_seeds: list[UnreadSeed] = []
+    promises: list[PromiseNote] = []
 
     def with_numbers(
         self, numbers: Mapping[str, Number], tables: Mapping[str, dict[str, Number]] | None = None
@@ -196,6 +209,8 @@ class Progress(msgspec.Struct, frozen=True, tag=True):
     """Stored bodies that wait to be parsed again."""
     reparsed = _Count("lycosa_reparsed_total")
     """Stored bodies that were parsed again in this run."""
+    policy_records_left = _Count("lycosa_policy_records_left")
+    """URLs to which changed refetch policies are not applied yet."""
 
     @property
     def longest_turn_s(self) -> float:
@@ -254,6 +269,10 @@ def total(reports: list[Progress]) -> Progress:
         parser=_health([report.parser for report in reports]),
         pool=_pool_use([report.pool for report in reports if report.pool is not None]),
         unread_seeds=[each for report in reports for each in report.unread_seeds][:MAX_UNREAD],
+        promises=sorted(
+            (each for report in reports for each in report.promises),
+            key=lambda each: each.turns / each.promised,
+        )[:MAX_PROMISES],
     )
 
 

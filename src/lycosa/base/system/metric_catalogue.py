@@ -269,6 +269,11 @@ _PARSE = (
     Metric("lycosa_parser_deaths_total", _C, "Parse children that died or were killed."),
     Metric("lycosa_unparsed_bodies", _G, "Stored bodies that wait to be parsed again."),
     Metric("lycosa_reparsed_total", _C, "Stored bodies that were parsed again."),
+    Metric(
+        "lycosa_policy_records_left",
+        _G,
+        "URLs to which changed refetch policies are not applied yet.",
+    ),
 )
 _RESOURCES = (
     Metric(

@@ -8,10 +8,12 @@ waits at one host.
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
 
+from lycosa.base.model.refetch_cell import counted_cell
 from lycosa.base.model.url_state import UrlState
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8, join_url, reversed_host
@@ -86,9 +88,10 @@ class StateChecks:
         """Check one partition."""
         states: dict[UrlState, int] = dict.fromkeys(UrlState, 0)
         hosts: dict[HostState, int] = dict.fromkeys(HostState, 0)
+        cells = Counter[int]()
         asking = 0
         for host in _hosts(view):
-            _HostCheck(self, view, host, states).run()
+            _HostCheck(self, view, host, states, cells).run()
             if host.visit is not None:
                 hosts[host.visit.shown_state] += 1
                 asking += sum(not question.is_late for question in host.visit.questions)
@@ -113,6 +116,11 @@ class StateChecks:
             f" {asking} by the visit states"
         )
         self.counters.expect(asking == counters.asking, told)
+        self.counters.expect(
+            cells == counters.cells,
+            f"{where}: by the counters {sum(counters.cells.values())} pages have a cell of the"
+            f" refetch price, by the records {cells.total()}, or they have others",
+        )
         self._hosts(view, hosts)
         self.counters.expect(
             counters.is_balanced,
@@ -220,9 +228,15 @@ class _HostCheck:
     """Compares one host's records, queue and visit state."""
 
     def __init__(
-        self, checks: StateChecks, view: TableView, host: _Host, states: dict[UrlState, int]
+        self,
+        checks: StateChecks,
+        view: TableView,
+        host: _Host,
+        states: dict[UrlState, int],
+        cells: Counter[int],
     ) -> None:
-        self._checks, self._view, self._host, self._states = checks, view, host, states
+        self._checks, self._view, self._host = checks, view, host
+        self._states, self._cells = states, cells
         self._visit = host.visit
         self._name = host.visit.host if host.visit else _NO_NAME
         self._waiting, self._parked = array("Q"), array("Q")
@@ -250,6 +264,8 @@ class _HostCheck:
                 self._visit.state, state
             )
         self._states[state] += 1
+        if (history := record.history) is not None and history.cell:
+            self._cells[counted_cell(history.cell, history.policy)] += 1
         url = join_url("https" if record.secure else "http", self._name, record.target)
         self._checks.note_fetched(url, record)
         self._checks.due.expect(

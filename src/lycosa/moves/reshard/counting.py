@@ -1,9 +1,9 @@
 """The counters of new shards: recounted where rows tell them, divided where only totals exist.
 
-States, reasons, hosts and open questions follow from the rows. Captures, bytes and refusals are
-counted per host in visit states. Pages and requests are known per partition only; they are divided
-in proportion. Every total over all shards stays what it was, except reasons: versions that never
-took a URL away counted too many.
+States, reasons, cells, hosts and open questions follow from the rows. Captures, bytes and refusals
+are counted per host in visit states. Pages and requests are known per partition only; they are
+divided in proportion. Every total over all shards stays what it was, except reasons: versions that
+never took a URL away counted too many.
 """
 
 from __future__ import annotations
@@ -82,6 +82,7 @@ def _count_url(counters: Counters, record: UrlRecord, set_aside: HostState | Non
     counters.move_urls(None, state)
     if record.state not in (UrlState.QUEUED, UrlState.PARKED):
         counters.move_reason(None, record.reason)
+    counters.move_cell(None, record.history)
 
 
 def _divide_totals(

@@ -41,6 +41,7 @@ from lycosa.stages.frontier.change_log import CHANGE_BOUNDS
 from lycosa.stages.frontier.dead_letters import decisions_of, decode_letter, number_of
 from lycosa.stages.frontier.decision_log import ACTIONS, MAX_ACTIONS, decode_action
 from lycosa.stages.frontier.front_queues import FRONT_KEY
+from lycosa.stages.frontier.policy_walk import WALK_KEY, WalkRow
 from lycosa.state.commit import MARK_KEY
 from lycosa.state.kv.table_records import (
     action_key,
@@ -70,6 +71,7 @@ _MADE_ANEW = frozenset(
         MARK_KEY,
         FRONT_KEY,
         CHANGE_BOUNDS,
+        WALK_KEY,
         _CRASHES,
         _LETTERS,
         _NAMES,
@@ -113,6 +115,7 @@ class Division:
         self._renumbered: dict[tuple[int, int], int] = {}
         self._due: dict[int, tuple[int, list[bytes]]] = {}
         self._sitemaps: dict[bytes, set[int]] = {}
+        self._has_walk = False  # rules of refetches were applied to records
 
     def write(self, on_rows: OnRows = lambda number: None) -> None:
         """Write all rows; ``on_rows`` is called with the number of rows read so far. Blocks."""
@@ -134,6 +137,10 @@ class Division:
             self._sink.put(shard, _LETTERS, encode_record(self._letters[shard]))
             self._sink.put(shard, _CRASHES, encode_record({}))
             self._sink.put(shard, _NAMES, encode_record(b""))
+        if self._has_walk:
+            # Records of several partitions are together now, so the rules are applied to all again.
+            for shard in self._sink.shards:
+                self._sink.put(shard, WALK_KEY, encode_record(WalkRow(b"")))
         self._put_actions()
         put_changes(self._owners, self._sink, self._generation)
         self._put_agreed()
@@ -236,6 +243,7 @@ class Division:
             )
 
     def _metadata(self, partition: int, key: bytes, value: bytes) -> None:
+        self._has_walk |= key == WALK_KEY
         if key not in _MADE_ANEW and key not in _TO_ALL:
             raise StateDamaged(
                 f"partition {partition} has the row {key!r}, which this program does not know: it"

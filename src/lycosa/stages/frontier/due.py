@@ -11,6 +11,8 @@ commit instead of a row for each page.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Set
+
 from lycosa.state.kv.overlay import Overlay
 from lycosa.state.kv.table_records import due_urls
 
@@ -64,6 +66,22 @@ class DueQueue:
                 if suffixes:
                     self._added.setdefault(due_at, []).extend(suffixes)
                 return
+
+    def remove_all(self, removed: Mapping[int, Set[bytes]]) -> None:
+        """Remove many entries, by due time. The rows of a second are read once for all of them."""
+        for due_at, suffixes in removed.items():
+            left = [each for each in self._added.get(due_at, ()) if each not in suffixes]
+            start, end = self._key(due_at, b""), self._key(due_at + 1, b"")
+            for key, row in list(self._table.scan(start, end)):
+                stored = due_urls(key, row) if self._row > 1 else [key[_TIME:]]
+                if not suffixes.isdisjoint(stored):
+                    self._table.delete(key)
+                    left += [each for each in stored if each not in suffixes]
+            self._added.pop(due_at, None)
+            if left:
+                self._added[due_at] = left
+        if removed and (first := min(removed)) <= self.earliest:
+            self.earliest = min([self._peek(first), *self._added])
 
     def save(self) -> None:
         """Put the added entries into the open batch."""

@@ -35,10 +35,12 @@ from math import ceil, inf
 
 import msgspec
 
+from lycosa.base.messages.progress import PromiseNote
 from lycosa.stages.frontier.address_lines import LineTurns
 from lycosa.stages.frontier.due import NEVER_DUE
 from lycosa.stages.frontier.impossible_waits import repair_impossible_waits
 from lycosa.stages.frontier.partition import Partition
+from lycosa.stages.frontier.policy_walk import DelayOf, worst_promises
 from lycosa.stages.frontier.visit_state import HostState, VisitState
 from lycosa.stages.frontier.workbench import Workbench
 
@@ -48,6 +50,7 @@ QUANTUM = 32  # visits after which a host makes room while others wait
 _LONGEST_WAIT_S = 86_400.0
 LONGEST_DUE_S = 366 * 86_400.0
 _ADDRESS_SHARE = 8  # hosts of one address have at most 1/8 of the places on the workbench
+_WALKED = 200  # records in one step of a change of policies: 5 ms
 _SLEEP_S = 120.0  # a host with a longer wait sleeps
 
 
@@ -105,6 +108,8 @@ class Frontier:
         self.longest_wait_s, self.longest_due_s = longest_wait_s, longest_due_s
         self._impossible = list(self.partitions.values())  # those that may have impossible times
         self._benched = on_workbench
+        self._walking: list[Partition] = []  # changed policies are applied to their records
+        self.follow_policies()
 
     def __repr__(self) -> str:
         return (
@@ -259,6 +264,33 @@ class Frontier:
         }
         self._impossible = [each for each, number in repaired_waits.items() if number]
         return sum(repaired_waits.values())
+
+    def follow_policies(self) -> None:
+        """Begin to apply the refetch policies of the partitions' rules, where they are new."""
+        self._walking = [each for each in self.partitions.values() if each.follow_policies()]
+
+    @property
+    def walks_policies(self) -> bool:
+        """Whether changed policies are being applied to records."""
+        return bool(self._walking)
+
+    def step_policies(self, wall: float, delay_of: DelayOf) -> None:
+        """Apply changed policies to the next records."""
+        walk = self._walking[0].policy_walk
+        walk.step(wall, _WALKED, delay_of)
+        if walk.is_done:
+            self._walking.pop(0)
+
+    def policy_records_left(self) -> int:
+        """About how many records changed policies are not applied to yet."""
+        return sum(
+            max(each.counters.discovered - each.policy_walk.row.seen, 0) for each in self._walking
+        )
+
+    def broken_promises(self) -> list[PromiseNote]:
+        """Hosts whose pages were promised more fetches than the host has turns."""
+        rows = [each.policy_walk.row for each in self.partitions.values()]
+        return worst_promises([note for row in rows for note in row.promises])
 
     def next_time(self) -> float | None:
         """The time (monotonic) at which the next host on the workbench is ready."""

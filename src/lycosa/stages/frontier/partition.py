@@ -28,6 +28,7 @@ from lycosa.stages.frontier.due import DueQueue
 from lycosa.stages.frontier.lease import Lease
 from lycosa.stages.frontier.outside_leases import OutsideLeases, is_outside
 from lycosa.stages.frontier.partition_rules import FrontierRules
+from lycosa.stages.frontier.policy_walk import PolicyWalk
 from lycosa.stages.frontier.ranking import factors_of_found, factors_of_known
 from lycosa.stages.frontier.set_aside_hosts import SetAsideHosts
 from lycosa.stages.frontier.unparsed_bodies import UnparsedBodies
@@ -85,6 +86,14 @@ class Partition:
         self.places = WaitingPlaces(table, section.bands, self.visits, self._parked, self.counters)
         self.front, self.lines = self.places.front, self.places.lines
         self.set_aside_hosts = SetAsideHosts(self.visits, self.places, self._parked, self.counters)
+        self.policy_walk = PolicyWalk(
+            table,
+            self._due,
+            self.visits,
+            self.counters,
+            rules.kept_interval,
+            rules.forward.ahead_s,
+        )
         self.unparsed = UnparsedBodies(table, self.counters, self._due)
         self.dead_letters, self.decisions = DeadLetters(table), DecisionLog(table)
         self.changes = ChangeLog(table, section.changes_days * DAY_S)
@@ -177,7 +186,7 @@ class Partition:
         elif (
             is_news
             and record.state is not UrlState.QUEUED
-            and (due_at := self.rules.forward.due_at(record, found.lastmod, now))
+            and (due_at := self.rules.forward.due_at(record, found.lastmod, now, found.url))
         ):
             self._due.remove_due(record.due_at, found.host8 + found.url8)
             self.rules.forward.apply(record, due_at)
@@ -260,6 +269,7 @@ class Partition:
         is_over = done.history is not None and done.state is not UrlState.QUEUED
         record.tries = 0 if is_over else record.tries + 1
         if done.history is not None:
+            self.counters.move_cell(record.history, done.history)
             record.history = done.history
             self._rank(host, record, done.history.fetched_at)
         host.record.errors += done.state in (UrlState.QUEUED, UrlState.FAILED)
@@ -269,8 +279,9 @@ class Partition:
         else:
             self.counters.move_urls(before, done.state)
             self.counters.move_reason(None, done.reason)
-        if done.due_at:
-            self._due.add_due(done.due_at, host.host8 + lease.entry.url8)
+        self.policy_walk.correct_late(host, host.host8 + lease.entry.url8, record)
+        if record.due_at:
+            self._due.add_due(record.due_at, host.host8 + lease.entry.url8)
         if done.noted is not None:
             self.changes.add(host.host8 + lease.entry.url8, done.noted)
         self._put(host.host8, lease.entry.url8, record)
@@ -386,6 +397,10 @@ class Partition:
         record.priority = round(
             255 * self.rules.prioritize(factors_of_known(record, host.record.importance, now))
         )
+
+    def follow_policies(self) -> bool:
+        """Follow the refetch policies of its rules; return whether records are to be moved."""
+        return self.policy_walk.follow(self.rules.forward.section, self.leased)
 
     def next_due(self) -> int:
         """Crawl time, in whole seconds, of the earliest retry, refetch or end of a host's wait."""

@@ -6,16 +6,19 @@ history.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from lycosa.base.model.discovered import Discovered, LinkKind
 from lycosa.base.model.factors import Factors
+from lycosa.base.model.refetch_cell import rate_in
 from lycosa.state.kv.table_records import UrlRecord
 
 Prioritize = Callable[[Factors], float]
 """Returns the priority in [0, 1]."""
 
 _MIN_CHANGE_S = 3600.0
+_DAY_S = 86_400.0
 
 
 def by_importance(factors: Factors) -> float:
@@ -39,7 +42,8 @@ def factors_of_found(found: Discovered, authority: float, now: float) -> Factors
 def factors_of_known(record: UrlRecord, authority: float, now: float) -> Factors:
     """The factors of a URL that is queued again, or was fetched.
 
-    How often it changes is taken from its refetch interval, which follows the observed changes.
+    How often it changes is what its cell says, from which the time of the refetch was calculated
+    too. A record without one has its refetch interval, which followed the observed changes.
     """
     # negative in a record of an older program, which did not store it
     importance = record.importance / 255 if record.importance >= 0 else authority
@@ -48,14 +52,12 @@ def factors_of_known(record: UrlRecord, authority: float, now: float) -> Factors
     given = importance if record.kind is LinkKind.GIVEN and importance > 0 else -1.0
     if history is None or not history.fetches:
         return Factors(importance, authority, record.depth, given=given)
-    return Factors(
-        importance,
-        authority,
-        record.depth,
-        float(history.interval_s),
-        max(now - history.fetched_at, 0.0),
-        given=given,
-    )
+    age_s = max(now - history.fetched_at, 0.0)
+    change_s, chance = float(history.interval_s), -1.0
+    if history.cell:
+        change_s = _DAY_S / rate_in(history.cell)
+        chance = -math.expm1(-age_s / change_s)
+    return Factors(importance, authority, record.depth, change_s, age_s, given=given, chance=chance)
 
 
 def stored_importance(found: Discovered) -> int:

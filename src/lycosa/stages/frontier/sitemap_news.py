@@ -16,6 +16,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from lycosa.base.config.refetch_policies import find_policy
 from lycosa.base.config.sections import RefetchRule, RefetchSection
 from lycosa.state.kv.table_records import UrlRecord
 
@@ -31,7 +32,7 @@ class SitemapNews:
 
     def __init__(self, section: RefetchSection, ahead_s: Callable[[], float] = lambda: 0.0) -> None:
         self.section = section  # its settings may change while the crawl runs
-        self._ahead_s = ahead_s
+        self.ahead_s = ahead_s
 
     def is_news(self, lastmod: int, now: float) -> bool:
         """Whether ``lastmod`` can be later than a page's last fetch.
@@ -42,19 +43,22 @@ class SitemapNews:
             self.section.rule is not RefetchRule.OFF and now - self.section.max_s < lastmod <= now
         )
 
-    def due_at(self, record: UrlRecord, lastmod: int, now: float) -> int:
+    def due_at(self, record: UrlRecord, lastmod: int, now: float, url: str = "") -> int:
         """When a page that changed at ``lastmod`` is due, in whole seconds of crawl time.
+
+        ``url`` is the page's, for the minimum of its policy.
 
         0 when it was fetched since, is not fetched again, or is due no later anyway.
         """
         history = record.history
         if history is None or not record.due_at or lastmod <= history.fetched_at:
             return 0
+        section = self.section
         wait_s = max(
-            self.section.min_s,
+            find_policy(section, url).shortest_wait(section) if url else section.min_s,
             history.interval_s * (1.0 - 0.5 ** min(history.forwards, _MAX_HALVINGS)),
         )
-        due_at = int(max(history.fetched_at + wait_s, now) + self._ahead_s()) + 1
+        due_at = int(max(history.fetched_at + wait_s, now) + self.ahead_s()) + 1
         return due_at if due_at < record.due_at else 0
 
     @staticmethod

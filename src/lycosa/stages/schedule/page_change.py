@@ -81,10 +81,9 @@ def change_distance(old: History, meaning: Meaning, simhash: int) -> int | None:
     return (simhash ^ old.simhash).bit_count()
 
 
-def is_gone(old: History, meaning: Meaning, status: int, was_gone: bool) -> bool:
-    """Whether an answer says that content is gone, or is another error where it was gone before."""
-    is_said = status in GONE_STATUSES or was_gone
-    return meaning is Meaning.FAILED and is_said and had_content(old)
+def is_gone(old: History, status: int, was_gone: bool) -> bool:
+    """Whether an error page says that content is gone, or is another error where it was gone."""
+    return (status in GONE_STATUSES or was_gone) and had_content(old)
 
 
 def had_content(old: History) -> bool:

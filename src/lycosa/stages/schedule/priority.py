@@ -6,7 +6,8 @@ It is the weighted mean of five factors, each mapped to [0, 1]:
 * authority: the importance of the host, which is the maximum over all links found to it;
 * depth: ``4 / (4 + depth)``;
 * change: ``7 d / (7 d + interval)``, with the interval between changes; 0.5 when it is unknown;
-* staleness: ``age / (30 d + age)``, with the age of the last fetch; 1 when there was none.
+* staleness: the chance that the page has changed since its last fetch; 1 when there was none, and
+  ``age / (30 d + age)`` when there is no estimate (a record of an older program).
 
 A program that gives the URL to the crawl may demand a priority; then that is the priority.
 
@@ -17,6 +18,8 @@ queued again (``frontier.ranking``).
 from __future__ import annotations
 
 from collections.abc import Callable
+
+import msgspec
 
 from lycosa.base.config.sections import PrioritySection
 from lycosa.base.model.factors import Factors
@@ -50,6 +53,8 @@ def prioritizer(weights: PrioritySection) -> Callable[[Factors], float]:
         change = _CHANGE_HALF_S / (_CHANGE_HALF_S + interval_s) if interval_s > 0 else 0.5
         # A URL that was never fetched has the maximum staleness.
         staleness = 1.0 if age_s < 0 else age_s / (age_s + _STALE_HALF_S)
+        if factors.chance >= 0:
+            staleness = factors.chance
         # comparisons, because calls of min and max take twice the time
         importance = 0.0 if importance < 0.0 else 1.0 if importance > 1.0 else importance
         authority = 0.0 if authority < 0.0 else 1.0 if authority > 1.0 else authority
@@ -63,6 +68,16 @@ def prioritizer(weights: PrioritySection) -> Callable[[Factors], float]:
         return float(weighted / total)
 
     return prioritize
+
+
+def weigher(weights: PrioritySection) -> Callable[[Factors], float]:
+    """The function from a URL's factors to its weight: what its freshness is worth.
+
+    It is twice the priority without the factors that change with each fetch, so a page of middle
+    priority has the weight 1, and none has more than 2.
+    """
+    prioritize = prioritizer(msgspec.structs.replace(weights, change=0.0, staleness=0.0))
+    return lambda factors: 2 * prioritize(factors)
 
 
 def link_importance(source_importance: float, links: int) -> float:

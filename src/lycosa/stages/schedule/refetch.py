@@ -1,14 +1,16 @@
-"""When a fetched page is due again: the interval shrinks after a change and grows otherwise.
+"""When a fetched page is due again: by the policy that is for it (``config.refetch_policies``).
 
-It follows the idea of Cho and Garcia-Molina (Effective page refresh policies, 2003): fetch in
-proportion to the frequency of observed changes, within bounds.
+This is the one place that decides it. By the adaptive rule the interval shrinks after a change and
+grows otherwise. It follows the idea of Cho and Garcia-Molina (Effective page refresh policies,
+2003): fetch in proportion to the frequency of observed changes, within bounds. By the rule of value
+a page is due when a fetch is worth its price (``schedule.refetch_value``).
 """
 
 from __future__ import annotations
 
-from lycosa.base.config.fixed_intervals import find_interval, read_intervals
-from lycosa.base.config.sections import RefetchRule, RefetchSection
-from lycosa.base.urls.identity import host_of, target_of
+from lycosa.base.config.refetch_policies import PolicyKind, find_policy, policy_book
+from lycosa.base.config.sections import RefetchSection
+from lycosa.stages.schedule.refetch_value import interval_by_value
 
 _SHRINK = 0.5
 _GROW = 1.5
@@ -16,24 +18,51 @@ _GROW_GONE = 3.0
 
 
 def next_interval(
-    section: RefetchSection, url: str, interval_s: float, *, changed: bool, is_first: bool
+    section: RefetchSection,
+    url: str,
+    interval_s: float,
+    *,
+    changed: bool,
+    is_first: bool,
+    cell: int = 0,
 ) -> float:
-    """Seconds until the page is due again; 0 when pages are not refetched.
+    """Seconds until the page is due again; 0 when it is not fetched again.
 
-    A fixed interval of the operator has no bounds.
+    The time of ``every`` has no bounds. ``cell`` is that of the page's change rate and weight
+    (``base.model.refetch_cell``). A page without one, as in formats that do not store it, has the
+    adaptive interval instead of that by its value.
     """
-    if section.rule is RefetchRule.OFF:
+    policy = find_policy(section, url)
+    if policy.kind is PolicyKind.NEVER:
         return 0.0
-    if section.intervals:
-        fixed = find_interval(section.intervals, host_of(url), target_of(url))
-        if fixed is not None:
-            return fixed.seconds
+    if policy.kind is PolicyKind.EVERY:
+        return policy.seconds
+    if policy.kind is PolicyKind.VALUE and cell and not is_first:
+        return interval_by_value(section, cell, policy.bounds(section))
     wanted = (
         section.first_s
         if is_first or interval_s <= 0
         else interval_s * (_SHRINK if changed else _GROW)
     )
-    return min(max(wanted, section.min_s), section.max_s)
+    low, high = policy.bounds(section)
+    return min(max(wanted, low), high)
+
+
+def kept_interval(section: RefetchSection, url: str, interval_s: float, cell: int = 0) -> float:
+    """The interval of a page under rules that changed since its last fetch; 0 for none.
+
+    What was learned of its changes stays, as far as the policy has room for it. The weight of a
+    policy is in the cell, so it counts from the next fetch on.
+    """
+    policy = find_policy(section, url)
+    if policy.kind is PolicyKind.NEVER:
+        return 0.0
+    if policy.kind is PolicyKind.EVERY:
+        return policy.seconds
+    low, high = policy.bounds(section)
+    if policy.kind is PolicyKind.VALUE and cell:
+        return interval_by_value(section, cell, (low, high))
+    return min(max(interval_s or section.first_s, low), high)
 
 
 def gone_interval(section: RefetchSection, url: str, interval_s: float, *, is_first: bool) -> float:
@@ -50,5 +79,9 @@ def gone_interval(section: RefetchSection, url: str, interval_s: float, *, is_fi
 
 def longest_interval(section: RefetchSection) -> float:
     """The longest time in seconds after which a page may be due again."""
-    fixed = (each.seconds for each in read_intervals(section.intervals))
-    return max(section.max_s, section.gone_max_s, max(fixed, default=0.0))
+    policies = (rule.policy for rule in policy_book(section).rules)
+    return max(
+        section.max_s,
+        section.gone_max_s,
+        max((max(each.seconds, *each.bounds(section)) for each in policies), default=0.0),
+    )

@@ -11,7 +11,8 @@ from typing import Protocol
 
 import msgspec
 
-from lycosa.base.model.url_state import UrlState
+from lycosa.base.model.refetch_cell import counted_cell
+from lycosa.base.model.url_state import History, UrlState
 from lycosa.base.reasons import Reason
 from lycosa.state.kv.table_records import meta_key
 
@@ -33,7 +34,8 @@ class Counters(msgspec.Struct):
     lists show in this state, so each host is in one of them at most. ``hosts_asleep`` counts hosts
     outside the workbench that wait for a time. ``asked`` counts errands for other hosts and gives
     each its number; ``asking`` counts those without an answer so far. ``leased`` counts the URLs
-    that outside fetchers hold.
+    that outside fetchers hold. ``cells`` counts the fetched pages by class of policy and cell
+    (``refetch_cell.counted_cell``), from which the cost of a refetch price is calculated.
     """
 
     discovered: int = 0
@@ -52,6 +54,7 @@ class Counters(msgspec.Struct):
     asking: int = 0
     hosts_paused: int = 0
     leased: int = 0
+    cells: dict[int, int] = {}
 
     def move_urls(self, before: UrlState | None, after: UrlState | None, count: int = 1) -> None:
         """Move ``count`` URLs to another state; ``before`` is ``None`` for a discovery."""
@@ -76,6 +79,22 @@ class Counters(msgspec.Struct):
         if after is not None:
             count(self.reasons, after)
 
+    def move_cell(self, old: History | None, new: History | None) -> None:
+        """Count a page in the cell of its new history, and no longer in that of its old one."""
+        before, after = (
+            counted_cell(each.cell, each.policy) if each is not None else 0 for each in (old, new)
+        )
+        if before == after:
+            return
+        if before:
+            left = self.cells.get(before, 0) - 1
+            if left > 0:
+                self.cells[before] = left
+            else:
+                self.cells.pop(before, None)
+        if after:
+            count(self.cells, after)
+
     def copied(self) -> Counters:
         """The same numbers, which stay as they are."""
         return msgspec.structs.replace(
@@ -83,6 +102,7 @@ class Counters(msgspec.Struct):
             states=dict(self.states),
             rule_refusals=dict(self.rule_refusals),
             reasons=dict(self.reasons),
+            cells=dict(self.cells),
         )
 
     def count_in(self, state: UrlState) -> int:

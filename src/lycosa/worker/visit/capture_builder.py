@@ -34,16 +34,12 @@ from lycosa.base.ports import Offload
 from lycosa.base.reasons import Reason
 from lycosa.stages.frontier.crawl_clock import CrawlClock
 from lycosa.stages.frontier.lease import Lease
+from lycosa.stages.frontier.ranking import factors_of_known
 from lycosa.stages.parse.identify import identify
 from lycosa.stages.schedule.fetch_outcome import FetchOutcome, Meaning
-from lycosa.stages.schedule.page_change import (
-    change_distance,
-    change_of,
-    is_changed,
-    is_gone,
-    text_digest_of,
-)
-from lycosa.stages.schedule.refetch import gone_interval, next_interval
+from lycosa.stages.schedule.page_change import change_distance, change_of, text_digest_of
+from lycosa.stages.schedule.priority import weigher
+from lycosa.stages.schedule.refetch_plan import FoundContent, plan_refetch
 from lycosa.state.seen.duplicates import Duplicates
 from lycosa.state.seen.foreign_keys import NO_ANSWERS, ContentAnswers
 from lycosa.state.store.segments import SegmentStore
@@ -97,6 +93,7 @@ class CaptureBuilder:
         sinks: tuple[PageSink, ...] = (),
     ) -> None:
         self.refetch = config.refetch  # its settings may change while the crawl runs
+        self._weigh = weigher(config.priority)
         self._clock = clock
         self._duplicates = duplicates
         self._store = store
@@ -164,9 +161,9 @@ class CaptureBuilder:
     ) -> Completed:
         """Deduplicate the body, store the records, and return the end of the lease."""
         old, known = lease.record.history or History(), self._compare(lease, fetched, body, outcome)
-        text = self._text_digest(old, body.parsed, known, outcome, target)
+        found = self._content(lease, fetched, body.parsed, known, outcome, target)
         capture = self._capture(lease, fetched, body.parsed, decision, known)
-        capture = self._judged(capture, lease, old, outcome, known.digest, text)
+        capture = self._judged(capture, old, found)
         location = self._store.append_capture(capture, body.packed)
         if self._sinks:
             page = page_of(capture, location)
@@ -188,21 +185,14 @@ class CaptureBuilder:
             is_near = known.near is not None
             simhash = body.parsed.simhash if body.parsed is not None else 0
             self._duplicates.remember_capture(known.digest, simhash, made, body.known, is_near)
-        changed = is_changed(old, outcome.meaning, known.digest, text)
+        weight = self._weigh(factors_of_known(lease.record, lease.host.record.importance, found.at))
+        plan = plan_refetch(self.refetch, lease.url, old, found, weight, self._store.formats)
+        history = self._history(lease, capture, known, location, target)
+        history = plan.kept_in(history, old, found.text_digest)
+        interval = plan.interval_s
         state, reason = self._state(outcome, body.parsed, known.original, known.near, lease)
-        was_gone = lease.record.reason is Reason.GONE
-        if self._store.formats >= LATE_FIELDS and is_gone(
-            old, outcome.meaning, fetched.status, was_gone
-        ):
+        if plan.is_gone:
             state, reason = UrlState.GONE, Reason.GONE
-            interval = gone_interval(self.refetch, lease.url, old.interval_s, is_first=not was_gone)
-        else:
-            interval = self._interval(lease.url, old, outcome, changed, was_gone)
-        history = self._history(lease, capture, known, location, int(interval), target, changed)
-        # SimHash and digest of the last content stay while an error page is in its place.
-        is_kept = outcome.meaning is Meaning.FAILED and bool(text)
-        simhash = old.simhash if is_kept else history.simhash
-        history = msgspec.structs.replace(history, text_digest=text, simhash=simhash)
         due = int(self._clock.time() + interval) if interval else 0
         is_failed = outcome.meaning is Meaning.FAILED
         detail = fetched.detail or (f"status {fetched.status}" if is_failed else "")
@@ -210,22 +200,13 @@ class CaptureBuilder:
         noted = self._noted(capture)
         return Completed(host8, url8, lease.number, state, reason, detail, due, history, noted)
 
-    def _judged(
-        self,
-        capture: Capture,
-        lease: Lease,
-        old: History,
-        outcome: FetchOutcome,
-        digest: bytes,
-        text: bytes,
-    ) -> Capture:
+    def _judged(self, capture: Capture, old: History, found: FoundContent) -> Capture:
         """The capture with how it differs from the one before, in formats that have that."""
         if self._store.formats < LATE_FIELDS:
             return capture
-        was_gone, status = lease.record.reason is Reason.GONE, capture.fetched.status
-        change = change_of(old, outcome.meaning, status, digest, text, was_gone)
-        simhash = capture.parsed.simhash if capture.parsed is not None else 0
-        distance = change_distance(old, outcome.meaning, simhash)
+        meaning, text = found.meaning, found.text_digest
+        change = change_of(old, meaning, found.status, found.digest, text, found.was_gone)
+        distance = change_distance(old, meaning, found.simhash)
         return msgspec.structs.replace(capture, change=change, change_distance=distance)
 
     def _noted(self, capture: Capture) -> NotedChange | None:
@@ -287,29 +268,20 @@ class CaptureBuilder:
             original = _with_content(lease.url, old)  # of a program that stored no place
         return _Known(body.digest, original, near if near and near.url != lease.url else None)
 
-    def _interval(
-        self, url: str, old: History, outcome: FetchOutcome, changed: bool, was_gone: bool
-    ) -> float:
-        if outcome.meaning is Meaning.FAILED:
-            return 0.0
-        # The interval of a page that was gone says nothing about how often it changes.
-        is_first = was_gone or old.fetches == 0
-        return next_interval(self.refetch, url, old.interval_s, changed=changed, is_first=is_first)
-
     def _history(
         self,
         lease: Lease,
         capture: Capture,
         known: _Known,
         location: Location,
-        interval_s: int,
         target: str,
-        changed: bool,
     ) -> History:
-        """What the URL's record remembers of its capture."""
+        """What the URL's record remembers of its capture, apart from the next fetch."""
         old, fetched, parsed = lease.record.history or History(), capture.fetched, capture.parsed
         is_old, original = known.is_not_modified, known.original
         other = _other(original or known.near, lease.url)
+        # As the digest of the text, the SimHash is that of the last content.
+        is_error = bool(old.text_digest) and capture.change in (Change.NONE, Change.GONE)
         body = "", 0
         if original is not None and self._store.formats >= LATE_FIELDS:
             body = original.place_beside(location.segment)
@@ -318,11 +290,9 @@ class CaptureBuilder:
             fetched_at=int(self._clock.wall()),
             status=old.status if is_old else fetched.status,
             digest=known.digest,
-            simhash=old.simhash if is_old else (parsed.simhash if parsed else 0),
+            simhash=old.simhash if is_old or is_error else (parsed.simhash if parsed else 0),
             etag=fetched.header("etag") or (old.etag if is_old else ""),
             last_modified=fetched.header("last-modified") or (old.last_modified if is_old else ""),
-            changes=old.changes + (changed and old.fetches > 0),
-            interval_s=interval_s,
             date_us=original.date_us if original else _date_us(fetched),
             record_id=original.record_id if original else location.record_id,
             segment=location.segment,
@@ -330,29 +300,39 @@ class CaptureBuilder:
             redirect_to=target,
             duplicate_of=old.duplicate_of if is_old else other,
             is_same=original is not None and original.url != lease.url,
-            forwards=0 if changed else old.forwards,
             body_segment=body[0],
             body_offset=body[1],
         )
 
-    def _text_digest(
+    def _content(
         self,
-        old: History,
+        lease: Lease,
+        fetched: Fetched,
         parsed: Parsed | None,
         known: _Known,
         outcome: FetchOutcome,
         target: str,
-    ) -> bytes:
-        """The digest of what a reader sees, for the record; empty in formats that have none.
+    ) -> FoundContent:
+        """The content, for the comparison with that of the capture before.
 
-        That of the last content stays while there is none, for the comparison when it is back.
+        The digest of the last content stays while there is none, for the time when it is back.
         """
-        if self._store.formats < LATE_FIELDS:
-            return b""
-        if known.is_not_modified or outcome.meaning is Meaning.FAILED:
-            return old.text_digest
-        text = parsed.text if parsed is not None else ""
-        return text_digest_of(text, target, known.digest)
+        old, text = lease.record.history or History(), b""
+        if self._store.formats >= LATE_FIELDS:
+            if known.is_not_modified or outcome.meaning is Meaning.FAILED:
+                text = old.text_digest
+            else:
+                words = parsed.text if parsed is not None else ""
+                text = text_digest_of(words, target, known.digest)
+        return FoundContent(
+            outcome.meaning,
+            self._clock.wall(),
+            known.digest,
+            text,
+            parsed.simhash if parsed is not None else 0,
+            fetched.status,
+            lease.record.reason is Reason.GONE,
+        )
 
     @staticmethod
     def _state(
