@@ -23,7 +23,7 @@ _KINDS = ("new", "changed", "gone", "back")
 _PAGE = 1000
 _POLL_S, _CLUSTER_POLL_S = 0.5, 10.0
 _SETTLE_S = 15.0  # the last commit of a killed crawl counts after some seconds
-_BUDGET_S = 600.0  # for a page of one partition; a command has nobody else who waits
+_BUDGET_S = 600.0  # for a page of one partition; no other caller waits for a command
 
 _EPILOG = """
 \b

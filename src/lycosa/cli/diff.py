@@ -74,7 +74,13 @@ def command(
 
 def _compare(reader: CrawlReader, url: str, before: str, after: str) -> CaptureDiff:
     from lycosa.base.urls.identity import Canonicalizer
-    from lycosa.inspect.capture_diff import captures_of_url, choose, compared, parsed_text, text_of
+    from lycosa.inspect.capture_diff import (
+        captures_of_url,
+        choose,
+        compared,
+        parsed_text,
+        visible_text,
+    )
     from lycosa.inspect.saved_settings import load_saved_settings
 
     config = load_saved_settings(reader).config
@@ -82,7 +88,9 @@ def _compare(reader: CrawlReader, url: str, before: str, after: str) -> CaptureD
     one, other = choose(rows, before, after)
     parse = partial(parsed_text, config)
     return compared(
-        one, other, (text_of(reader, rows, one, parse), text_of(reader, rows, other, parse))
+        one,
+        other,
+        (visible_text(reader, rows, one, parse), visible_text(reader, rows, other, parse)),
     )
 
 

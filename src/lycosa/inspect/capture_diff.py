@@ -35,7 +35,7 @@ _FACTS = (
     *("status", "title", "canonical", "location", "etag", "last_modified", "media_type"),
     *("language", "noindex", "nofollow", "digest", "text_characters"),
 )
-"""Fields of the row that are compared beside the text."""
+"""Fields of the row that are compared together with the text."""
 
 ParseText = Callable[[JournalRow, StoredRecord], str]
 """Gives the visible text of a stored body."""
@@ -130,7 +130,7 @@ def _at(rows: Sequence[JournalRow], wanted: str) -> JournalRow:
     return found[-1]
 
 
-def text_of(
+def visible_text(
     reader: CrawlReader, rows: Sequence[JournalRow], row: JournalRow, parse: ParseText
 ) -> str | None:
     """The visible text of a capture; ``None`` when neither a row nor a record has it."""

@@ -81,7 +81,7 @@ class Change(IntEnum):
 
 
 TOLD_CHANGES = (Change.NEW, Change.CHANGED, Change.GONE, Change.BACK)
-"""The changes that readers are told of."""
+"""The changes that are reported to readers."""
 
 
 class Want(msgspec.Struct, frozen=True, array_like=True, gc=False):

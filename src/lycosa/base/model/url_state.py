@@ -87,7 +87,7 @@ class History(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class NotedChange(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What readers are told of a capture: how its content changed, and which capture it is.
+    """What is reported of a capture to readers: how its content changed, and which capture it is.
 
     ``noted_s`` is wall time (seconds since 1970). ``date_us`` and ``status`` are those of the
     capture; ``distance`` is its ``change_distance``.
@@ -105,7 +105,7 @@ class Completed(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     ``number`` is the URL's fetch number at the lease; an older one is ignored. ``due_at`` (seconds
     since 1970, 0 = never) is the next fetch: a retry when ``state`` is ``QUEUED``, else a refetch.
-    ``history``, if given, replaces the old one. ``noted`` is a change that readers are told of.
+    ``history``, if given, replaces the old one. ``noted`` is a change that is reported.
     """
 
     host8: bytes

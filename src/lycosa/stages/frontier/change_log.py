@@ -27,8 +27,7 @@ from lycosa.state.kv.table_records import SEQ_BYTES, change_key, encode_record, 
 CHANGES = b"G"
 CHANGE_BOUNDS = meta_key("changes")
 _TRIM_EVERY, _TRIMMED = 32, 64  # rows added between two steps, and rows dropped in one
-DAY_S = 86_400
-Place = tuple[int, int, int]
+ChangePlace = tuple[int, int, int]
 """Generation (the number of imports before), partition, and number of a change in it."""
 
 
@@ -47,7 +46,7 @@ class ChangeRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
     change: Change
     status: int
     distance: int | None = None
-    places: tuple[Place, ...] = ()
+    places: tuple[ChangePlace, ...] = ()
 
 
 class ChangeBounds(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -59,7 +58,7 @@ class ChangeBounds(msgspec.Struct, frozen=True, array_like=True, gc=False):
     last: int = 0
     first: int = 1
     imported: int = 0
-    dropped: tuple[Place, ...] = ()
+    dropped: tuple[ChangePlace, ...] = ()
 
 
 decode_change = msgspec.msgpack.Decoder(ChangeRow).decode
@@ -122,7 +121,9 @@ class ChangeLog:
         self._bounds = msgspec.structs.replace(self._bounds, first=first, dropped=dropped)
 
 
-def merged_places(one: tuple[Place, ...], other: tuple[Place, ...]) -> tuple[Place, ...]:
+def merged_places(
+    one: tuple[ChangePlace, ...], other: tuple[ChangePlace, ...]
+) -> tuple[ChangePlace, ...]:
     """The greatest number of each partition, of two lists."""
     found = {place[:2]: place for place in sorted((*one, *other))}
     return tuple(found.values())

@@ -20,7 +20,7 @@ from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import host_of
 from lycosa.stages.frontier.alike_pages import AlikePages
 from lycosa.stages.frontier.back_queue import QueueDamaged
-from lycosa.stages.frontier.change_log import DAY_S, ChangeLog
+from lycosa.stages.frontier.change_log import ChangeLog
 from lycosa.stages.frontier.dead_letters import DeadLetters
 from lycosa.stages.frontier.decision_log import DecisionLog
 from lycosa.stages.frontier.discovery import Bounds, Discovery, LinkSource, record_of
@@ -96,7 +96,7 @@ class Partition:
         )
         self.unparsed = UnparsedBodies(table, self.counters, self._due)
         self.dead_letters, self.decisions = DeadLetters(table), DecisionLog(table)
-        self.changes = ChangeLog(table, section.changes_days * DAY_S)
+        self.changes = ChangeLog(table, section.changes_days * 86_400)
         self.outside = OutsideLeases(table, self._due, self.counters, self.leased)
         self.alike = AlikePages(table, self.counters, self.leased)
         self.bounds = Bounds(min(max(_BOUNDS // section.partitions, 1000), most_bounds))

@@ -210,7 +210,7 @@ class CaptureBuilder:
         return msgspec.structs.replace(capture, change=change, change_distance=distance)
 
     def _noted(self, capture: Capture) -> NotedChange | None:
-        """The change of a page that readers are told of."""
+        """The change of a page, if it is one that is reported."""
         if capture.kind is not FetchKind.PAGE or capture.change not in TOLD_CHANGES:
             return None
         return NotedChange(
