@@ -4,9 +4,11 @@ each change is told once, wherever its reader was.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from test_imported_bodies import places, places_of
 
 from crawling import Pages, crawl_folder, page
@@ -14,6 +16,8 @@ from judging import quick_config
 from kafka_broker import Broker
 from lycosa.base.calls import ChangesQuery
 from lycosa.base.config.sections import FrontierSection, RefetchSection, StoreSection
+from lycosa.cli.changes import command as changes
+from lycosa.cli.diff import command as diff
 from lycosa.cluster.shards.opened_cluster import OpenedCluster
 from lycosa.inspect.committed_state import CrawlReader, read_folder
 from lycosa.inspect.queries.changed_list import (
@@ -110,3 +114,16 @@ def test_each_change_is_told_once_across_an_import_and_a_division(
             read_on(read_folder(folder), last, 3)
     finally:
         opened.close()
+    commands_read_the_cluster(tmp_path, len(whole))
+
+
+def commands_read_the_cluster(folder: Path, count: int) -> None:
+    place = ["--cluster", str(folder / "cluster.toml"), "--cache", str(folder / "cache")]
+    listed = CliRunner().invoke(changes, [*place, "--json"])
+    rows = [json.loads(line) for line in listed.stdout.splitlines()]
+    assert len([each for each in rows if "url" in each]) == count, listed.output
+    assert "cursor" in rows[-1]
+    again = CliRunner().invoke(changes, [*place, "--since", rows[-1]["cursor"]])
+    assert (again.exit_code, again.stdout) == (0, ""), again.output
+    shown = CliRunner().invoke(diff, [*place, f"{HOSTS[0]}a"]).output
+    assert f"-{HOSTS[0]} 1" in shown and f"+{HOSTS[0]} 2" in shown, shown

@@ -63,7 +63,7 @@ def command(
     from lycosa.inspect.capture_diff import NoSuchCapture
 
     place = CrawlPlace(folder, cluster, cache)
-    with reading_crawl(place, needs_all=False, tells_age=False) as reader:
+    with reading_crawl(place, tells_age=False) as reader:
         try:
             found = _compare(reader, url, _moment("--from", before), _moment("--to", after))
         except NoSuchCapture as error:
