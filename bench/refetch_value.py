@@ -22,10 +22,14 @@ from collections.abc import Callable
 import numpy as np
 
 from lycosa.base.config.sections import RefetchRule, RefetchSection
-from lycosa.base.model.refetch_cell import cell_of
-from lycosa.base.model.url_state import History
+from lycosa.base.model.compatibility import PROTOCOL
+from lycosa.base.model.discovered import LinkKind
+from lycosa.base.model.refetch_cell import cell_of, rate_in
+from lycosa.base.model.url_state import History, UrlState
 from lycosa.stages.schedule.change_rate import add_observation, estimate_rate
+from lycosa.stages.schedule.fetch_outcome import Meaning
 from lycosa.stages.schedule.refetch import next_interval
+from lycosa.stages.schedule.refetch_plan import FoundContent, plan_refetch
 from lycosa.stages.schedule.refetch_value import days_until_due
 from lycosa.state.kv.table_records import UrlRecord, encode_url
 
@@ -182,20 +186,22 @@ def same_everywhere(seed: int) -> list[str]:
 def at_each_request() -> list[str]:
     """A page whose text differs at each request a little, and one with a new text each time."""
     lines = []
-    for name, distance in (("hardly differs", 1), ("is another text", 30)):
+    for name, is_near in (("hardly differs", True), ("is another text", False)):
         for rule in (RefetchRule.ADAPTIVE, RefetchRule.VALUE):
             section = RefetchSection(rule=rule, min_s=3600.0)
-            interval, seen, fetches, now = section.first_s, b"", 1, section.first_s
-            while now < 180 * DAY_S:
-                seen = add_observation(seen, interval, True, distance)
-                rate = estimate_rate(seen)
-                interval = next_interval(
-                    section, URL, interval, changed=True, is_first=False, cell=cell_of(rate, 1.0)
-                )
-                now, fetches = now + interval, fetches + 1
+            old, now, start = History(), 1e9, 1e9
+            while now < start + 180 * DAY_S:
+                number = old.fetches + 1
+                simhash = 1 << 40 | number % 2 if is_near else number * 0x9E3779B97F4A7C15 >> 8
+                digest = number.to_bytes(8, "big")
+                found = FoundContent(Meaning.FETCHED, now, digest, digest, simhash)
+                plan = plan_refetch(section, URL, old, found, 1.0, PROTOCOL)
+                made = History(number, int(now), 200, digest, simhash)
+                old = plan.kept_in(made, old, digest)
+                now += plan.interval_s
             lines.append(
-                f"  {name}, {rule.value}: {fetches} fetches in 180 days, the last after"
-                f" {interval / DAY_S:.2f} days, rate {rate:.3f} a day"
+                f"  {name}, {rule.value}: {old.fetches} fetches in 180 days, the last interval"
+                f" {old.interval_s / DAY_S:.2f} days, rate {rate_in(old.cell):.3f} a day"
             )
     return lines
 
@@ -239,9 +245,6 @@ def _fields(history: History) -> dict[str, object]:
 
 
 def _record(history: History) -> UrlRecord:
-    from lycosa.base.model.discovered import LinkKind
-    from lycosa.base.model.url_state import UrlState
-
     return UrlRecord(
         UrlState.FETCHED, True, "/a/b", 1, 200, LinkKind.A, 1_700_000_000, "/", history=history
     )

@@ -321,6 +321,37 @@ def test_a_change_that_is_based_on_other_settings_is_refused(crawled: Crawled) -
     assert patch("/settings", json=back, headers={"if-match": "*"}).status_code == 200
 
 
+def test_refetch_policies_are_set_as_a_list_and_from_the_page(crawled: Crawled) -> None:
+    get, put = crawled.client.get, crawled.client.put
+    path = "/frontier/recrawl-policy"
+    based = {"if-match": get(path).headers["etag"]}
+    rules = ["news.example /a,b* hourly", "re:x{1,3} never", "* adaptive"]
+    answer = put(path, json={"policies": rules, "why": "their mail"}, headers=based)
+    assert answer.status_code == 200, answer.text
+    assert [(each["line"], each["rule"]) for each in answer.json()["policies"]] == [
+        (number, rule) for number, rule in enumerate(rules, 1)
+    ]
+    assert answer.json()["policies"][0]["policy"] == "every 1h min=30m max=2h"
+    assert answer.json()["records_left"] >= 0 and answer.json()["promises"] == []
+    _problem(put(path, json={"policies": []}, headers=based), 412, "changed")
+    bad = put(path, json={"policies": ["* adaptive", "news.example evry 1h"]})
+    assert "line 2" in _problem(bad, 422, "invalid")
+    assert "did you mean every" in bad.text
+    with httpx.Client(base_url=str(crawled.crawl.url), timeout=30) as browser:
+        assert "re:x{1,3} never" in browser.get("/policies").text
+        name, shown = "refetch.policies", "\r\n".join(rules)
+        form = {"back": "/policies", name: f"{shown}\r\n\r\n", f"shown.{name}": shown}
+        same = browser.post("/do/settings", data=form)
+        assert same.headers["location"] == "/policies?notice=same"
+        form[name] = "* daily"
+        changed = browser.post("/do/settings", data=form)
+        assert changed.headers["location"] == "/policies?notice=settings"
+        late = browser.post("/do/settings", data=form)
+        assert late.status_code == 409
+    assert [each["rule"] for each in get(path).json()["policies"]] == ["* daily"]
+    assert put(path, json={"policies": []}).json()["policies"] == []
+
+
 def test_a_form_changes_only_what_its_operator_changed(crawled: Crawled) -> None:
     url = str(crawled.crawl.url)
     settings = crawled.client.get("/settings").json()["values"]

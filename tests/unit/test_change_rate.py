@@ -20,7 +20,7 @@ from lycosa.base.model.refetch_cell import (
 )
 from lycosa.stages.schedule.change_rate import (
     MOST_OBSERVATIONS,
-    Finding,
+    ChangeFinding,
     add_observation,
     changes_seen,
     elapsed_in,
@@ -31,18 +31,18 @@ from lycosa.stages.schedule.change_rate import (
 )
 
 DAY = 86_400.0
-SAME, IMMATERIAL, CHANGED = Finding.SAME, Finding.IMMATERIAL, Finding.CHANGED
+SAME, IMMATERIAL, CHANGED = ChangeFinding.SAME, ChangeFinding.IMMATERIAL, ChangeFinding.CHANGED
 STEP = math.log(CELL_RATES[1] / CELL_RATES[0])
 """Between two cells."""
 
 
-def seen(*findings: Finding, days: float = 1.0) -> bytes:
+def seen(*findings: ChangeFinding, days: float = 1.0) -> bytes:
     return bytes(observation(days * DAY, each) for each in findings)
 
 
-@given(st.floats(60, 1e8), st.sampled_from(Finding))
+@given(st.floats(60, 1e8), st.sampled_from(ChangeFinding))
 def test_a_byte_has_the_time_within_a_tenth_and_what_was_found(
-    elapsed_s: float, finding: Finding
+    elapsed_s: float, finding: ChangeFinding
 ) -> None:
     byte = observation(elapsed_s, finding)
     assert 0 <= byte < 255
@@ -50,8 +50,8 @@ def test_a_byte_has_the_time_within_a_tenth_and_what_was_found(
     assert abs(math.log(elapsed_in(byte) / elapsed_s)) < 0.1
 
 
-@given(st.floats(0, 1e12), st.sampled_from(Finding))
-def test_any_time_has_a_byte(elapsed_s: float, finding: Finding) -> None:
+@given(st.floats(0, 1e12), st.sampled_from(ChangeFinding))
+def test_any_time_has_a_byte(elapsed_s: float, finding: ChangeFinding) -> None:
     assert finding_in(observation(elapsed_s, finding)) is finding
 
 

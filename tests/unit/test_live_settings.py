@@ -78,6 +78,7 @@ OTHER = {
     "politeness.max_backoff_s": "12345",
     "refetch.rule": "off",
     "refetch.intervals": "news.example 1h",
+    "refetch.least_chance": "0.43",
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from lycosa.base.config.sections import PrioritySection
 from lycosa.base.model.discovered import Discovered, LinkKind
 from lycosa.base.model.factors import Factors
+from lycosa.base.model.refetch_cell import cell_of
 from lycosa.base.model.url_state import History
 from lycosa.base.urls.identity import hash8
 from lycosa.stages.frontier.discovery import record_of
@@ -32,6 +34,7 @@ factors = st.builds(
     change_interval_s=st.floats(0, 1e8),
     age_s=st.one_of(st.just(-1.0), st.floats(0, 1e8)),
     hint=st.one_of(st.just(-1.0), shares),
+    chance=st.one_of(st.just(-1.0), shares),
 )
 
 
@@ -129,22 +132,22 @@ def test_the_weights_add_up_to_one() -> None:
 def test_the_example_of_the_page_about_priority() -> None:
     same, new = factors_of_found(find(), 1.0, NOW), factors_of_found(find(), LINK, NOW)
     often = factors_of_known(
-        known(fetches=9, fetched_at=int(NOW - DAY), interval_s=int(DAY)), 1.0, NOW
+        known(fetches=9, fetched_at=int(NOW - DAY), cell=cell_of(1.0, 1.0)), 1.0, NOW
     )
     never = factors_of_known(
-        known(fetches=9, fetched_at=int(NOW - 90 * DAY), interval_s=90 * int(DAY)), 1.0, NOW
+        known(fetches=9, fetched_at=int(NOW - 90 * DAY), cell=cell_of(1 / 424, 1.0)), 1.0, NOW
     )
     found = [priority(each, BY) for each in (same, new, often, never)]
     assert found[:2] == pytest.approx([0.5955, 0.36675], abs=1e-12)
     exact = [
         priority(msgspec.structs.replace(each, importance=LINK), BY) for each in (often, never)
     ]
-    assert exact == pytest.approx([0.573726, 0.484933], abs=1e-6)
+    assert exact == pytest.approx([0.62996, 0.41786], abs=1e-5)
     assert found[2:] == pytest.approx(exact, abs=0.3 / 255), (
         "the record keeps the importance in 255ths"
     )
     text = (Path(__file__).parents[2] / "docs" / "priority.md").read_text()
-    assert all(f"**{value}**" in text for value in ("0.5955", "0.36675", "0.5737", "0.4849"))
+    assert all(f"**{value}**" in text for value in ("0.5955", "0.36675", "0.63", "0.4179"))
     assert [min(int((1 - each) * 8), 7) for each in found[:2]] == [3, 5]
 
 
@@ -169,6 +172,13 @@ def test_the_facts_of_a_url_that_is_queued_again() -> None:
     )
     assert (fetched.age_s, fetched.change_interval_s) == (100, 5000)
     assert fetched.importance == pytest.approx(LINK, abs=1 / 255)
+    assert fetched.chance == -1, "a record of an older program"
+    cell = cell_of(1 / 7, 3.0)
+    seen = factors_of_known(
+        known(fetches=2, fetched_at=int(NOW - 7 * DAY), interval_s=5000, cell=cell), 0.7, NOW
+    )
+    assert seen.change_interval_s == pytest.approx(7 * DAY, rel=0.2)
+    assert seen.chance == pytest.approx(1 - math.exp(-1), rel=0.2)
     ahead = factors_of_known(known(fetches=2, fetched_at=int(NOW + 100), interval_s=0), 0.7, NOW)
     assert (ahead.age_s, ahead.change_interval_s) == (0, 0), "the clock was set back"
 

@@ -104,6 +104,13 @@ def test_a_record_of_an_older_program_continues_with_what_it_had_counted() -> No
     assert page.fetch("b", days=1).observations[-1] % 3 == 0
 
 
+def test_a_page_that_failed_before_it_was_compared_is_none_of_an_older_program() -> None:
+    page = Page()
+    for _ in range(3):
+        page.fetch("not found", FAILED)
+    assert page.fetch("a").observations == b""
+
+
 @pytest.mark.parametrize("section", [VALUE, ADAPTIVE])
 def test_a_page_with_a_counter_is_left_alone_in_every_rule(section: RefetchSection) -> None:
     counter, changing = Page(section), Page(section)

@@ -38,7 +38,7 @@ async def callable_crawl(place: CrawlPlace) -> AsyncIterator[CallableCrawl]:
     if crawl_runs(place):
         from lycosa.service.api.awake_crawl import keep_awake
 
-        crawl = _coordinated(place)
+        crawl = coordinated_crawl(place)
         async with keep_awake(crawl, tell_line):
             yield crawl
     else:
@@ -59,7 +59,8 @@ def operator_decisions(crawl: CallableCrawl) -> OperatorDecisions:
     return OperatorDecisions(crawl.addressing, calls)
 
 
-def _coordinated(place: CrawlPlace) -> CoordinatedCrawl:
+def coordinated_crawl(place: CrawlPlace) -> CoordinatedCrawl:
+    """A crawl that runs. Raises ``click.UsageError`` for a folder that cannot be called."""
     from lycosa.inspect.crawl_status import live_status
     from lycosa.service.api.places import ClusterCrawl, FolderCrawl
 

@@ -35,6 +35,7 @@ _COMMANDS = {
     "changes": "Pages that are new, changed, gone or back.",
     "diff": "How the text of a page differs between two captures.",
     "host": "Pause, resume or retire a host of a crawl.",
+    "policy": "Show, try or change when pages are fetched again.",
     "dlq": "List, retry or drop URLs that failed for good.",
     "project": "Keep a copy of a crawl's URL state in a database.",
     "cluster": "Create, check and control a crawl on many machines.",

@@ -21,6 +21,7 @@ from lycosa.cli.output import (
     human_duration,
     human_time,
 )
+from lycosa.cli.policy import promise_line
 from lycosa.cli.status_lists import print_lists
 
 if TYPE_CHECKING:
@@ -172,6 +173,8 @@ def _print_head(status: CrawlStatus, estimated: str, now: float) -> None:
             ("waiting for", status.waits_for),
             ("paused", _paused(status)),
             ("leased", _leased(status)),
+            ("refetches", _refetches(status)),
+            ("policies", _policies(status)),
             ("uploads", (uploads_in_words(live) if live else "") or stored_at),
             ("feeds", "; ".join(live.feeds_away) if live else ""),
             ("estimate", estimated),
@@ -195,6 +198,29 @@ def _paused(status: CrawlStatus) -> str:
 
 def _leased(status: CrawlStatus) -> str:
     return f"{counted(status.leased, 'URL')} to outside fetchers" if status.leased else ""
+
+
+def _refetches(status: CrawlStatus) -> str:
+    """What the price of a refetch costs."""
+    if (cost := status.refetches) is None:
+        return ""
+    here, half, double = (
+        human_count(round(each)) for each in (cost.a_day, cost.at_half, cost.at_double)
+    )
+    return (
+        f"about {here} a day of {counted(cost.pages, 'page')} at refetch.price {cost.price:g}"
+        f" ({half} at {cost.price / 2:g}, {double} at {cost.price * 2:g})"
+    )
+
+
+def _policies(status: CrawlStatus) -> str:
+    """Records to which a change of policies is not applied, and the worst promise."""
+    if (found := status.policies) is None:
+        return ""
+    left = f"not applied yet to {counted(found.left, 'record')}" if found.left else ""
+    more = f", and {len(found.promises) - 1} more hosts" if len(found.promises) > 1 else ""
+    promise = f"{promise_line(found.promises[0])}{more}" if found.promises else ""
+    return "; ".join(filter(None, (left, promise)))
 
 
 def _name(status: CrawlStatus) -> str:

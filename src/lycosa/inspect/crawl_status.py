@@ -21,6 +21,8 @@ from lycosa.base.model.url_state import UrlState
 from lycosa.base.reasons import Reason
 from lycosa.base.system.durations import long_duration
 from lycosa.inspect.committed_state import CrawlReader, TableView
+from lycosa.inspect.policy_state import PolicyState, row_and_total, sum_of_walks
+from lycosa.inspect.refetch_cost import RefetchCost, refetch_cost
 from lycosa.inspect.running import is_running, lock_holder
 from lycosa.inspect.saved_settings import SavedSettings
 from lycosa.inspect.top_lists import (
@@ -33,6 +35,7 @@ from lycosa.inspect.top_lists import (
     host_line,
 )
 from lycosa.inspect.wall_time import visit_in_wall_time
+from lycosa.stages.frontier.policy_walk import WalkRow
 from lycosa.stages.frontier.visit_state import HostState, VisitRecord
 from lycosa.state.folder.lock import LockHolder
 from lycosa.state.folder.names import status_path
@@ -79,7 +82,8 @@ class CrawlStatus(msgspec.Struct, frozen=True, kw_only=True):
     which the crawl waits. ``removed`` are files that were removed here after their upload
     to ``upload_url``. ``shards`` are those of a crawl on many machines, where ``is_running`` is
     unknown and false. ``hosts_paused`` were paused by operators, ``leased`` URLs are with outside
-    fetchers.
+    fetchers. ``refetches`` is what ``refetch.price`` costs, where pages have it. ``policies`` says
+    how far refetch policies are applied.
     """
 
     folder: str
@@ -103,6 +107,8 @@ class CrawlStatus(msgspec.Struct, frozen=True, kw_only=True):
     hosts_by_state: dict[str, int] = {}
     hosts_paused: int = 0
     leased: int = 0
+    refetches: RefetchCost | None = None
+    policies: PolicyState | None = None
     hosts: list[HostLine] = []
     sites: list[SiteLine] = []
     longest: HostLine | None = None
@@ -115,6 +121,10 @@ class CrawlStatus(msgspec.Struct, frozen=True, kw_only=True):
     upload_url: str = ""
     removed: list[Output] = []
     shards: list[ShardPosition] = []
+
+
+_SUMS = "discovered", "captures", "pages", "requests", "body_bytes", "hosts_paused", "leased"
+"""Counters that the status has as they are."""
 
 
 def crawl_status(
@@ -147,18 +157,14 @@ def crawl_status(
         holder=lock_holder(folder) if folder else None,
         live=live,
         last_commit=reader.last_commit,
-        discovered=total.discovered,
         states={state.label: total.count_in(state) for state in UrlState},
         is_balanced=all(each.is_balanced for each in tally.counters),
-        captures=total.captures,
-        pages=total.pages,
-        requests=total.requests,
-        body_bytes=total.body_bytes,
+        **{name: getattr(total, name) for name in _SUMS},
         remarks=_reasons(total.reasons),
         refusals=_reasons(total.rule_refusals),
         hosts_by_state=tally.states,
-        hosts_paused=total.hosts_paused,
-        leased=total.leased,
+        refetches=refetch_cost(saved.config.refetch, total.cells),
+        policies=sum_of_walks(tally.walks),
         hosts=tally.hosts.lines(),
         sites=tally.sites.lines(),
         longest=tally.longest,
@@ -186,6 +192,7 @@ class _Tally:
         self.hosts, self.sites = hosts, sites
         self.counters: list[Counters] = []
         self.due: list[int] = []
+        self.walks: list[tuple[WalkRow, int]] = []
         self.states: dict[str, int] = {}
         self.longest: HostLine | None = None
 
@@ -202,6 +209,7 @@ class _Tally:
         for line in found.lines() if found else ():
             self.sites.add_line(line, line.site)
         self.due += _next_due(view)
+        self.walks.append(row_and_total(view))
 
     def _add_host(self, record: VisitRecord, sites: SiteLines | None) -> None:
         state = record.shown_state

@@ -8,14 +8,17 @@ changes are commits.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from operator import attrgetter
 from pathlib import Path
 
 import msgspec
 
-from lycosa.base.calls import Call, CallReply, StateQuestion
+from lycosa.base.calls import Call, CallReply, StateQuestion, new_call
+from lycosa.base.config.live_settings import check_live
+from lycosa.base.messages.control_records import CrawlAction, SettingsSaved
 from lycosa.base.system.memory_plan import memory_plan
 from lycosa.inspect.queries.answering import StateAnswers
 from lycosa.inspect.queries.question_thread import OpenView
@@ -58,7 +61,9 @@ class CallableFolder:
         self._answers = StateAnswers()
         self._calls, self._reparser = assembled.calls, assembled.worker.reparsing
         self._committer = assembled.worker.committer
-        self._partitions = assembled.worker.frontier.partitions
+        self._frontier = assembled.worker.frontier
+        self._partitions = self._frontier.partitions
+        self._delay_of = assembled.pacing.delay_of
 
     def __repr__(self) -> str:
         return f"<CallableFolder {self._calls!r}>"
@@ -100,6 +105,18 @@ class CallableFolder:
         )
         return ReparseReport(self._reparser.done, unparsed, self._discovered() - before)
 
+    async def apply_policies(self, longest_s: float) -> None:
+        """Apply changed refetch policies to the records, for at most ``longest_s`` seconds.
+
+        The next run continues with the rest.
+        """
+        deadline = self._clock.monotonic() + longest_s
+        while self._frontier.walks_policies and self._clock.monotonic() < deadline:
+            self._frontier.step_policies(self._clock.time(), self._delay_of)
+            await self._may_parse()
+            await self._clock.sleep(0)
+        await self._committer.commit()
+
     async def _may_parse(self) -> bool:
         self._committer.raise_failure()
         self._committer.start_when_due(self._clock.monotonic())
@@ -109,6 +126,24 @@ class CallableFolder:
 
     def _discovered(self) -> int:
         return sum(each.counters.discovered for each in self._partitions.values())
+
+
+def change_stopped_settings(folder: Path, values: Mapping[str, str], by: str, why: str) -> None:
+    """Change live settings of a stopped crawl, for its next runs. Blocks.
+
+    Raises ``SettingsError`` for values that are not allowed, the errors of ``Session``,
+    ``ManifestError`` when the folder is not a crawl, and ``OSError``.
+    """
+    config = settings_of(folder)
+    check_live(values, config)
+    pairs = ", ".join(f"{key}={value}" for key, value in sorted(values.items()))
+    date_us = int(time.time() * 1_000_000)
+    action = CrawlAction(new_call("lycosa"), by, date_us, "set", pairs, why)
+    with open_session(folder, config) as session:
+        # "Paused" leaves the note of a pause as it is, whether there is one or not.
+        saved = SettingsSaved(1, dict(values), is_paused=True, actions=[action])
+        if problem := session.keep_steering(saved):
+            raise OSError(problem)
 
 
 @asynccontextmanager

@@ -31,15 +31,17 @@ LIVE = (
     "refetch.first_s",
     "refetch.min_s",
     "refetch.max_s",
+    "refetch.price",
+    "refetch.least_chance",
     "refetch.intervals",
     "refetch.policies",
 )
 """Dotted keys.
 
 ``fetch.slots`` can be lowered, and raised again up to its value at the start, for which memory was
-planned. A change of ``refetch.first_s``, ``min_s`` and ``max_s`` applies to every page from its
-next fetch on. One of the others also moves the times that are stored already
-(``stages.frontier.policy_walk``).
+planned. A change of ``refetch.first_s``, ``min_s``, ``max_s``, ``price`` and ``least_chance``
+applies to every page from its next fetch on. One of the others also moves the times that are stored
+already (``stages.frontier.policy_walk``).
 """
 
 

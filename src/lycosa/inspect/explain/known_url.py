@@ -6,6 +6,7 @@ import base64
 from collections.abc import Callable
 from typing import Any
 
+from lycosa.base.config.refetch_policies import policies_version
 from lycosa.base.model.dead_letter import DeadLetterAction
 from lycosa.base.model.url_state import History, UrlState
 from lycosa.base.reasons import Reason
@@ -25,12 +26,15 @@ from lycosa.inspect.explain.facts import (
     why_host,
 )
 from lycosa.inspect.explain.lookup import Stored, Tried, place_in_queue, stored_capture, tries_of
+from lycosa.inspect.explain.refetch_facts import refetch_facts
 from lycosa.inspect.explain.steering_facts import steering_facts
+from lycosa.inspect.policy_state import rule_facts, shown_rule
 from lycosa.inspect.saved_settings import SavedSettings
 from lycosa.inspect.site_budget import site_budget
 from lycosa.inspect.wall_time import record_in_wall_time, visit_in_wall_time
 from lycosa.stages.admit.budgets import over_discovery
 from lycosa.stages.frontier.dead_letters import decisions_of
+from lycosa.stages.frontier.policy_walk import walk_row
 from lycosa.stages.frontier.visit_state import HostState, VisitRecord
 
 _CHAIN = 10
@@ -77,6 +81,8 @@ class KnownUrl:
         }
         self._answer.add_fact("state", self._entry.state.label)
         by_state[self._entry.state]()
+        refetch_facts(self._answer, self._config.refetch, self._record, self._now)
+        self._policy()
         self._decisions()
         steering_facts(self._answer, self._view, self._entry, self._visit)
         self._origin()
@@ -317,6 +323,23 @@ class KnownUrl:
 
     def _history(self) -> History:
         return self._record.history or History()
+
+    def _policy(self) -> None:
+        """The rule that says when a fetched URL is fetched again.
+
+        Live settings of a cluster are not among those that were read, so a rule is named only when
+        the partition's records are under the same ones.
+        """
+        if self._record.history is None:
+            return
+        section = self._config.refetch
+        if walk_row(self._view.get).version != policies_version(section):
+            self._answer.add_fact(
+                "policy", {}, "the rules were changed; lycosa policy test names the one for it"
+            )
+            return
+        facts = rule_facts(section, self._entry.url)
+        self._answer.add_fact("policy", facts, shown_rule(facts))
 
     def _decisions(self) -> None:
         """What operators decided when the URL was a dead letter."""

@@ -14,6 +14,7 @@ from fastapi import APIRouter, Query, Request, Response
 from lycosa.base import calls
 from lycosa.base.config.fields import fields
 from lycosa.base.config.fixed_intervals import FixedInterval, read_interval
+from lycosa.base.config.refetch_policies import read_policy
 from lycosa.base.config.units import show_seconds
 from lycosa.service.api import models, outside_models
 from lycosa.service.api.examples import FRONTIER_EXAMPLE, shown_as
@@ -24,7 +25,7 @@ from lycosa.service.api.service import CrawlService
 from lycosa.service.api.settings_tag import IfMatch, change_tagged, tagged_settings
 
 _POLICY = "refetch."  # live settings with this prefix are the recrawl policy
-_INTERVALS = "refetch.intervals"
+_INTERVALS, _POLICIES = "refetch.intervals", "refetch.policies"
 _LONGEST_QUEUES = 100
 _LEASE_S = 120.0
 _LONGEST_POLL_S = 60.0
@@ -141,23 +142,45 @@ async def show_recrawl_policy(request: Request, response: Response) -> models.Re
         )
         for each in await _intervals(request)
     ]
-    return models.RecrawlAnswer(values=shown.values, rules=rules)
+    progress = (await service_of(request).status()).progress
+    texts = fields()[_POLICIES].read(shown.values[_POLICIES])
+    return models.RecrawlAnswer(
+        values=shown.values,
+        policies=[
+            models.RefetchRuleRow(line=line, rule=text, policy=read_policy(text).policy.show())
+            for line, text in enumerate(texts, 1)
+        ],
+        rules=rules,
+        records_left=int(progress.policy_records_left),
+        promises=[
+            models.PromiseRow(
+                host=each.host, promised_per_day=each.promised, turns_per_day=each.turns
+            )
+            for each in progress.promises
+        ],
+    )
 
 
 @frontier_router.put("/recrawl-policy")
 async def set_recrawl_policy(
     request: Request, response: Response, body: models.RecrawlRequest, if_match: IfMatch = ""
 ) -> models.RecrawlAnswer:
-    """Change that policy for URLs that are fetched from now on. What is not given remains."""
+    """Change that policy. Rules and fixed intervals also move the URLs that are due already, in
+    the next seconds or minutes; the other settings apply from the next fetch of a URL on. What is
+    not given remains."""
     if wrong := [key for key in body.values if not key.startswith(_POLICY)]:
         raise Problem(422, f"{wrong[0]} is not a setting of the recrawl policy ({_POLICY}*)")
     values = dict(body.values)
+    if body.policies is not None:
+        if _POLICIES in values:
+            raise Problem(422, f"give {_POLICIES} or policies, not both")
+        values[_POLICIES] = fields()[_POLICIES].show(tuple(body.policies))
     if body.domain or body.pattern:
         values[_INTERVALS] = await _with_rule(request, body)
     elif body.interval:
         raise Problem(422, "body.interval: give a domain or a pattern with it")
     if not values:
-        raise Problem(422, "body: give values, or a domain or a pattern with an interval")
+        raise Problem(422, "body: give values, policies, or a domain or a pattern with an interval")
     await change_tagged(request, models.SettingsRequest(values=values, why=body.why), if_match)
     return await show_recrawl_policy(request, response)
 

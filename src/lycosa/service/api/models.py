@@ -29,6 +29,7 @@ Remark = Annotated[
 ]
 SettingName = Annotated[str, Field(max_length=100)]
 SettingText = Annotated[str, Field(max_length=100_000)]
+PolicyText = Annotated[str, Field(max_length=2000)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 
 
@@ -309,14 +310,45 @@ class RecrawlRule(BaseModel):
     interval: str = Field(description="Time between two fetches", examples=["10m"])
 
 
-class RecrawlAnswer(SettingsAnswer):
-    """The recrawl policy: its settings, and its fixed intervals by their parts."""
+class RefetchRuleRow(BaseModel):
+    """A rule of `refetch.policies`."""
 
+    line: int = Field(description="Its number, from 1")
+    rule: str = Field(description="Its text", examples=["news.example /live/* hourly"])
+    policy: str = Field(description="The policy in full", examples=["every 1h min=30m max=2h"])
+
+
+class PromiseRow(BaseModel):
+    """A host whose pages were promised more fetches (`every`) than it has turns at its delay."""
+
+    host: str = Field(description="The host")
+    promised_per_day: float = Field(description="Fetches a day that its pages were promised")
+    turns_per_day: float = Field(description="Fetches a day that its delay allows")
+
+
+class RecrawlAnswer(SettingsAnswer):
+    """The recrawl policy: its settings, its rules, and its fixed intervals by their parts."""
+
+    policies: list[RefetchRuleRow] = Field(
+        description="The first that is for a URL counts; `rules` come after them"
+    )
     rules: list[RecrawlRule] = Field(description="The first that is for a URL counts")
+    records_left: int = Field(description="URLs to which a change is not applied yet")
+    promises: list[PromiseRow] = Field(
+        description="The worst hosts, as of the last change of the rules"
+    )
 
 
 class RecrawlRequest(WhyRequest):
-    """A change of the recrawl policy: settings, or the interval of a domain or a pattern."""
+    """A change of the recrawl policy: settings, rules, or the interval of a domain or a pattern."""
+
+    policies: list[PolicyText] | None = Field(
+        None,
+        max_length=1000,
+        description="All rules in their order, in place of those before; an empty list removes"
+        " them, and without the field they stay",
+        examples=[["news.example /live/* hourly", "* adaptive"]],
+    )
 
     values: dict[SettingName, SettingText] = Field(
         {},

@@ -16,7 +16,9 @@ from fastapi import APIRouter, Request
 from fastapi.responses import RedirectResponse, Response
 
 from lycosa.base import calls
+from lycosa.base.config.fields import fields as known_settings
 from lycosa.base.config.live_settings import LIVE
+from lycosa.base.config.refetch_policies import POLICIES
 from lycosa.base.messages.coordinator_messages import ClusterStatus
 from lycosa.base.model.dead_letter import DeadLetterAction
 from lycosa.cluster.coordinator.crawl_metrics import crawl_state
@@ -107,8 +109,8 @@ async def _decide_dead_letters(request: Request) -> Response:
 
 async def _change_settings(request: Request) -> Response:
     service, fields = service_of(request), await _fields(request)
-    given = {key: values[0].strip() for key, values in fields.items() if key in LIVE}
-    shown_before = {key: fields.get(_SHOWN + key, [""])[0] for key in given}
+    given = {key: _text(key, values[0].strip()) for key, values in fields.items() if key in LIVE}
+    shown_before = {key: _text(key, fields.get(_SHOWN + key, [""])[0]) for key in given}
     # Compared with what this form showed, not with what is in force: another operator may have
     # changed what this one left alone.
     changed = {key: value for key, value in given.items() if value != shown_before[key]}
@@ -120,6 +122,14 @@ async def _change_settings(request: Request) -> Response:
     await service.change_settings(changed, caller_name(request), _why(fields), known)
     await _await_status(service, lambda status: status.settings_version > version)
     return _seen(back, "settings")
+
+
+def _text(key: str, given: str) -> str:
+    """The text of a setting in a form: that of the rules has one on each line."""
+    if key != POLICIES:
+        return given
+    lines = (line.strip() for line in given.splitlines())
+    return str(known_settings()[key].show(tuple(line for line in lines if line)))
 
 
 async def _give_seeds(request: Request) -> Response:

@@ -18,6 +18,7 @@ from lycosa.base.calls import (
     HostUrlsQuery,
 )
 from lycosa.base.config.fields import fields
+from lycosa.base.config.refetch_policies import POLICIES
 from lycosa.base.reasons import Reason
 from lycosa.inspect.text_diff import lines_of, side_by_side
 from lycosa.service.api.answers import CoordinatorSilent, MergedList
@@ -262,14 +263,24 @@ async def _settings(request: Request) -> Response:
 
 
 async def _policies(request: Request) -> Response:
-    return await _live_settings(request, "policies.html", _is_policy)
+    service = service_of(request)
+    texts = fields()[POLICIES].read((await service.settings())[POLICIES])
+    progress = (await service.status()).progress
+    return await _live_settings(
+        request,
+        "policies.html",
+        lambda key: _is_policy(key) and key != POLICIES,
+        policies="\n".join(texts),
+        left=progress.policy_records_left,
+        promises=progress.promises,
+    )
 
 
 def _is_policy(key: str) -> bool:
     return key.startswith("refetch.")
 
 
-async def _live_settings(request: Request, template: str, is_shown: Any) -> Response:
+async def _live_settings(request: Request, template: str, is_shown: Any, **more: Any) -> Response:
     known = fields()
     rows = [
         (
@@ -281,7 +292,7 @@ async def _live_settings(request: Request, template: str, is_shown: Any) -> Resp
         for key, value in (await service_of(request).settings()).items()
         if is_shown(key)
     ]
-    return page_response(request, template, rows=rows)
+    return page_response(request, template, rows=rows, **more)
 
 
 async def _actions(request: Request) -> Response:

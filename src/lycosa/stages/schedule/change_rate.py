@@ -32,7 +32,7 @@ _TIMES = 85  # steps of 19 %
 _TIME_STEP = math.log(_LONGEST_S / _SHORTEST_S) / (_TIMES - 1)
 
 
-class Finding(IntEnum):
+class ChangeFinding(IntEnum):
     """What a fetch found, in comparison with the one before. The value is written to disk."""
 
     SAME = 0
@@ -40,10 +40,10 @@ class Finding(IntEnum):
     CHANGED = 2
 
 
-_FINDINGS = len(Finding)
+_FINDINGS = len(ChangeFinding)
 
 
-def observation(elapsed_s: float, finding: Finding) -> int:
+def observation(elapsed_s: float, finding: ChangeFinding) -> int:
     """The byte of a fetch that came ``elapsed_s`` after the one before.
 
     It is three times a logarithmic step of the time, plus the finding. 255 is not used.
@@ -57,9 +57,9 @@ def elapsed_in(byte: int) -> float:
     return _SHORTEST_S * math.exp(_TIME_STEP * (byte // _FINDINGS))
 
 
-def finding_in(byte: int) -> Finding:
+def finding_in(byte: int) -> ChangeFinding:
     """What an observation's fetch found."""
-    return Finding(byte % _FINDINGS)
+    return ChangeFinding(byte % _FINDINGS)
 
 
 def add_observation(
@@ -72,13 +72,13 @@ def add_observation(
     """
     if elapsed_s <= 0:
         return observations
-    finding = Finding.CHANGED if is_changed else Finding.SAME
+    finding = ChangeFinding.CHANGED if is_changed else ChangeFinding.SAME
     if is_changed and distance is not None and distance <= _SMALL_BITS:
         last = observations[-_RESTLESS:]
         findings = {finding_in(byte) for byte in last}
-        if len(last) == _RESTLESS and Finding.SAME not in findings:
-            finding = Finding.IMMATERIAL
-            if Finding.IMMATERIAL not in findings:
+        if len(last) == _RESTLESS and ChangeFinding.SAME not in findings:
+            finding = ChangeFinding.IMMATERIAL
+            if ChangeFinding.IMMATERIAL not in findings:
                 # It is found only now that the page is restless: the last differences were no
                 # changes either.
                 observations = observations[:-_RESTLESS] + bytes(byte - 1 for byte in last)
@@ -97,7 +97,9 @@ def seed_observations(fetches: int, changes: int, interval_s: float) -> bytes:
     if number <= 0 or interval_s <= 0:
         return b""
     changed = round(number * min(changes, again) / again)
-    one, other = (observation(interval_s, each) for each in (Finding.SAME, Finding.CHANGED))
+    one, other = (
+        observation(interval_s, each) for each in (ChangeFinding.SAME, ChangeFinding.CHANGED)
+    )
     return bytes([one] * (number - changed) + [other] * changed)
 
 
@@ -114,7 +116,7 @@ def estimate_rate(observations: bytes) -> float:
 
 def changes_seen(observations: bytes) -> tuple[int, float]:
     """How many changes the observations saw, and in how many days."""
-    changes = sum(finding_in(byte) is Finding.CHANGED for byte in observations)
+    changes = sum(finding_in(byte) is ChangeFinding.CHANGED for byte in observations)
     return changes, sum(map(elapsed_in, observations)) / _DAY_S
 
 
@@ -129,7 +131,7 @@ def _table() -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
     table = np.zeros((256, len(CELL_RATES)))
     for byte in range(_TIMES * _FINDINGS):
         x = np.array(CELL_RATES) * (elapsed_in(byte) / _DAY_S)
-        table[byte] = np.log(-np.expm1(-x)) if finding_in(byte) is Finding.CHANGED else -x
+        table[byte] = np.log(-np.expm1(-x)) if finding_in(byte) is ChangeFinding.CHANGED else -x
     return table
 
 

@@ -14,7 +14,7 @@ from lycosa.base.model.compatibility import LATE_FIELDS
 from lycosa.base.model.refetch_cell import cell_of
 from lycosa.base.model.url_state import History
 from lycosa.stages.schedule.change_rate import (
-    Finding,
+    ChangeFinding,
     add_observation,
     estimate_rate,
     finding_in,
@@ -110,7 +110,9 @@ def plan_refetch(
 
 def _observations(old: History, found: FoundContent, changed: bool) -> bytes:
     """The observations with that of this fetch, if it can be compared with the one before."""
-    known = old.observations or seed_observations(old.fetches, old.changes, float(old.interval_s))
+    known = old.observations
+    if not known and not old.text_digest:  # a record of an older program
+        known = seed_observations(old.fetches, old.changes, float(old.interval_s))
     # A failed fetch is no observation, and neither is the one after it: an error page was kept.
     if not old.fetches or found.meaning is Meaning.FAILED or has_failed(old):
         return known
@@ -121,4 +123,4 @@ def _observations(old: History, found: FoundContent, changed: bool) -> bytes:
 
 def _is_immaterial(observations: bytes) -> bool:
     """Whether the last difference was one that a restless page always has."""
-    return bool(observations) and finding_in(observations[-1]) is Finding.IMMATERIAL
+    return bool(observations) and finding_in(observations[-1]) is ChangeFinding.IMMATERIAL

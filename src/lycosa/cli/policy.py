@@ -1,0 +1,311 @@
+"""``lycosa policy``: show, try and change the rules that say when pages are fetched again."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from lycosa.cli.callable_crawl import coordinated_crawl, crawl_runs
+from lycosa.cli.cluster_parts import reachable_cluster, tell_line
+from lycosa.cli.cluster_status import ask_coordinator
+from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, crawl_place, reading_crawl
+from lycosa.cli.output import ExitCode, clean, counted, emit, emit_json, emit_table, human_time
+from lycosa.cli.remarks import remark_options
+
+if TYPE_CHECKING:
+    from lycosa.base.config.sections import RefetchSection
+    from lycosa.base.messages.progress import PromiseNote
+    from lycosa.inspect.committed_state import CrawlReader
+    from lycosa.inspect.policy_state import PolicyState
+    from lycosa.inspect.saved_settings import SavedSettings
+
+_KEY = "refetch.policies"
+_WAIT_S = 10.0
+_LOOK_S = 0.5
+_PATIENCE_S = 60.0
+
+_EPILOG = """
+\b
+Examples:
+  lycosa policy show crawls/news
+  lycosa policy test crawls/news https://www.news.example/live/1
+  lycosa policy set crawls/news "news.example /live/* every 10m" "news.example daily" "* adaptive"
+  lycosa policy set crawls/news rules.txt --why "mail of 3 May"
+  lycosa policy set --cluster cluster.toml rules.txt
+  lycosa policy set crawls/news --none
+
+\b
+A rule is MATCHER POLICY [OPTIONS]; the first that is for a URL counts:
+  news.example every 1h            the domain and all hosts below it
+  host:www.news.example daily      this host alone
+  news.example /archive/* never    path and query, with * for any characters
+  re:[?&]page= monthly             a regular expression (RE2), somewhere in the URL
+  * adaptive weight=2 min=6h max=30d
+
+Policies: never, every TIME, adaptive, value, hourly, daily, weekly, monthly. A file has one rule on
+each line; empty lines and lines that begin with # are left out. The rules replace those before, and
+refetch.intervals come after them. Records that have a time already are moved to their new one while
+the crawl runs.
+
+\b
+Exit codes: 0 done, 1 the crawl does not answer, 2 bad usage or a rule that is not understood
+"""
+
+
+@click.group(
+    "policy", epilog=_EPILOG, short_help="Show, try or change when pages are fetched again."
+)
+def command() -> None:
+    """Show, try or change the rules that say when the pages of a crawl are fetched again."""
+
+
+_as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
+
+
+@command.command("show", cls=CrawlCommand, short_help="The rules, and how far they are applied.")
+@crawl_place
+@_as_json
+def show(folder: Path, cluster: Path | None, cache: Path | None, as_json: bool) -> int:
+    """Show the rules in force, and to how many records they are not applied yet.
+
+    DIR is the crawl folder; leave it out with --cluster.
+    """
+    from lycosa.base.config.refetch_policies import policy_book
+    from lycosa.inspect.policy_state import policy_state
+
+    place = CrawlPlace(folder, cluster, cache)
+    with reading_crawl(place, tells_age=False) as reader:
+        section = _settings(place, reader).config.refetch
+        state = policy_state(reader, section)
+    rules = policy_book(section).rules
+    if as_json:
+        emit_json(
+            {
+                "rule": section.rule.value,
+                "rules": [
+                    {
+                        "setting": each.setting,
+                        "line": each.number,
+                        "rule": each.text,
+                        "policy": each.policy.show(),
+                    }
+                    for each in rules
+                ],
+                **_state_values(state),
+            }
+        )
+        return ExitCode.FINISHED
+    if rules:
+        emit_table(
+            ("setting", "line", "rule", "policy"),
+            ((each.setting, each.number, clean(each.text), each.policy.show()) for each in rules),
+        )
+    emit(f"all {'other ' if rules else ''}pages: refetch.rule is {section.rule.value}")
+    for line in _state_lines(state):
+        emit(clean(line))
+    return ExitCode.FINISHED
+
+
+@command.command("test", cls=CrawlCommand, short_help="Which rule is for URL, and its next fetch.")
+@crawl_place
+@click.argument("url")
+@_as_json
+def test(folder: Path, cluster: Path | None, cache: Path | None, url: str, as_json: bool) -> int:
+    """Tell which rule is for URL, where it is, and when the URL is fetched next.
+
+    The crawl need not know URL. DIR is the crawl folder; leave it out with --cluster.
+    """
+    from lycosa.base.urls.identity import InvalidUrl
+    from lycosa.inspect.policy_state import due_facts, rule_facts, shown_rule
+
+    place = CrawlPlace(folder, cluster, cache)
+    with reading_crawl(place, needs_all=False) as reader:
+        saved = _settings(place, reader)
+        try:
+            name = saved.canonicalizer.canonical(url)
+        except InvalidUrl as error:
+            raise click.UsageError(f"{url}: {error}") from error
+        facts, due = rule_facts(saved.config.refetch, name), due_facts(reader, name, time.time())
+    if as_json:
+        emit_json({"url": name, **facts, **due})
+        return ExitCode.FINISHED
+    emit(clean(f"{name}: {shown_rule(facts)}"))
+    if not due["state"]:
+        emit("the crawl does not know this URL")
+    elif due["next_due"]:
+        emit(f"{due['state']}; due at {human_time(due['next_due'])}")
+    else:
+        waits = due["state"] == "queued"
+        emit(f"{due['state']}; {'it waits in a queue' if waits else 'not due'}")
+    return ExitCode.FINISHED
+
+
+def _set_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    for add in (
+        _as_json,
+        remark_options,
+        click.option("--none", "is_none", is_flag=True, help="Remove all rules."),
+        click.option(
+            "--wait",
+            "wait_s",
+            type=click.FloatRange(min=0),
+            default=_WAIT_S,
+            metavar="SECONDS",
+            help="How long to wait until the rules are applied to the records [10].",
+        ),
+        click.argument("rules", nargs=-1, metavar="[FILE|RULE]..."),
+        crawl_place,
+    ):
+        function = add(function)
+    return function
+
+
+@command.command("set", cls=CrawlCommand, short_help="Replace the rules.")
+@_set_options
+def set_(
+    folder: Path,
+    cluster: Path | None,
+    cache: Path | None,
+    rules: tuple[str, ...],
+    wait_s: float,
+    is_none: bool,
+    why: str,
+    by: str,
+    as_json: bool,
+) -> int:
+    """Replace the rules by those of FILE, one on each line, or by RULEs.
+
+    The crawl may be running. DIR is the crawl folder; leave it out with --cluster.
+    """
+    from lycosa.base.config.fields import fields
+
+    place = CrawlPlace(folder, cluster, cache)
+    if bool(rules) == is_none:
+        raise click.UsageError("give a FILE or RULEs, or --none to remove all")
+    texts = tuple(text for each in rules for text in _texts(each))
+    if rules and not texts:
+        raise click.UsageError("there is no rule in that file; --none removes all rules")
+    values = {_KEY: fields()[_KEY].show(texts)}
+    _change(place, values, by, why)
+    state = asyncio.run(_applied(place, wait_s))
+    if as_json:
+        emit_json({"rules": list(texts), "by": by, **_state_values(state)})
+        return ExitCode.FINISHED
+    emit(f"{counted(len(texts), 'rule')} set" if texts else "all rules removed")
+    for line in _state_lines(state):
+        emit(clean(line))
+    if state.left and not crawl_runs(place):
+        emit("the crawl does not run; its next run continues with them")
+    return ExitCode.FINISHED
+
+
+def _texts(given: str) -> list[str]:
+    """The rules of a file, or the one that was written."""
+    path = Path(given)
+    if " " in given and not path.is_file():
+        return [given]
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise click.UsageError(
+            f"{given}: neither a rule (MATCHER POLICY) nor a file that can be read: {error}"
+        ) from error
+    return [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
+
+
+def _settings(place: CrawlPlace, reader: CrawlReader) -> SavedSettings:
+    """The settings in force, with the live ones of a cluster."""
+    import msgspec
+
+    from lycosa.base.config.live_settings import with_live
+    from lycosa.inspect.saved_settings import load_saved_settings
+
+    saved = load_saved_settings(reader)
+    if place.cluster is None:  # a running crawl saves each change in its folder
+        return saved
+    found = ask_coordinator(reachable_cluster(place.cluster))
+    return msgspec.structs.replace(saved, config=with_live(saved.config, found.settings))
+
+
+def _change(place: CrawlPlace, values: dict[str, str], by: str, why: str) -> None:
+    from lycosa.base.config.live_settings import check_live
+    from lycosa.base.messages.coordinator_messages import ChangeSettings
+
+    check_live(values)
+    if place.cluster is not None:
+        ask_coordinator(reachable_cluster(place.cluster), ChangeSettings(values, by, why))
+    elif crawl_runs(place):
+        asyncio.run(_change_running(place, ChangeSettings(values, by, why)))
+    else:
+        from lycosa.processes.callable_folder import change_stopped_settings
+
+        change_stopped_settings(place.folder, values, by, why)
+
+
+async def _change_running(place: CrawlPlace, change: Any) -> None:
+    from lycosa.cluster.serve.caller import CoordinatorFinder
+
+    crawl = coordinated_crawl(place)
+    finder = CoordinatorFinder(crawl.coordinator, crawl.credentials, tell_line)
+    async with await finder.connect(_PATIENCE_S) as connection:
+        await connection.request(change)
+
+
+async def _applied(place: CrawlPlace, wait_s: float) -> PolicyState:
+    """How far the rules are applied after ``wait_s``; a stopped crawl applies them here."""
+    deadline = time.monotonic() + wait_s
+    if not crawl_runs(place):
+        from lycosa.processes.callable_folder import open_stopped_folder
+
+        async with open_stopped_folder(place.folder) as crawl:
+            await crawl.apply_policies(wait_s)
+    while True:
+        state = await asyncio.to_thread(_present_state, place)
+        if not state.left or time.monotonic() >= deadline or not crawl_runs(place):
+            return state
+        await asyncio.sleep(_LOOK_S)
+
+
+def _present_state(place: CrawlPlace) -> PolicyState:
+    from lycosa.inspect.policy_state import policy_state
+
+    with reading_crawl(place, tells_age=False) as reader:
+        section: RefetchSection = _settings(place, reader).config.refetch
+        return policy_state(reader, section)
+
+
+def _state_values(state: PolicyState) -> dict[str, Any]:
+    return {
+        "records_left": state.left,
+        "records_moved": state.moved,
+        "promises": [
+            {"host": each.host, "promised_per_day": each.promised, "turns_per_day": each.turns}
+            for each in state.promises
+        ],
+    }
+
+
+def _state_lines(state: PolicyState) -> list[str]:
+    lines = []
+    if state.left:
+        lines.append(
+            f"not applied yet to {counted(state.left, 'record')}; `lycosa policy show` tells how"
+            " many are left"
+        )
+    elif state.moved:
+        lines.append(f"applied: {counted(state.moved, 'record')} got another time")
+    lines += [promise_line(each) for each in state.promises]
+    return lines
+
+
+def promise_line(note: PromiseNote) -> str:
+    """What a host cannot keep."""
+    return (
+        f"{note.host} cannot keep its promises: its pages were promised {note.promised:,.0f}"
+        f" fetches a day, and it has {note.turns:,.0f} turns at its delay"
+    )
