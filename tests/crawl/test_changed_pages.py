@@ -10,6 +10,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from crawling import HTML, Pages, crawl_folder, html, page
 from judging import quick_config
@@ -31,6 +33,8 @@ from lycosa.inspect.queries.changed_list import (
 )
 from lycosa.state.store import JournalRow
 from lycosa.synthetic import Faults, Response
+from lycosa.worker.job import ClusterJob
+from scripted import Answer, scripted_crawl
 
 DAY = 86_400.0
 PARTITIONS = 3
@@ -294,3 +298,58 @@ def test_a_cursor_of_a_copy_that_was_further_is_refused(tmp_path: Path) -> None:
     for text in (f"changes/{crawl}/0:0.99,1.99,2.99", f"changes/{crawl}/3:0.1"):
         with pytest.raises(BadCursor, match="restored"):
             Listed(folder, text).page()
+
+
+def test_a_crawl_of_formats_1_judges_no_change_and_its_records_are_compared_afterwards(
+    tmp_path: Path,
+) -> None:
+    """A program of formats 1 could read neither the list nor the state."""
+    turns: dict[str, list[Response]] = {
+        A: [page(f"{A}changes", f"{A}flees")],
+        f"{A}changes": [tagged("1"), tagged("2"), tagged("3")],
+        f"{A}flees": [tagged("here"), GONE, tagged("here")],
+    }
+
+    def answer(url: str) -> Answer:
+        return lambda earlier, headers: turns[url][min(earlier, len(turns[url]) - 1)]
+
+    folder = tmp_path / "c"
+    crawl, _ = scripted_crawl(folder, {url: answer(url) for url in turns}, config())
+    older = ClusterJob(Path("cluster.toml"), 1, "", folder, formats=1)
+    crawl.told = lambda job: msgspec.structs.replace(job, cluster=older)
+    crawl.run([A])
+    crawl.now += 6 * DAY
+    crawl.run()
+    assert {change for rows in changes_by_url(folder).values() for change in rows} == {"none"}
+    assert entry(folder, f"{A}flees").state is UrlState.FAILED
+    assert Listed(folder).all() == []
+    crawl.told = lambda job: job
+    crawl.now += 6 * DAY
+    crawl.run([f"{A}flees"])
+    found = {url: changes[-1] for url, changes in changes_by_url(folder).items()}
+    # that it had been there is in no record
+    assert found == {"": "same", "changes": "changed", "flees": "new"}
+
+
+VECTORS = st.dictionaries(st.integers(0, 999), st.integers(0, 10**9), min_size=1, max_size=5)
+
+
+@given(
+    st.dictionaries(st.integers(0, 9), VECTORS, max_size=3),
+    st.integers(0, 10**10).map(float),
+)
+def test_every_cursor_is_read_as_it_was_written(
+    read: dict[int, dict[int, int]], since_s: float
+) -> None:
+    cursor, crawl = ChangesCursor(read, since_s), "0c1d2e3f-1111-4222-8333-444444444444"
+    assert read_cursor(crawl, cursor_text(crawl, cursor)) == cursor
+
+
+@given(st.text(alphabet="changes/0123:.,;@ae", max_size=40))
+def test_any_text_is_a_cursor_or_refused(text: str) -> None:
+    try:
+        cursor = read_cursor("0c1d2e3f", f"changes/0c1d2e3f/{text}")
+    except BadCursor as error:
+        assert "is no cursor of changes" in str(error)
+    else:
+        assert read_cursor("0c1d2e3f", cursor_text("0c1d2e3f", cursor)) == cursor
