@@ -20,6 +20,7 @@ from lycosa.base.config.sections import Config, FrontierSection, RefetchSection
 from lycosa.base.model.capture import Change
 from lycosa.base.model.url_state import UrlState
 from lycosa.base.reasons import Reason
+from lycosa.base.urls.identity import partition_of
 from lycosa.inspect.audit.crawl_audit import AuditedCrawl, audit_crawl
 from lycosa.inspect.committed_state import UrlEntry, read_folder
 from lycosa.inspect.dead_letter_list import DeadLetterFilter, dead_letters
@@ -31,6 +32,10 @@ from lycosa.inspect.queries.changed_list import (
     merged_changes,
     read_cursor,
 )
+from lycosa.stages.frontier.change_log import bounds_in
+from lycosa.state.folder.names import table_folder
+from lycosa.state.kv.rocks import rocks_opener
+from lycosa.state.kv.table_records import change_key
 from lycosa.state.store import JournalRow
 from lycosa.synthetic import Faults, Response
 from lycosa.worker.job import ClusterJob
@@ -353,3 +358,22 @@ def test_any_text_is_a_cursor_or_refused(text: str) -> None:
         assert "is no cursor of changes" in str(error)
     else:
         assert read_cursor("0c1d2e3f", cursor_text("0c1d2e3f", cursor)) == cursor
+
+
+def test_the_audit_finds_a_gap_in_the_list(tmp_path: Path) -> None:
+    folder = tmp_path / "c"
+    run(folder, site(), 0)
+    is_clean(folder)
+    with read_folder(folder).partition_view(number_of_a()) as view:
+        last = bounds_in(view.get).last
+    assert last == 5
+    table = rocks_opener(8 << 20, 4 << 20)(table_folder(folder, number_of_a()))
+    table.write({change_key(3): None})
+    table.close()
+    report = audit_crawl(AuditedCrawl(read_folder(folder).source, is_running=False))
+    found = {check.name: check.first for check in report.checks if check.breaches}
+    assert list(found) == ["changes"] and "number 4 where 3 should be" in found["changes"][0]
+
+
+def number_of_a() -> int:
+    return partition_of("a.example", PARTITIONS)
