@@ -107,6 +107,7 @@ def test_a_crawl_that_ended_is_read_from_storage_until_it_is_resumed(
                 ),
             )
             _awaited(client, "/stats", lambda answer: answer.json()["captures"] >= 20)
+            told, cursor = _changes(client, "")
             stop = {"why": "new disk"}
             assert client.post("/crawl/stop", json=stop).json() == {"state": "stopping"}
             _awaited(client, "/stats", lambda answer: answer.json()["state"] == "stopped")
@@ -118,6 +119,9 @@ def test_a_crawl_that_ended_is_read_from_storage_until_it_is_resumed(
             assert client.get(f"/urls/{seed_at(port)}").json()["record"]["state"] == "fetched"
             body = client.get(f"/crawl/{_id_of(client, seed_at(port))}/content")
             assert body.is_success and body.content
+            later, cursor = _changes(client, cursor)
+            told += later
+            assert len(told) == len(set(told)) >= 20  # each once, by owners and from storage
             actions = client.get("/actions").json()["rows"]
             assert [(each["action"], each["why"]) for each in actions] == [
                 ("stop_crawl", "new disk"),
@@ -139,6 +143,17 @@ def test_a_crawl_that_ended_is_read_from_storage_until_it_is_resumed(
                 ),
             )
             assert not list((tmp_path / "cache").rglob("open-*"))
+
+
+def _changes(client: httpx.Client, cursor: str) -> tuple[list[str], str]:
+    """The URLs that are new since a cursor, and the cursor behind them."""
+    told: list[str] = []
+    while True:
+        found = client.get("/changes", params={"since": cursor, "limit": 7}).json()
+        told += [row["url"] for row in found["rows"] if row["change"] == "new"]
+        cursor = found["cursor"]
+        if not found["has_more"]:
+            return told, cursor
 
 
 def _id_of(client: httpx.Client, url: str) -> str:

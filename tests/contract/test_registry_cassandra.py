@@ -15,7 +15,7 @@ from lycosa.base.model.url_state import History, UrlState
 from lycosa.base.reasons import Reason
 from lycosa.cli.main import main
 from lycosa.feeds import CassandraPlace, FolderSource, Projector, Registry, RegistryError
-from lycosa.feeds.registry.changes import Changes
+from lycosa.feeds.registry.changed_rows import Changes
 from lycosa.feeds.registry.registry_port import PositionsMoved, RegistryStep
 from lycosa.feeds.registry.registry_rows import row_time
 from lycosa.stages.frontier.visit_state import HostState

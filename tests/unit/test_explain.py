@@ -90,6 +90,17 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def later(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A crawl whose page was there in the first round and is not in the second."""
+    folder = tmp_path_factory.mktemp("explain") / "later"
+    web = Pages({f"{A}/": page("/flees"), f"{A}/flees": [page(text="here"), html("", 404)]})
+    for number in range(2):
+        start = number * 8 * 86_400.0
+        crawl_folder(folder, web, [] if number else [f"{A}/"], CONFIG, start=start)
+    return folder
+
+
 def ask(folder: Path, url: str, now: float = NOW) -> Explanation:
     reader = read_folder(folder)
     return explain(reader, load_saved_settings(reader), url, now)
@@ -273,12 +284,12 @@ def test_every_trap_is_called_one(finished: Path) -> None:
 
 @pytest.mark.parametrize("state", UrlState)
 def test_each_state_of_a_url_has_an_explanation_a_count_and_a_document(
-    finished: Path, stopped: Path, state: UrlState
+    finished: Path, stopped: Path, later: Path, state: UrlState
 ) -> None:
     """A state that these crawls do not lead to needs a page of ``WEB`` that does."""
     found = [
         (folder, entry.url)
-        for folder in (finished, stopped)
+        for folder in (finished, stopped, later)
         for entry in read_folder(folder).urls()
         if entry.state is state
     ]
@@ -344,6 +355,12 @@ def test_a_dead_letter_gives_its_reason_and_every_request(finished: Path) -> Non
         and facts(gone)["status"] == 404
         and facts(gone)["reason"] == "http_client_error"
     )
+
+
+def test_a_page_that_is_gone_says_when_it_is_looked_at_again(later: Path) -> None:
+    answer = ask(later, f"{A}/flees")
+    assert answer.verdict == "gone" and "is looked at again at" in answer.headline
+    assert facts(answer)["status"] == 404 and facts(answer)["refetch_at"] > 0
 
 
 def test_a_host_that_was_given_up_answers_for_its_urls(finished: Path) -> None:

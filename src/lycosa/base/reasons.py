@@ -85,6 +85,7 @@ class Reason(IntEnum):
     REQUEST_UNANSWERED = 102
     LEASE_EXPIRED = 103
     PAYMENT_REQUIRED = 104
+    GONE = 105
 
     # Fetched, with a remark (140-179).
     NOT_MODIFIED = 140
@@ -201,6 +202,7 @@ _TABLE: dict[Reason, tuple[Cause, str]] = {
         _O,
         "not sent: the worker could not commit, so it may have lost the shard",
     ),
+    Reason.GONE: (_T, "it had content before, and the server says that it is gone (404 or 410)"),
     Reason.INTERNAL: (_O, "an error of the crawler; see the log"),
     Reason.NOT_MODIFIED: (_T, "not modified since the last fetch"),
     Reason.DUPLICATE: (_T, "the same body as an earlier capture"),

@@ -24,7 +24,7 @@ Examples:
 
 \b
 Verdicts:
-  fetched duplicate near_duplicate redirected queued retrying parked retired failed
+  fetched duplicate near_duplicate redirected queued retrying parked retired failed gone
   refused_by_robots refused_by_scope refused_by_trap never_seen not_a_url unknown_hash
 
 \b

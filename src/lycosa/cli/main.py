@@ -32,6 +32,8 @@ _COMMANDS = {
     "export": "Pages, links, URLs or hosts of a crawl as JSON lines, CSV or Parquet.",
     "sql": "Query a crawl's tables with SQL.",
     "feed": "Captures or dead letters as JSON lines, each once.",
+    "changes": "Pages that are new, changed, gone or back.",
+    "diff": "How the text of a page differs between two captures.",
     "host": "Pause, resume or retire a host of a crawl.",
     "policy": "Show, try or change when pages are fetched again.",
     "dlq": "List, retry or drop URLs that failed for good.",

@@ -32,6 +32,7 @@ def history_of(
     """What the record of a URL remembers of a capture, apart from the next fetch."""
     old, original = before or NO_HISTORY, row.original
     is_old = outcome.meaning is Meaning.NOT_MODIFIED
+    is_error = outcome.meaning is Meaning.FAILED and bool(old.text_digest)
     alike = original or row.near_duplicate_of
     other = alike.url if alike is not None and alike.url != row.url else ""
     return History(
@@ -39,7 +40,7 @@ def history_of(
         fetched_at=int(ended_at(row)),
         status=old.status if is_old else row.status,
         digest=digest_in(row),
-        simhash=old.simhash if is_old else row.simhash,
+        simhash=old.simhash if is_old or is_error else row.simhash,
         etag=row.etag or (old.etag if is_old else ""),
         last_modified=row.last_modified or (old.last_modified if is_old else ""),
         date_us=original.date_us if original else row.date_us,
@@ -71,19 +72,28 @@ def state_of_row(row: JournalRow, outcome: FetchOutcome) -> tuple[UrlState, Reas
 
 
 def content_in(
-    row: JournalRow, old: History, outcome: FetchOutcome, target: str, formats: int
+    row: JournalRow,
+    old: History,
+    outcome: FetchOutcome,
+    target: str,
+    formats: int,
+    was_gone: bool = False,
 ) -> FoundContent:
     """The content, as ``CaptureBuilder`` had it for the comparison with the capture before.
 
     ``target`` is that of a redirect, ``formats`` are those in force (``model.compatibility``). The
-    digest of the text is empty when the text is in no row.
+    digest of the text is empty when the text is in no row. ``was_gone`` as in ``FoundContent``.
     """
     digest, text = digest_in(row), b""
-    if outcome.meaning is Meaning.NOT_MODIFIED:
+    if outcome.meaning is Meaning.NOT_MODIFIED or (
+        outcome.meaning is Meaning.FAILED and formats >= LATE_FIELDS
+    ):
         text = old.text_digest
     elif formats >= LATE_FIELDS and (row.text or not row.text_characters):
         text = text_digest_of(row.text, target, digest)
-    return FoundContent(outcome.meaning, ended_at(row), digest, text, row.simhash)
+    return FoundContent(
+        outcome.meaning, ended_at(row), digest, text, row.simhash, row.status, was_gone
+    )
 
 
 def found_in(row: JournalRow) -> Discovered:

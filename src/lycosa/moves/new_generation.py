@@ -106,7 +106,13 @@ class NewGeneration:
             owners = HostOwners(tables, Sites(suffix_list(state.folder)).site_of, self._shards)
             total = sum(counters_of(table).discovered for table in tables.values())
             counters = recounted(owners, lambda done: places.on_step("counting URLs", done, total))
-            old = OldState(owners, state.manifest.identity.bands, state.was_on_machine, held)
+            old = OldState(
+                owners,
+                state.manifest.identity.bands,
+                state.was_on_machine,
+                held,
+                len(state.manifest.earlier),
+            )
             mark = Mark(max(state.term, state.newest.term) + 1, state.newest.sequence + 1)
             first = FirstCommit(0, mark, state.wall, state.time, state.settings, state.is_orderly)
             # In groups, because each open table takes memory and files.

@@ -17,12 +17,12 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from lycosa.base.config.sections import Config
-from lycosa.base.model.capture import StoredOriginal
+from lycosa.base.model.capture import TOLD_CHANGES, StoredOriginal
 from lycosa.base.model.dead_letter import DeadLetter
 from lycosa.base.model.discovered import Discovered, LinkKind
 from lycosa.base.model.fetched import Fetched, FetchKind
 from lycosa.base.model.parsed import Parsed
-from lycosa.base.model.url_state import Completed, History, UrlState
+from lycosa.base.model.url_state import Completed, History, NotedChange, UrlState
 from lycosa.base.ports import Offload
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import InvalidUrl, hash8, host_of, robots_url
@@ -223,12 +223,15 @@ class StoredCaptures:
         """The end of the lease as ``CaptureBuilder`` made it."""
         is_failed, formats = outcome.meaning is Meaning.FAILED, self._worker.store.formats
         old, authority = lease.record.history or NO_HISTORY, lease.host.record.importance
-        found = content_in(row, old, outcome, target, formats)
+        was_gone = lease.record.reason is Reason.GONE
+        found = content_in(row, old, outcome, target, formats, was_gone)
         weight = self._weigh(factors_of_known(lease.record, authority, found.at))
         is_once = lease.record.kind is LinkKind.LICENSE
         plan = plan_refetch(self._config.refetch, lease.url, old, found, weight, formats, is_once)
         history = history_of(row, lease.record.history, outcome, target)
         state, reason = state_of_row(row, outcome)
+        if plan.is_gone:
+            state, reason = UrlState.GONE, Reason.GONE
         return Completed(
             lease.host.host8,
             lease.entry.url8,
@@ -238,6 +241,7 @@ class StoredCaptures:
             row.detail or (f"status {row.status}" if is_failed else ""),
             int(found.at + plan.interval_s) if plan.interval_s else 0,
             plan.kept_in(history, old, found.text_digest),
+            _noted(row),
         )
 
     def _file_content(self, row: JournalRow) -> None:
@@ -361,3 +365,10 @@ class StoredCaptures:
         if record.rest_at >= 0:
             record.rest_at = max(record.rest_at, until)
         self._partition.visits.mark_changed(host)
+
+
+def _noted(row: JournalRow) -> NotedChange | None:
+    """What is reported of the capture, as when it was made."""
+    if row.kind is not FetchKind.PAGE or row.change not in TOLD_CHANGES:
+        return None
+    return NotedChange(row.change, int(ended_at(row)), row.date_us, row.status, row.change_distance)

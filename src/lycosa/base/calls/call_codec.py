@@ -11,7 +11,7 @@ from lycosa.base.calls.operator_decisions import (
     ReparseDecision,
 )
 from lycosa.base.calls.outside_fetchers import GiveResults, LeaseUrls, ResultsTaken, UrlsLeased
-from lycosa.base.calls.queries import ContentFound, Found, StateQuestion
+from lycosa.base.calls.queries import ContentFound, Found, FoundChanges, StateQuestion
 from lycosa.base.calls.submission import GivenVerdicts, GiveUrls
 
 
@@ -31,7 +31,14 @@ Call = (
     | StateQuestion
 )
 CallReply = (
-    GivenVerdicts | DecisionAnswer | UrlsLeased | ResultsTaken | Found | ContentFound | CallRefusal
+    GivenVerdicts
+    | DecisionAnswer
+    | UrlsLeased
+    | ResultsTaken
+    | Found
+    | FoundChanges
+    | ContentFound
+    | CallRefusal
 )
 
 encode_call = msgspec.msgpack.Encoder().encode

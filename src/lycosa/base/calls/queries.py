@@ -104,6 +104,22 @@ class DeadLettersQuery(_Question, frozen=True, tag=True):
     most: int = 50
 
 
+class ChangesQuery(_Question, frozen=True, tag=True):
+    """What changed, in the order of the partition's commits.
+
+    ``read`` is, by generation and partition, the last number that the caller has; partitions that
+    it lacks are read from the wall time ``since_s`` on, or from the beginning (0). ``changes`` are
+    the ``Change`` values that are meant (empty = all). The rules of cursors are in
+    ``inspect.queries.changed_list``.
+    """
+
+    read: dict[int, dict[int, int]] = {}
+    since_s: float = 0.0
+    changes: tuple[int, ...] = ()
+    host: str = ""
+    most: int = 100
+
+
 class ActionsQuery(_Question, frozen=True, tag=True):
     """The log of operators' decisions, newest first."""
 
@@ -122,6 +138,7 @@ StateQuestion = (
     | ContentQuery
     | DeadLettersQuery
     | ActionsQuery
+    | ChangesQuery
 )
 
 
@@ -145,6 +162,46 @@ class Found(msgspec.Struct, frozen=True, tag=True):
     is_partial: bool = False
     ordered_at: float = 0.0
     is_cut: bool = False
+
+
+class ListedChange(msgspec.Struct, frozen=True):
+    """A capture whose content is new, changed, gone or back.
+
+    ``id`` is that of the URL in other lists. ``date`` is when the request began, ``noted`` when the
+    change was, in seconds since 1970; ``noted`` never decreases within a partition. ``distance`` is
+    the number of SimHash bits in which the text differs from that before. ``number`` counts the
+    changes of the partition.
+    """
+
+    url: str
+    id: str
+    host: str
+    change: str
+    distance: int | None
+    status: int
+    date: float
+    noted: int
+    partition: int
+    number: int
+
+
+class FoundChanges(msgspec.Struct, frozen=True, tag=True):
+    """Changes of one partition, which has ``generation`` imports behind it.
+
+    The partition was read up to the number ``scanned``, noted at ``scanned_s`` (0 = no row was
+    read), and there is no later one if it ``is_whole``. ``is_imported_over``: all rows from before
+    the last import were passed. ``is_lost``: rows that the caller has not read were dropped.
+    ``is_ahead``: the caller has read further than the partition goes.
+    """
+
+    rows: list[ListedChange]
+    generation: int = 0
+    scanned: int = 0
+    scanned_s: int = 0
+    is_whole: bool = True
+    is_imported_over: bool = True
+    is_lost: bool = False
+    is_ahead: bool = False
 
 
 class ContentFound(msgspec.Struct, frozen=True, tag=True):

@@ -210,6 +210,18 @@ class RefetchSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
             " `news.example /live/* 10m`; the first that is for a URL counts."
         ),
     ] = ()
+    gone_first_s: Annotated[
+        float,
+        setting(
+            "Interval before a page that is gone (404 or 410) is looked at again; each further"
+            " interval is three times as long. 0: never again.",
+            ge=0,
+        ),
+    ] = 86400.0
+    gone_max_s: Annotated[
+        float,
+        setting("Longest interval of a page that is gone; after it the page is left.", ge=0),
+    ] = 7776000.0
     policies: Annotated[
         tuple[str, ...],
         setting(
@@ -298,6 +310,10 @@ class FrontierSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     finish_wait_s: Annotated[
         float, setting("A crawl is finished when nothing is due within this time.", ge=0)
     ] = 600.0
+    changes_days: Annotated[
+        float,
+        setting("Days for which the list of changed pages is kept; 0 makes none.", ge=0),
+    ] = 30.0
 
 
 class LimitSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -68,12 +68,21 @@ class Change(IntEnum):
     The value is written to disk.
     """
 
-    NONE = 0  # not judged
-    NEW = 1  # the first capture
+    NONE = 0  # not judged, or an error page
+    NEW = 1  # the first content
     CHANGED = 2
     SAME = 3
-    GONE = 4  # there was content, and now there is none
+    GONE = 4  # there was content, and now the status is 404 or 410
     BACK = 5  # there is content again
+
+    @property
+    def label(self) -> str:
+        """The name in outputs."""
+        return self.name.lower()
+
+
+TOLD_CHANGES = (Change.NEW, Change.CHANGED, Change.GONE, Change.BACK)
+"""The changes that are reported to readers."""
 
 
 class Want(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -94,7 +103,9 @@ class Capture(msgspec.Struct, frozen=True, gc=False):
     ``sha1:`` and base32 of the body as received (transfer-decoded). ``original`` makes the record a
     revisit: server-not-modified with ``not_modified``, else identical-payload-digest.
     ``media_type`` is the detected type of the body, without parameters. ``preferences`` are what
-    the site stated about the use of the page, as of this fetch.
+    the site stated about the use of the page, as of this fetch. ``change_distance`` is the number
+    of SimHash bits in which the text differs from that of the capture before, if both have a
+    SimHash.
     """
 
     fetched: Fetched
@@ -114,6 +125,8 @@ class Capture(msgspec.Struct, frozen=True, gc=False):
     fetch_number: int = 1
     media_type: str = ""
     preferences: Preferences = NOTHING_STATED
+    change: Change = Change.NONE
+    change_distance: int | None = None
 
 
 class Location(msgspec.Struct, frozen=True, array_like=True, gc=False):

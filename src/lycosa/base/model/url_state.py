@@ -6,6 +6,7 @@ from enum import IntEnum
 
 import msgspec
 
+from lycosa.base.model.capture import Change
 from lycosa.base.preferences.preference_model import Statement
 from lycosa.base.reasons import Reason
 
@@ -24,6 +25,7 @@ class UrlState(IntEnum):
     FAILED = 5  # it failed, and no retry is due
     REFUSED = 6  # refused by a rule that depends on state (robots.txt)
     RETIRED = 7  # its host was retired
+    GONE = 8  # there was content, and the last answers were 404 or 410
 
     @property
     def label(self) -> str:
@@ -88,12 +90,26 @@ class History(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return self.body_segment or self.segment, self.body_offset
 
 
+class NotedChange(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What is reported of a capture to readers: how its content changed, and which capture it is.
+
+    ``noted_s`` is wall time (seconds since 1970). ``date_us`` and ``status`` are those of the
+    capture; ``distance`` is its ``change_distance``.
+    """
+
+    change: Change
+    noted_s: int
+    date_us: int
+    status: int
+    distance: int | None = None
+
+
 class Completed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """How a lease ended.
 
     ``number`` is the URL's fetch number at the lease; an older one is ignored. ``due_at`` (seconds
     since 1970, 0 = never) is the next fetch: a retry when ``state`` is ``QUEUED``, else a refetch.
-    ``history``, if given, replaces the old one.
+    ``history``, if given, replaces the old one. ``noted`` is a change that is reported.
     """
 
     host8: bytes
@@ -104,3 +120,4 @@ class Completed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     detail: str = ""
     due_at: int = 0
     history: History | None = None
+    noted: NotedChange | None = None

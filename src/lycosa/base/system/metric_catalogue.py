@@ -22,7 +22,9 @@ SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 
 AGES = (60.0, 600.0, 3600.0, 4 * 3600.0, 12 * 3600.0, 86_400.0, 7 * 86_400.0)
 """Bounds of the buckets of an age."""
 
-URL_STATES = ("queued", "parked", "fetched", "redirected", "failed", "refused", "retired")
+URL_STATES = (
+    "queued", "parked", "fetched", "redirected", "failed", "refused", "retired", "gone",
+)  # fmt: skip
 """The labels of ``UrlState``."""
 WINDOWS = ("minute", "run", "peak")
 """The last minute, the run, and the highest minute of it."""

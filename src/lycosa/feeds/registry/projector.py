@@ -17,7 +17,7 @@ import msgspec
 
 from lycosa.base.model.url_state import UrlState
 from lycosa.feeds.projector_source import ProjectorSource
-from lycosa.feeds.registry.changes import Changes, CommitsMissing
+from lycosa.feeds.registry.changed_rows import Changes, CommitsMissing
 from lycosa.feeds.registry.registry import Registry
 from lycosa.feeds.registry.registry_port import (
     DatabaseAway,

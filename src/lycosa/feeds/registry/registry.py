@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from lycosa.base.model.url_state import UrlState
 from lycosa.feeds.projector_source import UNREAD, CaptureLines, JournalPosition
-from lycosa.feeds.registry.changes import Changes, WrittenValue
+from lycosa.feeds.registry.changed_rows import Changes, WrittenValue
 from lycosa.feeds.registry.registry_port import (
     CaptureStep,
     DeletedRow,

@@ -20,6 +20,7 @@ from lycosa.base.urls.identity import hash8, join_url, reversed_host
 from lycosa.inspect.audit.audit_report import Check, OnAuditProgress
 from lycosa.inspect.audit.capture_index import CaptureIndex, place_key
 from lycosa.inspect.committed_state import TableView
+from lycosa.stages.frontier.change_log import CHANGES, bounds_in, change_number, decode_change
 from lycosa.stages.frontier.host_names import HOST_NAME_ROWS, indexed_until
 from lycosa.stages.frontier.outside_leases import LEASES, decode_lease
 from lycosa.stages.frontier.visit_state import HostState, VisitRecord, decode_visit
@@ -72,6 +73,11 @@ class StateChecks:
             "fetched URLs: the capture that the record names is in a journal at that place",
         )
         self.names = Check("host names", "the index of host names against the hosts, both ways")
+        self.changes = Check(
+            "changes",
+            "the list of changed pages: numbers without a gap, times that never decrease, and a"
+            " record for each URL",
+        )
         self._captures = captures
         # lengths of files, for a running crawl: records may be ahead of what was read of the
         # journals
@@ -82,7 +88,15 @@ class StateChecks:
         self.seen = 0
 
     def all_checks(self) -> list[Check]:
-        return [self.counters, self.queues, self.due, self.hosts, self.names, self.records]
+        return [
+            self.counters,
+            self.queues,
+            self.due,
+            self.hosts,
+            self.names,
+            self.changes,
+            self.records,
+        ]
 
     def check_partition(self, view: TableView, total: int) -> None:
         """Check one partition."""
@@ -128,6 +142,7 @@ class StateChecks:
         )
         self._schedules(view)
         _check_host_names(self.names, view)
+        _check_changes(self.changes, view)
 
     def _hosts(self, view: TableView, hosts: dict[HostState, int]) -> None:
         """Compare the numbers of hosts by state with the counters."""
@@ -405,6 +420,27 @@ def _check_host_names(check: Check, view: TableView) -> None:
         )
     if until is not None and any(True for _ in view.hosts()):
         check.add_note("the owner adds the names of an older table with its next commits")
+
+
+def _check_changes(check: Check, view: TableView) -> None:
+    """Check the list of changed pages. A gap would hide a change from every reader."""
+    bounds, noted_s = bounds_in(view.get), 0
+    where, number = f"partition {view.number}: the list of changes", bounds.first
+    for key, value in view.scan(CHANGES, prefix_end(CHANGES)):
+        row = decode_change(value)
+        check.expect(
+            change_number(key) == number,
+            f"{where} has number {change_number(key)} where {number} should be",
+        )
+        check.expect(
+            row.noted_s >= noted_s, f"{where} has a time at {number} that is before the one above"
+        )
+        known = view.url_record(row.url[:8], row.url[8:]) is not None
+        check.expect(known, f"{where} names {row.url.hex()}, which has no record")
+        number, noted_s = change_number(key) + 1, row.noted_s
+    check.expect(
+        number == bounds.last + 1, f"{where} ends at {number - 1}, and {bounds.last} were noted"
+    )
 
 
 def _check_leases(view: TableView, due: Check, counters: Check) -> None:

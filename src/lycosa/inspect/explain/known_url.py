@@ -82,6 +82,7 @@ class KnownUrl:
             UrlState.FAILED: self._failed,
             UrlState.REFUSED: self._refused,
             UrlState.RETIRED: self._retired,
+            UrlState.GONE: self._gone,
         }
         self._answer.add_fact("state", self._entry.state.label)
         by_state[self._entry.state]()
@@ -290,6 +291,24 @@ class KnownUrl:
         # only the attempts tell the number.
         self._answer.add_fact("tries", record.tries or None)
         self._tries()
+        self._capture()
+
+    def _gone(self) -> None:
+        record, history = self._record, self._history()
+        again = (
+            f"it is looked at again at {when(record.due_at)}"
+            if record.due_at
+            else "it is not looked at again; give the URL as a seed to retry"
+        )
+        self._answer.set_verdict(
+            "gone",
+            f"It was fetched before, and is gone: status {history.status} at"
+            f" {when(history.fetched_at)}; {again}.",
+        )
+        reason_facts(self._answer, record.reason, record.detail)
+        self._answer.add_fact(
+            "refetch_at", record.due_at, when(record.due_at) if record.due_at else "not again"
+        )
         self._capture()
 
     def _refused(self) -> None:

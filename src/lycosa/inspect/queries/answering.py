@@ -18,6 +18,7 @@ from lycosa.base.calls import (
     CallRefusal,
     CallReply,
     CapturesQuery,
+    ChangesQuery,
     ContentFound,
     ContentQuery,
     CountsQuery,
@@ -37,6 +38,7 @@ from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import InvalidUrl, hash8, host_of
 from lycosa.inspect.committed_state import CrawlReader, HostEntry, TableView
 from lycosa.inspect.queries.capture_queries import capture_at, captures_of, content_of
+from lycosa.inspect.queries.changed_list import changes_in, generation_of
 from lycosa.inspect.queries.dead_letter_queries import DeadLetterLister
 from lycosa.inspect.queries.decision_queries import decisions_about, decisions_behind
 from lycosa.inspect.queries.host_orders import HOST_ORDERS, HostOrders
@@ -108,6 +110,10 @@ class StateAnswers:
                 return asked.letters(question)
             case ActionsQuery():
                 return asked.actions(question)
+            case ChangesQuery():
+                most = max(min(question.most, MAX_ROWS), 1)
+                meant = msgspec.structs.replace(question, most=most)
+                return changes_in(asked.view, generation_of(asked.reader), meant)
 
     def _hosts(self, asked: _Asked, query: HostsQuery) -> CallReply:
         if query.sort not in ("name", *HOST_ORDERS):

@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from lycosa.base.preferences.preference_words import read_answers
-from lycosa.base.system.content_encoding import decode_content
+from lycosa.base.system.content_encoding import Decoded, decode_content
 from lycosa.base.urls.identity import hash8, host_of, surt
 from lycosa.inspect.committed_state import CrawlReader, TableView, UrlEntry
 from lycosa.inspect.explain.lookup import metadata_behind
@@ -33,7 +33,7 @@ from lycosa.state.store.stored_bodies import (
     record_with_body,
     reference_of,
 )
-from lycosa.state.store.stored_data import RecordError
+from lycosa.state.store.stored_data import RecordError, StoredRecord
 
 MAX_PIECE_BYTES = 16 << 20
 """Largest body that is decoded; of a longer one the beginning is given."""
@@ -164,9 +164,7 @@ def content_of(
     except (RecordError, OSError):
         return None
     reference, refers_to = reference_of(record), None
-    headers = record.header_block
-    encodings = _headers(headers, b"content-encoding")
-    decoded = decode_content(record.body, encodings, MAX_PIECE_BYTES, _MAX_RATIO)
+    headers, decoded = record.header_block, decoded_body(record)
     kinds = _headers(headers, b"content-type")
     reason = decoded.reason.meaning if decoded.reason else ""
     if reference is not None:
@@ -182,6 +180,12 @@ def content_of(
         refers_to,
         read_answers(metadata.get("usePreferences", "")),
     )
+
+
+def decoded_body(record: StoredRecord) -> Decoded:
+    """The body of a record without its content encodings, within bounds."""
+    encodings = _headers(record.header_block, b"content-encoding")
+    return decode_content(record.body, encodings, MAX_PIECE_BYTES, _MAX_RATIO)
 
 
 def _newest(entry: UrlEntry, has_index: bool) -> ListedCapture | None:
@@ -225,6 +229,21 @@ def _indexed(folder: Path | None, url: str, budget: TimeBudget) -> Iterator[List
                     entry.mime == "warc/revisit",
                     entry.redirect,
                 )
+
+
+def segments_with(folder: Path | None, url: str) -> set[str] | None:
+    """The closed segments whose index has the URL; ``None`` where there are no files of indexes.
+
+    A visit that was answered with 304 is in no index.
+    """
+    if folder is None:
+        return None
+    key = f"{surt(url)} ".encode()
+    return {
+        path.stem
+        for path in (folder / CDXJ).glob("[!.]*.cdxj")
+        if next(_lines_with(path, key), None) is not None
+    }
 
 
 def _lines_with(path: Path, key: bytes) -> Iterator[bytes]:

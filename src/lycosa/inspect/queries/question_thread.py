@@ -32,6 +32,7 @@ from lycosa.base.calls import (
     ActionsQuery,
     CallRefusal,
     CallReply,
+    ChangesQuery,
     ContentFound,
     ContentQuery,
     DeadLettersQuery,
@@ -70,6 +71,7 @@ _REFRESH_S = 0.5  # between two parts while hosts are to be read
 _TEXT_IDLE_S = 60.0  # after this the parse child for texts is ended
 _ENDING = CallRefusal("the owner of this partition is ending: call again")
 _LATE = CallRefusal("the time that the caller waits was over before the question had its turn")
+_OF_ALL = (HostsQuery, DeadLettersQuery, ActionsQuery, ChangesQuery)
 _UNREADABLE = (TableError, StoreDamaged, RecordError, JournalError, OSError)
 
 
@@ -223,7 +225,7 @@ class StateReader:
             self._answers = StateAnswers(is_kept_ready=True)
         # An explanation follows redirects, and needs the places of the scope, which are anywhere.
         with self._open_view(None if isinstance(question, UrlQuery) else partition) as view:
-            is_of_all = isinstance(question, HostsQuery | DeadLettersQuery | ActionsQuery)
+            is_of_all = isinstance(question, _OF_ALL)
             budget = TimeBudget(_LIST_BUDGET_S if is_of_all else _BUDGET_S)
             return self._answers.answer(view, partition, _undecoded(question), budget)
 

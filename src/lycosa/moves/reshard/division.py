@@ -11,6 +11,7 @@
 ``s``                      to the shards that have buckets for it (``_capture``)
 ``J``                      to all shards
 ``Z``                      to the shard of the host, numbered again from 1
+``G``                      to the shard of the host, by time, numbered again from 1
 ``K``                      to the shard of the host that was decided about, numbered again; those
                            about no host stay with the number of their partition
 ``h``                      made again, complete
@@ -31,10 +32,12 @@ from operator import itemgetter
 import msgspec
 
 from lycosa.base.urls.identity import hash8
+from lycosa.moves.reshard.changes_moved import put_changes
 from lycosa.moves.reshard.counting import OnRows
 from lycosa.moves.reshard.divided_hosts import HostRows
 from lycosa.moves.reshard.host_owners import HostOwners, StateDamaged
 from lycosa.moves.reshard.row_sink import RowSink
+from lycosa.stages.frontier.change_log import CHANGE_BOUNDS
 from lycosa.stages.frontier.dead_letters import decisions_of, decode_letter, number_of
 from lycosa.stages.frontier.decision_log import ACTIONS, MAX_ACTIONS, decode_action
 from lycosa.stages.frontier.front_queues import FRONT_KEY
@@ -55,7 +58,7 @@ from lycosa.state.seen.simhash import upper_block_of, upper_blocks
 from lycosa.state.shard.counters import COUNTERS_KEY, Counters
 
 _BY_HOST = b"UQRtNBXYE"
-_MADE_AGAIN = b"FKWZhw"
+_MADE_AGAIN = b"FGKWZhw"
 _DUE_ROW = 64  # URLs of one second that share a row
 _EVERY = 20_000
 _MAX_VOUCHING = 100
@@ -67,6 +70,7 @@ _MADE_ANEW = frozenset(
         COUNTERS_KEY,
         MARK_KEY,
         FRONT_KEY,
+        CHANGE_BOUNDS,
         WALK_KEY,
         _CRASHES,
         _LETTERS,
@@ -85,13 +89,14 @@ class OldState(msgspec.Struct, frozen=True):
     """What is divided: the old partitions, and what concerns all of them.
 
     ``bands`` is frozen with the crawl. ``was_on_machine``: its content tables are those of one
-    machine. ``held`` as in ``HostRows``.
+    machine. ``held`` as in ``HostRows``. ``generation`` counts the imports before.
     """
 
     owners: HostOwners
     bands: int
     was_on_machine: bool
     held: Mapping[bytes, float] = {}
+    generation: int = 0
 
 
 class Division:
@@ -103,6 +108,7 @@ class Division:
     def __init__(self, state: OldState, sink: RowSink, counters: Sequence[Counters]) -> None:
         self._owners, self._sink, self._counters = state.owners, sink, counters
         self._tables = state.owners.tables
+        self._generation = state.generation
         self._before = 0 if state.was_on_machine else len(self._tables)
         self._hosts = HostRows(state.owners, sink, state.bands, state.held)
         self._letters: dict[int, int] = dict.fromkeys(sink.shards, 0)
@@ -136,6 +142,7 @@ class Division:
             for shard in self._sink.shards:
                 self._sink.put(shard, WALK_KEY, encode_record(WalkRow(b"")))
         self._put_actions()
+        put_changes(self._owners, self._sink, self._generation)
         self._put_agreed()
         self._sink.flush()
 

@@ -169,6 +169,18 @@ CAPTURE_EXAMPLE: dict[str, Any] = {
     "warc": "warc/a070d51e-w000-000001-20261122172505.warc.gz",
     "offset": 5318850,
 }
+CHANGE_EXAMPLE: dict[str, Any] = {
+    "url": _URL,
+    "id": _ID,
+    "host": _HOST,
+    "change": "changed",
+    "distance": 3,
+    "status": 200,
+    "date": 1795368329.2,
+    "noted": 1795368329,
+    "partition": 6,
+    "number": 17,
+}
 DEAD_LETTER_EXAMPLE: dict[str, Any] = {
     "url": _URL,
     "id": _ID,
@@ -206,7 +218,7 @@ _MAPS = frozenset(
     )
 )
 """Objects whose names are not fixed."""
-_NULLABLE = {"next_in_s", "pause", "record", "operator_delay_s"}
+_NULLABLE = {"next_in_s", "pause", "record", "operator_delay_s", "distance"}
 
 
 def schema_of(example: Any, title: str = "", name: str = "") -> dict[str, Any]:

@@ -193,6 +193,17 @@ class RowsPage(BaseModel):
     silent: list[int] = Field(description="Partitions whose owner did not answer")
 
 
+class ChangesAnswer(BaseModel):
+    """What changed, in the order of commits. ``cursor`` is for the next request, at any time."""
+
+    rows: list[JsonRow] = Field(description="Objects, which docs/api.md describes")
+    cursor: str = Field(description="For the next request, also when there are no rows")
+    has_more: bool = Field(description="There were more changes behind the rows")
+    silent: list[int] = Field(
+        description="Partitions whose owner did not answer; their changes come later"
+    )
+
+
 class WhyRequest(Asked):
     """A remark for the log of actions."""
 

@@ -18,9 +18,11 @@ from lycosa.base.calls import (
     Call,
     CallRefusal,
     CallReply,
+    ChangesQuery,
     ContentFound,
     ContentQuery,
     Found,
+    FoundChanges,
     LeaseUrls,
     StateQuestion,
 )
@@ -120,6 +122,10 @@ class OwnerCalls:
     async def content(self, partition: int, query: ContentQuery) -> ContentFound:
         """A piece of a stored body."""
         return await self._reply(partition, query, ContentFound, READ_S)
+
+    async def changes(self, partition: int, query: ChangesQuery) -> FoundChanges:
+        """What changed in a partition."""
+        return await self._reply(partition, query, FoundChanges, READ_S)
 
     async def call_for(self, partition: int, call: Call, kind: type[_Reply]) -> _Reply:
         """The reply to a call that is answered after a commit."""

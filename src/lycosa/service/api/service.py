@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -30,9 +30,16 @@ from lycosa.base.messages.coordinator_messages import (
     PauseCrawl,
     StopCrawl,
 )
+from lycosa.base.model.capture import Change
 from lycosa.base.model.end import End
 from lycosa.base.model.url_state import UrlState
 from lycosa.base.urls.identity import InvalidUrl, hash8, host_of
+from lycosa.inspect.queries.changed_list import (
+    ChangesPage,
+    cursor_since,
+    cursor_text,
+    merged_changes,
+)
 from lycosa.service.api.actions_list import listed_actions
 from lycosa.service.api.answers import (
     MergedList,
@@ -230,6 +237,36 @@ class CrawlService:
             partition = self.addressing.of_host(query.host)
             return merged({partition: await self._calls.ask(partition, query)}, query.most, [])
         return await self._listing(query)
+
+    async def changes(
+        self, since: str, meant: Sequence[Change], host: str, most: int
+    ) -> tuple[ChangesPage, str, list[int]]:
+        """What changed since a cursor or a time (seconds since 1970; empty = all that is kept).
+
+        Returns the page, the text of its cursor, and the partitions whose owners did not answer.
+        Raises ``BadCursor``.
+        """
+        crawl = self.watch.status().crawl
+        cursor = cursor_since(crawl, since)
+        query = calls.ChangesQuery(
+            read=cursor.read,
+            since_s=cursor.since_s,
+            changes=tuple(map(int, meant)),
+            host=self.addressing.host(host) if host else "",
+            most=most,
+        )
+        partitions = range(self.addressing.partitions)
+        replies = await gathered(lambda each: self._calls.changes(each, query), partitions)
+        answers = {
+            partition: reply
+            for partition, reply in zip(partitions, replies, strict=True)
+            if isinstance(reply, calls.FoundChanges)
+        }
+        silent = [each for each in partitions if each not in answers]
+        if silent and not answers:
+            raise next(reply for reply in replies if isinstance(reply, OwnerSilent))
+        page = merged_changes(answers, cursor, most, len(partitions))
+        return page, cursor_text(crawl, page.cursor), silent
 
     async def actions(self, query: calls.ActionsQuery) -> MergedList:
         """The log of operators' decisions, newest first, each as one row."""

@@ -9,15 +9,30 @@ from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import Response
 
 from lycosa.base.calls import CapturesQuery, ContentQuery
-from lycosa.service.api.examples import CAPTURE_EXAMPLE, URL_EXAMPLE, listed_as, shown_as
+from lycosa.base.model.capture import TOLD_CHANGES
+from lycosa.inspect.queries.changed_list import BadCursor
+from lycosa.service.api.examples import (
+    CAPTURE_EXAMPLE,
+    CHANGE_EXAMPLE,
+    URL_EXAMPLE,
+    listed_as,
+    shown_as,
+)
 from lycosa.service.api.merging import decoded_about
-from lycosa.service.api.models import JsonRow, RowsPage
+from lycosa.service.api.models import ChangesAnswer, JsonRow, RowsPage
 from lycosa.service.api.paging import Cursor, ListPlace, Most, UrlOrHash
 from lycosa.service.api.problems import Problem
 from lycosa.service.api.request_context import service_of
 from lycosa.service.api.stored_content import ContentStream
 
 _PIECE = 1 << 20
+_ONE_CHANGE = f"({'|'.join(each.label for each in TOLD_CHANGES)})"
+_CHANGES_EXAMPLE = {
+    "rows": [CHANGE_EXAMPLE],
+    "cursor": "changes/79376cae/0:0.4,1.0,2.17",
+    "has_more": False,
+    "silent": [],
+}
 stored_router = APIRouter(tags=["stored"])
 
 
@@ -38,6 +53,40 @@ async def list_captures(
     place = ListPlace(cursor, "captures", url)
     asked = CapturesQuery(url, place.after, most)
     return place.page(await service_of(request).captures(asked))
+
+
+@stored_router.get("/changes", responses=shown_as(_CHANGES_EXAMPLE, "ChangesPage"))
+async def list_changes(
+    request: Request,
+    since: Annotated[
+        str,
+        Query(
+            max_length=30_000,
+            description="The cursor of an answer, or a time (seconds since 1970, or ISO 8601);"
+            " empty: from the first change that is kept",
+        ),
+    ] = "",
+    change: Annotated[
+        str,
+        Query(
+            pattern=f"^({_ONE_CHANGE}(,{_ONE_CHANGE})*)?$",
+            description="Only these, separated by commas: new, changed, gone, back",
+        ),
+    ] = "",
+    host: Annotated[str, Query(max_length=300, description="Only this host")] = "",
+    limit: Annotated[int, Query(ge=1, le=1000, description="Rows at most")] = 100,
+) -> ChangesAnswer:
+    """Captures whose content is new, changed, gone or back, in the order of commits.
+
+    Ask again with the cursor of the answer, at any time: each change comes once, also across
+    restarts and imports. Changes are kept for ``frontier.changes_days``."""
+    meant = [each for each in TOLD_CHANGES if each.label in change.split(",")]
+    try:
+        page, cursor, silent = await service_of(request).changes(since, meant, host, limit)
+    except BadCursor as error:
+        raise Problem(422, f"query.since: {error}") from error
+    rows = [msgspec.to_builtins(each) for each in page.rows]
+    return ChangesAnswer(rows=rows, cursor=cursor, has_more=page.has_more, silent=silent)
 
 
 @stored_router.get(

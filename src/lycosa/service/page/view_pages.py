@@ -20,6 +20,7 @@ from lycosa.base.calls import (
 from lycosa.base.config.fields import fields
 from lycosa.base.config.policy_texts import POLICIES
 from lycosa.base.reasons import Reason
+from lycosa.inspect.text_diff import lines_of, side_by_side
 from lycosa.service.api.answers import CoordinatorSilent, MergedList
 from lycosa.service.api.merging import decoded_about
 from lycosa.service.api.overview_answer import counted_status
@@ -32,9 +33,13 @@ from lycosa.service.page.rendering import page_response, shown
 
 _MAX = 50
 _MAX_TEXT = 200_000  # bytes of a text that one page shows
+_MAX_LINES = 2000  # of a text that is compared with another one
+_COMPARED = ("status", "title", "language", "etag", "last-modified", "digest", "outlinks")
 _LONGEST = 8192  # characters of a value in an address
 _HOST_STATES = ("ready", "snoozed", "parked", "paused", "retired", "exhausted")
-_URL_STATES = ("queued", "parked", "fetched", "redirected", "failed", "refused", "retired")
+_URL_STATES = (
+    "queued", "parked", "fetched", "redirected", "failed", "refused", "retired", "gone",
+)  # fmt: skip
 _SORTS = ("name", "queue", "wait", "errors")
 
 
@@ -48,6 +53,7 @@ def reading_routes(history: CrawlHistory) -> APIRouter:
         "/hosts/{host}": _host,
         "/urls": _url,
         "/captures": _captures,
+        "/captures/diff": _diff,
         "/content": _content,
         "/dead-letters": _letters,
         "/settings": _settings,
@@ -169,10 +175,7 @@ async def _captures(request: Request) -> Response:
 
 
 async def _content(request: Request) -> Response:
-    try:
-        at = float(_value(request, "at") or 0)
-    except ValueError:
-        raise Problem(422, "at: it must be a time in seconds since 1970") from None
+    at = _moment(request, "at")
     asked = ContentQuery(_value(request, "url"), at, True, 0, _MAX_TEXT)
     found = await service_of(request).content(asked)
     if found.total_bytes < 0:
@@ -188,6 +191,58 @@ async def _content(request: Request) -> Response:
         is_cut=found.total_bytes > len(found.body),
         headers=text_of_bytes(str(about.get("headers", "")).encode("utf-8", "replace")),
     )
+
+
+async def _diff(request: Request) -> Response:
+    """Two captures of a URL side by side, by default the newest and the one before its change."""
+    service, url = service_of(request), _value(request, "url")
+    before, after = _moment(request, "before"), _moment(request, "after")
+    if not before or not after:
+        listing = await service.captures(CapturesQuery(url, "", _MAX))
+        rows = [row for row in listing.rows if not after or row["date"] <= after]
+        older = [row for row in rows[1:] if row["digest"] != rows[0]["digest"]] or rows[1:]
+        if not older:
+            raise Problem(404, "there is no other capture to compare with in the index")
+        before, after = before or older[0]["date"], rows[0]["date"]
+    found = await asyncio.gather(
+        *(service.content(ContentQuery(url, at, True, 0, _MAX_TEXT)) for at in (before, after))
+    )
+    if any(each.total_bytes < 0 for each in found):
+        raise Problem(404, "there is no such capture")
+    (old, is_old_cut), (new, is_new_cut) = (
+        lines_of(text_of_bytes(each.body), _MAX_LINES) for each in found
+    )
+    is_cut = is_old_cut or is_new_cut or any(each.total_bytes > _MAX_TEXT for each in found)
+    abouts = [decoded_about(each.about) for each in found]
+    # On a thread: long texts take a while, and other pages are served by this loop.
+    lines = await asyncio.to_thread(side_by_side, old, new)
+    return page_response(
+        request,
+        "diff.html",
+        abouts=abouts,
+        facts=[(name, *(_fact(each, name) for each in abouts)) for name in _COMPARED],
+        lines=lines,
+        is_cut=is_cut,
+    )
+
+
+def _fact(about: dict[str, Any], name: str) -> str:
+    """A fact of a capture, or a header of its answer, as text."""
+    if name in about:
+        return text_of_bytes(str(about[name]).encode("utf-8", "replace"))
+    for line in str(about.get("headers", "")).splitlines()[1:]:
+        key, _, value = line.partition(":")
+        if key.strip().lower() == name:
+            return text_of_bytes(value.strip().encode("utf-8", "replace"))
+    return ""
+
+
+def _moment(request: Request, name: str) -> float:
+    """A time in seconds since 1970, 0 if there is none."""
+    try:
+        return float(_value(request, name) or 0)
+    except ValueError:
+        raise Problem(422, f"{name}: it must be a time in seconds since 1970") from None
 
 
 async def _letters(request: Request) -> Response:

@@ -4,8 +4,8 @@ It decides once what an input means and writes the decision. Recovery decides no
 Everything is synchronous, and in memory or in the table; ``now`` is a parameter; one owner calls
 it. So it needs no lock.
 
-Invariant: ``discovered`` = queued + parked + fetched + redirected + failed + refused + retired, at
-every commit.
+Invariant: ``discovered`` = queued + parked + fetched + redirected + failed + refused + retired +
+gone, at every commit.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import host_of
 from lycosa.stages.frontier.alike_pages import AlikePages
 from lycosa.stages.frontier.back_queue import QueueDamaged
+from lycosa.stages.frontier.change_log import ChangeLog
 from lycosa.stages.frontier.dead_letters import DeadLetters
 from lycosa.stages.frontier.decision_log import DecisionLog
 from lycosa.stages.frontier.discovery import Bounds, Discovery, LinkSource, record_of
@@ -55,6 +56,8 @@ _PROMOTED = 200  # in one step of the loop: 10 ms
 _MIN_STATES = 100
 _BOUNDS = 200_000  # maximum number of cached bounds of hosts in the whole crawl, 250 bytes each
 _ALWAYS_PROMOTED = 50
+_SEEDS_REOPEN = frozenset({UrlState.FAILED, UrlState.REFUSED, UrlState.RETIRED, UrlState.GONE})
+_REFETCHED = frozenset({UrlState.FETCHED, UrlState.REDIRECTED, UrlState.FAILED, UrlState.GONE})
 
 
 class Partition:
@@ -95,6 +98,7 @@ class Partition:
         )
         self.unparsed = UnparsedBodies(table, self.counters, self._due)
         self.dead_letters, self.decisions = DeadLetters(table), DecisionLog(table)
+        self.changes = ChangeLog(table, section.changes_days * 86_400)
         self.outside = OutsideLeases(table, self._due, self.counters, self.leased)
         self.alike = AlikePages(table, self.counters, self.leased)
         self.bounds = Bounds(min(max(_BOUNDS // section.partitions, 1000), most_bounds))
@@ -178,7 +182,7 @@ class Partition:
             if lease is not None:
                 # Otherwise the end of the lease would restore the old depth.
                 lease.record.depth = found.depth
-        elif is_seed and record.state in (UrlState.FAILED, UrlState.REFUSED, UrlState.RETIRED):
+        elif is_seed and record.state in _SEEDS_REOPEN:
             record.depth = 0
             self.queue_again(host, found.url8, record)
         elif (
@@ -280,6 +284,8 @@ class Partition:
         self.policy_walk.correct_late(host, host.host8 + lease.entry.url8, record)
         if record.due_at:
             self._due.add_due(record.due_at, host.host8 + lease.entry.url8)
+        if done.noted is not None:
+            self.changes.add(host.host8 + lease.entry.url8, done.noted)
         self._put(host.host8, lease.entry.url8, record)
         self.unparsed.note_ended_lease(host.host8 + lease.entry.url8, record, done)
         return True
@@ -384,7 +390,7 @@ class Partition:
             host.record.retrying -= 1
             if host.record.state in (HostState.PARKED, HostState.RETIRED):
                 self.counters.move_urls(counted_as(host.record.state), UrlState.QUEUED)
-        elif record.state in (UrlState.FETCHED, UrlState.REDIRECTED, UrlState.FAILED):
+        elif record.state in _REFETCHED:
             self._reopen(record)
         else:
             return

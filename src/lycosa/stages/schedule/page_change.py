@@ -14,6 +14,7 @@ from lycosa.base.model.capture import Change
 from lycosa.base.model.url_state import History
 from lycosa.stages.schedule.fetch_outcome import Meaning
 
+GONE_STATUSES = frozenset({404, 410})
 _DIGEST_BYTES = 8
 
 
@@ -44,20 +45,50 @@ def is_changed(old: History, meaning: Meaning, digest: bytes, text_digest: bytes
     return digest != old.digest
 
 
-def change_of(old: History, meaning: Meaning, digest: bytes, text_digest: bytes) -> Change:
+def change_of(
+    old: History,
+    meaning: Meaning,
+    status: int,
+    digest: bytes,
+    text_digest: bytes,
+    was_gone: bool = False,
+) -> Change:
     """How a capture with this content differs from the one before, whose record is ``old``.
 
-    ``Meaning.FAILED`` is an answer without content, as status 404. ``NONE`` when there was no
-    content before it either.
+    ``Meaning.FAILED`` is an answer without content, as status 404. ``NONE`` when it is no content
+    and not the first to say that the content is gone. ``was_gone``: the URL is known as gone.
     """
-    had_content = old.fetches > 0 and not has_failed(old)
+    had, was_gone = had_content(old), was_gone or old.status in GONE_STATUSES
     if meaning is Meaning.FAILED:
-        return Change.GONE if had_content else Change.NONE
-    if had_content:
-        is_same = not is_changed(old, meaning, digest, text_digest)
-        return Change.SAME if is_same else Change.CHANGED
-    # Of an error page after an error page nothing says whether there was content before both.
-    return Change.BACK if old.fetches > 1 else Change.NEW
+        is_first = had and status in GONE_STATUSES and not was_gone
+        return Change.GONE if is_first else Change.NONE
+    if not had:
+        return Change.NEW
+    if was_gone:
+        return Change.BACK
+    # An equal body is the same, also when one of the two could not be parsed, so had no text.
+    is_same = digest == old.digest or not is_changed(old, meaning, digest, text_digest)
+    return Change.SAME if is_same else Change.CHANGED
+
+
+def change_distance(old: History, meaning: Meaning, simhash: int) -> int | None:
+    """The number of SimHash bits in which a text differs from the last one of its page.
+
+    ``None`` where one of them has no SimHash.
+    """
+    if meaning is Meaning.FAILED or not simhash or not old.simhash:
+        return None
+    return (simhash ^ old.simhash).bit_count()
+
+
+def is_gone(old: History, status: int, was_gone: bool) -> bool:
+    """Whether an error page says that content is gone, or is another error where it was gone."""
+    return (status in GONE_STATUSES or was_gone) and had_content(old)
+
+
+def had_content(old: History) -> bool:
+    """Whether the URL ever had content. Text digest and SimHash of it outlive error pages."""
+    return bool(old.text_digest) or (old.fetches > 0 and not has_failed(old))
 
 
 def has_failed(old: History) -> bool:

@@ -14,6 +14,7 @@ from lycosa.stages.schedule.refetch_value import interval_by_value
 
 _SHRINK = 0.5
 _GROW = 1.5
+_GROW_GONE = 3.0
 
 
 def next_interval(
@@ -64,10 +65,23 @@ def kept_interval(section: RefetchSection, url: str, interval_s: float, cell: in
     return min(max(interval_s or section.first_s, low), high)
 
 
+def gone_interval(section: RefetchSection, url: str, interval_s: float, *, is_first: bool) -> float:
+    """Seconds until a page that is gone is looked at again; 0 when it is not.
+
+    ``interval_s`` is the interval before this look, unless the page is gone since this fetch
+    (``is_first``). The intervals grow, so a page that stays away costs few requests.
+    """
+    if not next_interval(section, url, interval_s, changed=False, is_first=True):
+        return 0.0
+    wanted = section.gone_first_s if is_first else interval_s * _GROW_GONE
+    return wanted if 0 < wanted <= section.gone_max_s else 0.0
+
+
 def longest_interval(section: RefetchSection) -> float:
     """The longest time in seconds after which a page may be due again."""
     policies = (rule.policy for rule in policy_book(section).rules)
     return max(
         section.max_s,
+        section.gone_max_s,
         max((max(each.seconds, *each.bounds(section)) for each in policies), default=0.0),
     )

@@ -21,8 +21,8 @@ from lycosa.stages.schedule.change_rate import (
     seed_observations,
 )
 from lycosa.stages.schedule.fetch_outcome import Meaning
-from lycosa.stages.schedule.page_change import has_failed, is_changed
-from lycosa.stages.schedule.refetch import next_interval
+from lycosa.stages.schedule.page_change import has_failed, is_changed, is_gone
+from lycosa.stages.schedule.refetch import gone_interval, next_interval
 
 
 class FoundContent(msgspec.Struct, frozen=True, gc=False):
@@ -30,6 +30,7 @@ class FoundContent(msgspec.Struct, frozen=True, gc=False):
 
     ``at`` is the wall time of the answer, ``digest`` the SHA-1 of the payload, ``text_digest`` that
     of what a reader sees (``page_change``), ``simhash`` the fingerprint of the text (0 = none).
+    ``status`` is that of the answer; ``was_gone`` says that the URL was known as gone.
     """
 
     meaning: Meaning
@@ -37,12 +38,15 @@ class FoundContent(msgspec.Struct, frozen=True, gc=False):
     digest: bytes
     text_digest: bytes
     simhash: int = 0
+    status: int = 0
+    was_gone: bool = False
 
 
 class RefetchPlan(msgspec.Struct, frozen=True, gc=False):
     """The next fetch: ``interval_s`` until it (0 = none), and fields of ``History``.
 
-    ``changed`` says whether the content differs from that of the fetch before.
+    ``changed`` says whether the content differs from that of the fetch before, ``is_gone`` that
+    there was content and is none now.
     """
 
     interval_s: float
@@ -50,6 +54,7 @@ class RefetchPlan(msgspec.Struct, frozen=True, gc=False):
     observations: bytes = b""
     cell: int = 0
     policy: int = 0
+    is_gone: bool = False
 
     def kept_in(self, history: History, before: History, text_digest: bytes) -> History:
         """The history of the fetch with this plan; ``before`` is that of the fetch before."""
@@ -85,8 +90,13 @@ def plan_refetch(
     observations, cell, number = b"", 0, 0
     if formats >= LATE_FIELDS:
         observations, number = _observations(old, found, changed), class_of(section, url)
-    if found.meaning is Meaning.FAILED or is_once:
+    if is_once:
         return RefetchPlan(0.0, changed, observations, policy=number)
+    if found.meaning is Meaning.FAILED:
+        gone = formats >= LATE_FIELDS and is_gone(old, found.status, found.was_gone)
+        is_first, before_s = not found.was_gone, float(old.interval_s)
+        interval_s = gone_interval(section, url, before_s, is_first=is_first) if gone else 0.0
+        return RefetchPlan(interval_s, changed, observations, policy=number, is_gone=gone)
     if formats >= LATE_FIELDS:
         weight *= find_policy(section, url).weight
         cell = cell_of(estimate_rate(observations), weight)
@@ -95,7 +105,8 @@ def plan_refetch(
         url,
         float(old.interval_s),
         changed=changed and not _is_immaterial(observations),
-        is_first=old.fetches == 0,
+        # The interval of a page that was gone says nothing about how often it changes.
+        is_first=found.was_gone or old.fetches == 0,
         cell=cell,
     )
     return RefetchPlan(interval_s, changed, observations, cell, number)

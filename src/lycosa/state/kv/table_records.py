@@ -273,6 +273,10 @@ def dead_letter_key(number: int) -> bytes:
     return b"Z" + number.to_bytes(SEQ_BYTES, "big")
 
 
+def change_key(number: int) -> bytes:
+    return b"G" + number.to_bytes(SEQ_BYTES, "big")
+
+
 def decision_key(host8: bytes, url8: bytes) -> bytes:
     return b"z" + host8 + url8
 

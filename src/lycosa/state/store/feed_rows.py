@@ -48,6 +48,8 @@ _MEANINGS = {
     "body_segment": "stem of the segment with the body of a revisit, empty if it is segment",
     "body_offset": "of the record with the body of a revisit, 0 if its place is not known",
     "change": "0 not judged, 1 new, 2 changed, 3 same, 4 gone, 5 back",
+    "change_distance": "number of SimHash bits in which the text differs from that before; absent"
+    " where one of them has no SimHash",
     "wants": "requisites that the page needs to be rendered: URL, destination",
     "fetch_number": "number of this fetch of the URL, from 1",
     "depth": "number of links from a seed",

@@ -103,9 +103,9 @@ class JournalRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     are the first of each (see ``remarks_of``). ``body_segment`` (a stem) and ``body_offset`` name
     the record with the body of a revisit; the segment is empty when it is that of the row, the
     offset 0 when no place is known. ``change`` says how the content differs from that of the
-    capture before. ``wants`` are the requisites that the page needs to be rendered. ``items`` are
-    rows of user code, by the name of the extractor. ``preferences`` are what the site
-    stated about the use of the page, as of this fetch.
+    capture before, ``change_distance`` in how many SimHash bits. ``wants`` are the requisites that
+    the page needs to be rendered. ``items`` are rows of user code, by the name of the extractor.
+    ``preferences`` are what the site stated about the use of the page, as of this fetch.
     """
 
     url: str
@@ -170,6 +170,7 @@ class JournalRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     body_segment: str = ""
     body_offset: int = 0
     change: Change = Change.NONE
+    change_distance: int | None = None
     wants: tuple[Want, ...] = ()
     items: dict[str, list[list[Any]]] = {}
     preferences: Preferences = NOTHING_STATED
@@ -291,6 +292,8 @@ class RowBuilder:
             is_cut=parsed.is_cut,
             fetcher=fetched.fetcher,
             remarks=_remarks(fetched, parsed) if self.formats >= LATE_FIELDS else (),
+            change=capture.change,
+            change_distance=capture.change_distance,
             body_segment=place.body_segment,
             body_offset=place.body_offset,
             preferences=capture.preferences,

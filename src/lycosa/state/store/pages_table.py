@@ -214,6 +214,8 @@ OWN_COLUMNS: list[PagesColumn] = [
     ("license", _TEXT, True, attrgetter("license")),
     ("payment_price", _TEXT, True, attrgetter("price")),
     ("may_use", _FLAG, True, attrgetter("may_use")),
+    ("change", _TEXT, True, lambda v: v.row.change.label if v.row.change else None),
+    ("change_distance", _SHORT, True, lambda v: v.row.change_distance),
 ]
 
 PAGES_COLUMNS = COMMON_CRAWL_COLUMNS + OWN_COLUMNS

@@ -16,7 +16,9 @@ import msgspec
 
 from lycosa.base.config.sections import Config
 from lycosa.base.model.capture import (
+    TOLD_CHANGES,
     Capture,
+    Change,
     Location,
     Original,
     RobotsDecision,
@@ -27,7 +29,7 @@ from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.fetched import Fetched, FetchKind
 from lycosa.base.model.page import page_of
 from lycosa.base.model.parsed import Parsed
-from lycosa.base.model.url_state import Completed, History, UrlState
+from lycosa.base.model.url_state import Completed, History, NotedChange, UrlState
 from lycosa.base.ports import Offload
 from lycosa.base.preferences.kept_markup import markup_of
 from lycosa.base.preferences.preference_model import NOTHING_STATED, Preferences
@@ -37,7 +39,7 @@ from lycosa.stages.frontier.lease import Lease
 from lycosa.stages.frontier.ranking import factors_of_known
 from lycosa.stages.parse.identify import identify
 from lycosa.stages.schedule.fetch_outcome import FetchOutcome, Meaning
-from lycosa.stages.schedule.page_change import text_digest_of
+from lycosa.stages.schedule.page_change import change_distance, change_of, text_digest_of
 from lycosa.stages.schedule.priority import weigher
 from lycosa.stages.schedule.refetch_plan import FoundContent, plan_refetch
 from lycosa.state.seen.duplicates import Duplicates
@@ -162,7 +164,9 @@ class CaptureBuilder:
     ) -> Completed:
         """Deduplicate the body, store the records, and return the end of the lease."""
         old, known = lease.record.history or History(), self._compare(lease, fetched, body, outcome)
+        found = self._content(lease, fetched, body.parsed, known, outcome, target)
         capture = self._capture(lease, fetched, body.parsed, decision, known, stated)
+        capture = self._judged(capture, old, found)
         location = self._store.append_capture(capture, body.packed)
         if capture.preferences.license:
             self._intake.take_license(lease, capture.preferences)
@@ -176,7 +180,6 @@ class CaptureBuilder:
         if known.original is None and fetched.status == 200:
             # The digest refers to the record made above and is in the same commit. So a digest is
             # never known before its record exists.
-            simhash = body.parsed.simhash if body.parsed is not None else 0
             made = StoredOriginal(
                 lease.url,
                 _date_us(fetched),
@@ -185,8 +188,8 @@ class CaptureBuilder:
                 location.offset,
             )
             is_near = known.near is not None
+            simhash = body.parsed.simhash if body.parsed is not None else 0
             self._duplicates.remember_capture(known.digest, simhash, made, body.known, is_near)
-        found = self._content(old, capture, known.digest, outcome, target)
         weight = self._weigh(factors_of_known(lease.record, lease.host.record.importance, found.at))
         is_once = lease.record.kind is LinkKind.LICENSE
         plan = plan_refetch(
@@ -196,11 +199,35 @@ class CaptureBuilder:
         history = plan.kept_in(history, old, found.text_digest)
         interval = plan.interval_s
         state, reason = self._state(outcome, body.parsed, known.original, known.near, lease)
+        if plan.is_gone:
+            state, reason = UrlState.GONE, Reason.GONE
         due = int(self._clock.time() + interval) if interval else 0
         is_failed = outcome.meaning is Meaning.FAILED
         detail = fetched.detail or (f"status {fetched.status}" if is_failed else "")
         host8, url8 = lease.host.host8, lease.entry.url8
-        return Completed(host8, url8, lease.number, state, reason, detail, due, history)
+        noted = self._noted(capture)
+        return Completed(host8, url8, lease.number, state, reason, detail, due, history, noted)
+
+    def _judged(self, capture: Capture, old: History, found: FoundContent) -> Capture:
+        """The capture with how it differs from the one before, in formats that have that."""
+        if self._store.formats < LATE_FIELDS:
+            return capture
+        meaning, text = found.meaning, found.text_digest
+        change = change_of(old, meaning, found.status, found.digest, text, found.was_gone)
+        distance = change_distance(old, meaning, found.simhash)
+        return msgspec.structs.replace(capture, change=change, change_distance=distance)
+
+    def _noted(self, capture: Capture) -> NotedChange | None:
+        """The change of a page, if it is one that is reported."""
+        if capture.kind is not FetchKind.PAGE or capture.change not in TOLD_CHANGES:
+            return None
+        return NotedChange(
+            Change(capture.change),
+            int(self._clock.wall()),
+            _date_us(capture.fetched),
+            capture.fetched.status,
+            capture.change_distance,
+        )
 
     def _capture(
         self,
@@ -263,6 +290,8 @@ class CaptureBuilder:
         old, fetched, parsed = lease.record.history or History(), capture.fetched, capture.parsed
         is_old, original = known.is_not_modified, known.original
         other = _other(original or known.near, lease.url)
+        # As the digest of the text, the SimHash is that of the last content.
+        is_error = bool(old.text_digest) and capture.change in (Change.NONE, Change.GONE)
         body = "", 0
         if original is not None and self._store.formats >= LATE_FIELDS:
             body = original.place_beside(location.segment)
@@ -271,7 +300,7 @@ class CaptureBuilder:
             fetched_at=int(self._clock.wall()),
             status=old.status if is_old else fetched.status,
             digest=known.digest,
-            simhash=old.simhash if is_old else (parsed.simhash if parsed else 0),
+            simhash=old.simhash if is_old or is_error else (parsed.simhash if parsed else 0),
             etag=fetched.header("etag") or (old.etag if is_old else ""),
             last_modified=fetched.header("last-modified") or (old.last_modified if is_old else ""),
             date_us=original.date_us if original else _date_us(fetched),
@@ -287,17 +316,34 @@ class CaptureBuilder:
         )
 
     def _content(
-        self, old: History, capture: Capture, digest: bytes, outcome: FetchOutcome, target: str
+        self,
+        lease: Lease,
+        fetched: Fetched,
+        parsed: Parsed | None,
+        known: _Known,
+        outcome: FetchOutcome,
+        target: str,
     ) -> FoundContent:
-        """The content, for the comparison with that of the capture before."""
-        parsed, at = capture.parsed, self._clock.wall()
-        text = b""
-        if capture.not_modified:
-            text = old.text_digest
-        elif self._store.formats >= LATE_FIELDS:
-            text = text_digest_of(parsed.text if parsed is not None else "", target, digest)
-        simhash = parsed.simhash if parsed is not None else 0
-        return FoundContent(outcome.meaning, at, digest, text, simhash)
+        """The content, for the comparison with that of the capture before.
+
+        The digest of the last content stays while there is none, for the time when it is back.
+        """
+        old, text = lease.record.history or History(), b""
+        if self._store.formats >= LATE_FIELDS:
+            if known.is_not_modified or outcome.meaning is Meaning.FAILED:
+                text = old.text_digest
+            else:
+                words = parsed.text if parsed is not None else ""
+                text = text_digest_of(words, target, known.digest)
+        return FoundContent(
+            outcome.meaning,
+            self._clock.wall(),
+            known.digest,
+            text,
+            parsed.simhash if parsed is not None else 0,
+            fetched.status,
+            lease.record.reason is Reason.GONE,
+        )
 
     @staticmethod
     def _state(

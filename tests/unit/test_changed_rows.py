@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lycosa.feeds.registry.changes import Changes, CommitsMissing
+from lycosa.feeds.registry.changed_rows import Changes, CommitsMissing
 from lycosa.state.commit import Commit, Mark, PartitionBatch
 
 URL = b"U" + bytes(16)
