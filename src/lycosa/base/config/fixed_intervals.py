@@ -42,7 +42,7 @@ class FixedInterval(msgspec.Struct, frozen=True):
             name = host if ":" in self.domain else host.partition(":")[0]
             if name != self.domain and not name.endswith(f".{self.domain}"):
                 return False
-        return not self.pattern or matches_pattern(self.pattern, target)
+        return not self.pattern or matches_stars(self.pattern, target)
 
 
 def read_interval(text: str) -> FixedInterval:
@@ -80,7 +80,7 @@ def find_interval(texts: tuple[str, ...], host: str, target: str) -> FixedInterv
     return next((each for each in read_intervals(texts) if each.is_for(host, target)), None)
 
 
-def matches_pattern(pattern: str, target: str) -> bool:
+def matches_stars(pattern: str, target: str) -> bool:
     """Whether the pattern matches the whole target.
 
     The leftmost place for each literal part leaves most room for the others, so nothing is tried

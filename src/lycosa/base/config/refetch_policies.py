@@ -40,7 +40,7 @@ from hashlib import sha256
 
 import msgspec
 
-from lycosa.base.config.fixed_intervals import FixedInterval, matches_pattern, read_interval
+from lycosa.base.config.fixed_intervals import FixedInterval, matches_stars, read_interval
 from lycosa.base.config.patterns import compile_pattern, compiled_together
 from lycosa.base.config.policy_classes import policy_class
 from lycosa.base.config.policy_texts import (
@@ -149,7 +149,7 @@ class _Group:
         for number, pattern in self._rules:
             if number >= below:
                 break
-            if not pattern or matches_pattern(pattern, target):
+            if not pattern or matches_stars(pattern, target):
                 return number
         return below
 

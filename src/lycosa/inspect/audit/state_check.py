@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterator
 
 import numpy as np
 
@@ -19,11 +18,12 @@ from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8, join_url, reversed_host
 from lycosa.inspect.audit.audit_report import Check, OnAuditProgress
 from lycosa.inspect.audit.capture_index import CaptureIndex, place_key
+from lycosa.inspect.audit.table_hosts import HostSection, sections_of
 from lycosa.inspect.committed_state import TableView
 from lycosa.stages.frontier.change_log import CHANGES, bounds_in, change_number, decode_change
 from lycosa.stages.frontier.host_names import HOST_NAME_ROWS, indexed_until
 from lycosa.stages.frontier.outside_leases import LEASES, decode_lease
-from lycosa.stages.frontier.visit_state import HostState, VisitRecord, decode_visit
+from lycosa.stages.frontier.visit_state import HostState, VisitRecord
 from lycosa.state.kv.table_records import (
     PARKED_BAND,
     UrlRecord,
@@ -37,8 +37,6 @@ from lycosa.state.kv.table_records import (
     row_urls,
     waiting_key,
 )
-
-Pairs = Iterator[tuple[bytes, bytes]]
 
 _STEP = 20_000
 _SETTLED = frozenset({UrlState.FETCHED, UrlState.REDIRECTED})
@@ -104,7 +102,7 @@ class StateChecks:
         hosts: dict[HostState, int] = dict.fromkeys(HostState, 0)
         cells = Counter[int]()
         asking = 0
-        for host in _hosts(view):
+        for host in sections_of(view):
             _HostCheck(self, view, host, states, cells).run()
             if host.visit is not None:
                 hosts[host.visit.shown_state] += 1
@@ -229,16 +227,6 @@ class StateChecks:
         )
 
 
-class _Host:
-    """One host's part of a table.
-
-    Its visit state, then its records and queue entries, each to be read once in this order.
-    """
-
-    def __init__(self, host8: bytes, host: VisitRecord | None, urls: Pairs, queue: Pairs) -> None:
-        self.host8, self.visit, self.urls, self.queue = host8, host, urls, queue
-
-
 class _HostCheck:
     """Compares one host's records, queue and visit state."""
 
@@ -246,7 +234,7 @@ class _HostCheck:
         self,
         checks: StateChecks,
         view: TableView,
-        host: _Host,
+        host: HostSection,
         states: dict[UrlState, int],
         cells: Counter[int],
     ) -> None:
@@ -379,25 +367,6 @@ class _HostCheck:
             )
 
 
-class _Stream:
-    """A scan that is read host by host."""
-
-    def __init__(self, pairs: Pairs) -> None:
-        self._pairs = pairs
-        self._next = next(pairs, None)
-
-    @property
-    def host8(self) -> bytes | None:
-        """The host of the next pair."""
-        return self._next[0][1:9] if self._next else None
-
-    def take_host(self, host8: bytes) -> Pairs:
-        """Read the pairs of a host."""
-        while self._next is not None and self._next[0][1:9] == host8:
-            pair, self._next = self._next, next(self._pairs, None)
-            yield pair
-
-
 def _check_host_names(check: Check, view: TableView) -> None:
     """Check the index of host names, both ways.
 
@@ -459,29 +428,6 @@ def _check_leases(view: TableView, due: Check, counters: Check) -> None:
         leased == counted,
         f"partition {view.number}: {counted} URLs are lent by the counters, {leased} by rows",
     )
-
-
-def _hosts(view: TableView) -> Iterator[_Host]:
-    """Every host under any of the three prefixes."""
-    visits, urls, queue = (
-        _Stream(view.scan(prefix, prefix_end(prefix))) for prefix in (b"H", b"U", b"Q")
-    )
-    while True:
-        heads = [stream.host8 for stream in (visits, urls, queue) if stream.host8 is not None]
-        if not heads:
-            return
-        host8 = min(heads)
-        value = next((value for _, value in visits.take_host(host8)), None)
-        host = _Host(
-            host8,
-            decode_visit(value) if value is not None else None,
-            urls.take_host(host8),
-            queue.take_host(host8),
-        )
-        yield host
-        for left in (visits.take_host(host8), host.urls, host.queue):
-            for _ in left:
-                pass
 
 
 def _sorted(values: array[int]) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:

@@ -33,6 +33,7 @@ are sorted:
     ``Z number6``               a dead letter, in the order of their numbers; ``z host8 url8`` has
                                 the operators' decisions (module ``frontier.dead_letters``)
     ``K number6``               a decision of an operator (module ``frontier.decision_log``)
+    ``G number6``               a change of a page (module ``frontier.change_log``)
     ``E host8 url8``            the lease of an outside fetcher (module ``frontier.outside_leases``)
     ``O`` ``I``                 outbox and watermarks (module ``exchange``)
     ``M name``                  metadata and counters
