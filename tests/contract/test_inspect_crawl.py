@@ -110,6 +110,7 @@ def test_status_counts_what_the_crawl_did(
         "failed": 1,
         "refused": 1,
         "retired": 1,
+        "gone": 0,
     }
     assert status["states"] == wanted
     assert (status["captures"], status["pages"]) == (43, 41)
