@@ -41,8 +41,8 @@ def test_a_clock_that_is_wrong_in_some_runs_breaks_no_promise(seed: int, tmp_pat
 @pytest.mark.parametrize(
     "plant",
     [
-        # its history is the longest one
-        pytest.param(plant, marks=[pytest.mark.long] * (plant == "forgetful"))
+        # their histories are the longest ones; `script/prove histories` has them too
+        pytest.param(plant, marks=[pytest.mark.long] * (plant in ("forgetful", "mute")))
         for plant in PLANTS
     ],
 )

@@ -159,6 +159,7 @@ def test_other_rules_observe_too_so_a_crawl_can_change_to_value_and_says_no_valu
     assert before["news"] > before["still"]
 
 
+@pytest.mark.long
 def test_half_the_price_buys_more_fetches(tmp_path: Path, crawled: Crawled) -> None:
     cheap = Crawled(tmp_path / "c", config_of(RefetchRule.VALUE, 0.25))
     assert sum(cheap.fetches.values()) > 1.4 * sum(crawled.fetches.values())

@@ -38,6 +38,7 @@ from proofs.outputs import Outputs
 from serving import served
 
 LONGEST_STEP_S = 0.05  # of processor time, of the worker's loop
+_BESIDE_OTHERS = 1.5  # the short form runs beside three other test processes on two cores
 WORKER_MB, CHILD_MB = 450, 600  # of which 100 and 110 are the interpreter with its libraries
 _DEADLINE_S, _MARGIN_S = 10.0, 3.0
 _AT_ONCE = 4
@@ -143,7 +144,7 @@ def prove(work: Path, short: bool) -> list[str]:
     faults = [*_faults(cases, found, short), *_too_large("together", peak)]
     faults += (
         [f"a step of the loop took {1000 * step_s:.0f} ms: {step}"]
-        if not 0 < step_s < LONGEST_STEP_S
+        if not 0 < step_s < LONGEST_STEP_S * (_BESIDE_OTHERS if short else 1.0)
         else []
     )
     faults += _unjudged(work / "together", port)
