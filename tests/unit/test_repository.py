@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -289,3 +290,19 @@ def test_every_trap_rule_is_documented() -> None:
     rules = (ROOT / "docs" / "canonical-form.md").read_text("utf-8").partition("Trap rules")[2]
     for name in lycosa.Config().traps.__struct_fields__:
         assert f"`{name}`" in rules, f"docs/canonical-form.md, Trap rules, lacks `{name}`"
+
+
+def test_the_files_of_a_quick_run_exist() -> None:
+    """Pytest runs nothing at all if one of them does not."""
+    script = (ROOT / "script" / "test").read_text("utf-8")
+    listed = script[script.index("QUICK=(") : script.index("\n)\n", script.index("QUICK=(")) + 2]
+    told = subprocess.run(
+        ["bash", "-c", f'{listed}\nprintf "%s\\n" "${{QUICK[@]}}"'],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    paths = told.stdout.split()
+    assert len(paths) > 20
+    assert [path for path in paths if not (ROOT / path).exists()] == []
