@@ -86,9 +86,9 @@ class Counters(msgspec.Struct):
 
     def move_cell(self, old: History | None, new: History | None) -> None:
         """Count a page in the cell of its new history, and no longer in that of its old one."""
-        before, after = (
-            counted_cell(each.cell, each.policy) if each is not None else 0 for each in (old, new)
-        )
+        # Without a call for a page that has no cell, as most have at their first fetch.
+        before = counted_cell(old.cell, old.policy) if old is not None and old.cell else 0
+        after = counted_cell(new.cell, new.policy) if new is not None and new.cell else 0
         if before == after:
             return
         if before:
