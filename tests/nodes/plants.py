@@ -105,10 +105,12 @@ def _early_end() -> Sequence[Change]:
         times.setdefault(self, {})[offset] = asyncio.get_running_loop().time()
         return offset
 
-    def records(self: KafkaLog, until: Any, start: Any) -> Iterator[tuple[int, bytes | None]]:
+    def records(
+        self: KafkaLog, fold: Any, until: Any, start: Any
+    ) -> Iterator[tuple[int, bytes | None]]:
         partition = self._client.cluster.partition(self._topics.changelog, self.shard)  # type: ignore[attr-defined]
         now, seen = asyncio.get_running_loop().time(), times.get(partition, {})
-        for offset, value in right_records(self, until, start):
+        for offset, value in right_records(self, fold, until, start):
             is_new = start is None and now - seen.get(offset, 0.0) < _LAG_S
             if not (is_new and msgspec.msgpack.decode(value or b"")[0] == "commit"):
                 yield offset, value
