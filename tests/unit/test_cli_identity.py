@@ -353,3 +353,13 @@ def test_the_url_of_the_page_stands_in_the_user_agent() -> None:
     ).config
     agent = build_user_agent("lycosa", "1", config.agent.page or config.agent.contact)
     assert agent == "lycosa/1 (+https://crawler.example/)"
+
+
+def test_the_purpose_of_the_settings_is_the_default_of_the_page(tmp_path: Path) -> None:
+    url = ("--url", "https://crawler.example/", "--set", "agent.purpose=ai-train")
+    for name, more in {"settings": (), "option": ("--purpose", "archive")}.items():
+        given = ["identity", "page", *url, "--out", str(tmp_path / name), *more]
+        assert main(given) == 0
+    told = {name: (tmp_path / name / "index.html").read_text() for name in ("settings", "option")}
+    assert "ai-train" in told["settings"] and "archive" not in told["settings"]
+    assert "archive" in told["option"] and "ai-train" not in told["option"]

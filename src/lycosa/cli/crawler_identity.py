@@ -104,7 +104,8 @@ def _site_options(function: Callable[..., Any]) -> Callable[..., Any]:
             "purposes",
             multiple=True,
             metavar="WORDS",
-            help="What the pages are used for, as `search`; may be repeated.",
+            help="What the pages are used for, as `search`; may be repeated. By default those of"
+            " agent.purpose.",
         ),
         config_option,
         set_option,
@@ -161,6 +162,7 @@ def write_key_directory(
     from lycosa.cli.identity_files import site_of, write_directory
 
     config = _config(config_file, pairs)
+    purposes = purposes or config.agent.purpose
     _print_site(write_directory(out, site_of(url), config, keys, purposes), as_json)
 
 
@@ -216,6 +218,7 @@ def write_site_page(
     from lycosa.cli.identity_files import prefixes_of, site_of, write_page
 
     config = _config(config_file, pairs)
+    purposes = purposes or config.agent.purpose
     written = write_page(out, site_of(url), config, prefixes_of(addresses), purposes)
     _print_site(written, as_json)
 
