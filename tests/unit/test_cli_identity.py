@@ -356,7 +356,14 @@ def test_the_url_of_the_page_stands_in_the_user_agent() -> None:
 
 
 def test_the_purpose_of_the_settings_is_the_default_of_the_page(tmp_path: Path) -> None:
-    url = ("--url", "https://crawler.example/", "--set", "agent.purpose=ai-train")
+    url = (
+        "--url",
+        "https://crawler.example/",
+        "--set",
+        "agent.purpose=ai-train",
+        "--set",
+        "agent.contact=you@example.org",
+    )
     for name, more in {"settings": (), "option": ("--purpose", "archive")}.items():
         given = ["identity", "page", *url, "--out", str(tmp_path / name), *more]
         assert main(given) == 0
