@@ -361,6 +361,14 @@ def test_an_unknown_use_is_refused(crawl: Path, capsys: pytest.CaptureFixture[st
     assert "'training' is not a use; there are search, ai-train" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("option", [("--purpose", "search"), ("--unstated", "skip")])
+def test_a_table_without_content_has_no_purpose(
+    crawl: Path, option: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["export", str(crawl), "hosts", *option]) == 2
+    assert f"{option[0]} is for tables with content" in capsys.readouterr().err
+
+
 def test_unstated_pages_may_be_skipped(tmp_path: Path) -> None:
     crawl_folder(tmp_path / "c", Pages(WEB), SEEDS, settings("ai-train", unstated=UnstatedUse.SKIP))
     assert texts_in(text_files(tmp_path / "c")) == {f"{SITE}searchless", f"{RULES}usage/yes"}

@@ -90,3 +90,7 @@ def test_an_interval_of_years_is_no_impossible_time_for_the_next_start(tmp_path:
     for _ in range(2):
         crawl.run(["http://a.example/"])
         assert web.asked["http://a.example/"] == 1
+
+
+def test_an_interval_is_at_most_ten_years() -> None:
+    assert read_interval("news.example 100000d").seconds == 3650 * 86_400

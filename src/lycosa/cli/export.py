@@ -39,6 +39,7 @@ lists the columns. In CSV, text that begins with = + - @ gets an apostrophe in f
 spreadsheet would treat it as a formula. JSON lines and Parquet keep every character.
 """
 _RECORD = "record"  # the purpose of a crawl that only records
+_WITHOUT_CONTENT = ("urls", "hosts")  # tables that have no content, so no purpose changes them
 _FORMS = {
     ".csv": "csv",
     ".parquet": "parquet",
@@ -107,6 +108,12 @@ def command(
     as_json: bool,
 ) -> ExitCode:
     """Write a table of the crawl in DIR to a file or to standard output."""
+    if kind in _WITHOUT_CONTENT and (purpose is not None or unstated is not None):
+        option = "--unstated" if purpose is None else "--purpose"
+        raise click.UsageError(
+            f"{option} is for tables with content (pages, links, texts, fetches): {kind} has the"
+            " state of the crawl, which is the same for every purpose"
+        )
     with reading_crawl(CrawlPlace(folder, cluster, cache)) as reader:
         policy = _other_policy(reader, purpose, unstated)
         return run(reader, kind, form or "", output, where, as_json, is_raw, policy)

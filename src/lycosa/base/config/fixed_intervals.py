@@ -22,6 +22,8 @@ from lycosa.base.config.units import read_seconds, show_seconds
 MAX_INTERVALS = 1000
 _MAX_CHARACTERS = 2000  # of one text
 _MAX_STARS = 20
+LONGEST_S = 3650 * 86_400.0
+"""The longest interval, ten years: due times are below 2 ** 32 seconds."""
 
 
 class FixedInterval(msgspec.Struct, frozen=True):
@@ -59,7 +61,8 @@ def read_interval(text: str) -> FixedInterval:
         raise ValueError(f"{pattern!r} has more than {_MAX_STARS} asterisks")
     if seconds < 1:
         raise ValueError(f"{words[-1]!r} is too short; write at least 1s")
-    return FixedInterval(domain, pattern, seconds)
+    # A longer one is shortened and not refused, because saved crawls may have it.
+    return FixedInterval(domain, pattern, min(seconds, LONGEST_S))
 
 
 def check_intervals(texts: Sequence[str]) -> None:

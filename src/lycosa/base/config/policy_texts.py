@@ -7,6 +7,7 @@ from enum import Enum
 
 import msgspec
 
+from lycosa.base.config.fixed_intervals import LONGEST_S
 from lycosa.base.config.near_names import near_name
 from lycosa.base.config.patterns import compile_pattern
 from lycosa.base.config.sections import RefetchSection
@@ -16,7 +17,6 @@ POLICIES, INTERVALS = "refetch.policies", "refetch.intervals"
 _MAX_CHARACTERS = 2000  # of one text
 _MAX_STARS = 20
 _MAX_WEIGHT = 1000.0
-_LONGEST_S = 3650 * 86_400.0  # due times are below 2 ** 32 seconds
 _WORDS = "never, every TIME, adaptive, value, hourly, daily, weekly or monthly"
 
 
@@ -195,7 +195,7 @@ def _time(text: str, name: str) -> float:
     seconds = read_seconds(text)
     if seconds < 1:
         raise ValueError(f"{name}: {text!r} is too short; write at least 1s")
-    if seconds > _LONGEST_S:
+    if seconds > LONGEST_S:
         raise ValueError(f"{name}: {text!r} is too long; write at most 3650d, or never")
     return seconds
 

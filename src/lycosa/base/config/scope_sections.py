@@ -85,7 +85,7 @@ class AgentSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         bool,
         setting(
             "Fetch each license (RSL) that captures name, once, from any host, and store it; "
-            "it is neither read nor negotiated."
+            "it is neither read nor negotiated. On a cluster with formats 1 it has no effect."
         ),
     ] = False
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from lycosa.base.model.compatibility import LATE_FIELDS
 from lycosa.base.urls.identity import Canonicalizer
 from lycosa.stages.admit.scope import Scope
 from lycosa.stages.admit.traps import Traps, year_of
@@ -78,7 +79,8 @@ def _intake(owned: OwnedShard, outgoing: OutgoingParcels, extensions: Extensions
             extensions.rules,
             config.budgets,
             config.sitemaps,
-            config.agent.fetch_licenses,
+            # An older owner of the shard could not read the find of a licence.
+            config.agent.fetch_licenses and owned.job.formats >= LATE_FIELDS,
         ),
         RecentHashes(config.seen.recent),
         clock,
