@@ -21,7 +21,7 @@ from lycosa.base.urls.url_parts import is_address
 from lycosa.state.store import languages
 from lycosa.state.store.journal_rows import JournalRow, SegmentHeader
 from lycosa.state.store.layout import WARC, file_name
-from lycosa.state.store.parquet import TableWriter
+from lycosa.state.store.parquet import RowWriter
 
 _ROWS = 1000
 _TEXT, _INT, _LONG, _SHORT, _REAL, _FLAG, _TIME = (
@@ -228,32 +228,16 @@ class PagesBuilder:
     """Builds the pages file of one segment."""
 
     def __init__(self, path: Path, header: SegmentHeader) -> None:
-        self._writer = TableWriter(path, PAGES_SCHEMA)
+        self._writer = RowWriter(path, PAGES_SCHEMA, _ROWS)
         self._header = header
-        self._rows: list[tuple[Any, ...]] = []
 
     def add_row(self, row: JournalRow) -> None:
-        """Add a capture.
-
-        Until the batch is full only the values of the columns are kept, not text and links.
-        """
-        self._rows.append(values(row, self._header))
-        if len(self._rows) >= _ROWS:
-            self._flush()
+        """Add a capture; of it only the values of the columns are kept, not text and links."""
+        self._writer.add_row(values(row, self._header))
 
     def close(self) -> None:
         """Complete the file."""
-        if self._rows:
-            self._flush()
         self._writer.close()
-
-    def _flush(self) -> None:
-        arrays = [
-            pa.array(column, field.type)
-            for column, field in zip(zip(*self._rows, strict=True), PAGES_SCHEMA, strict=True)
-        ]
-        self._writer.add_batch(pa.record_batch(arrays, schema=PAGES_SCHEMA))
-        self._rows = []
 
 
 def values(row: JournalRow, header: SegmentHeader) -> tuple[Any, ...]:

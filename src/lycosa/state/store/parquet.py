@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -62,3 +63,34 @@ class TableWriter:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+class RowWriter:
+    """One Parquet file of rows: tuples with a value for each column of the schema.
+
+    ``batch_rows`` of them are gathered before they become columns. So the fewer, the less memory
+    rows with much text take.
+    """
+
+    def __init__(self, path: Path, schema: pa.Schema, batch_rows: int) -> None:
+        self._writer, self._schema, self._batch_rows = TableWriter(path, schema), schema, batch_rows
+        self._rows: list[tuple[Any, ...]] = []
+
+    def add_row(self, row: tuple[Any, ...]) -> None:
+        self._rows.append(row)
+        if len(self._rows) >= self._batch_rows:
+            self._write_batch()
+
+    def close(self) -> None:
+        """Complete the file."""
+        if self._rows:
+            self._write_batch()
+        self._writer.close()
+
+    def _write_batch(self) -> None:
+        arrays = [
+            pa.array(column, field.type)
+            for column, field in zip(zip(*self._rows, strict=True), self._schema, strict=True)
+        ]
+        self._writer.add_batch(pa.record_batch(arrays, schema=self._schema))
+        self._rows = []

@@ -7,13 +7,12 @@ the purpose of the crawl or for another one.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
 from lycosa.state.store.derived_files import DerivedFile
 from lycosa.state.store.journal_rows import JournalRow, SegmentHeader
-from lycosa.state.store.parquet import TableWriter
+from lycosa.state.store.parquet import RowWriter
 from lycosa.state.store.wet import has_text
 
 TEXTS = "texts"
@@ -36,28 +35,17 @@ class TextsBuilder:
     """Builds the texts of one segment."""
 
     def __init__(self, path: Path, header: SegmentHeader) -> None:
-        self._writer, self._policy = TableWriter(path, TEXTS_SCHEMA), header.policy
-        self._rows: list[tuple[Any, ...]] = []
+        self._writer, self._policy = RowWriter(path, TEXTS_SCHEMA, _ROWS), header.policy
 
     def add_row(self, row: JournalRow) -> None:
         """Add a capture, if its text belongs to it."""
         if has_text(row, self._policy):
             names = row.language or None, row.title or None
             text = row.text.encode("utf-8", "replace").decode()
-            self._rows.append((row.url, row.date_us, row.fetch_number, row.record_id, *names, text))
-            if len(self._rows) >= _ROWS:
-                self._flush()
+            self._writer.add_row(
+                (row.url, row.date_us, row.fetch_number, row.record_id, *names, text)
+            )
 
     def close(self) -> None:
         """Complete the file."""
-        if self._rows:
-            self._flush()
         self._writer.close()
-
-    def _flush(self) -> None:
-        arrays = [
-            pa.array(column, field.type)
-            for column, field in zip(zip(*self._rows, strict=True), TEXTS_SCHEMA, strict=True)
-        ]
-        self._writer.add_batch(pa.record_batch(arrays, schema=TEXTS_SCHEMA))
-        self._rows = []
