@@ -134,7 +134,7 @@ def crawl_folder(
                     web, clock, spool_dir=spool_folder(folder), agent=session.user_agent
                 ),
                 resolver=resolver(clock) if resolver else Names(),
-                parser=parser(ParserConfig(config.parse, config.canonical, config.agent.product)),
+                parser=parser(ParserConfig.of(config)),
                 open_table=rocks_opener(8 << 20, 4 << 20),
                 reach=reach,
             )

@@ -264,9 +264,7 @@ def _ports(crawl: VirtualCrawl, number: int, faults: Faults | None) -> Ports:
     fetcher = crawl.wrap(
         SyntheticFetcher(crawl.answers, crawl.clock, crawl.log, spool_dir=crawl.folder / "spool")
     )
-    parser = InlineParser(
-        ParserConfig(crawl.config.parse, crawl.config.canonical, crawl.config.agent.product)
-    )
+    parser = InlineParser(ParserConfig.of(crawl.config))
     offload = VirtualOffload(chance, 0.005)
     if faults is None:
         return Ports(

@@ -163,9 +163,7 @@ class VirtualCrawl:
             self.answers, clock, self.log, spool_dir=self.folder / "spool", may_send=may_send
         )
         fetcher: Fetcher = self.wrap(web)
-        parser = InlineParser(
-            ParserConfig(self.config.parse, self.config.canonical, self.config.agent.product)
-        )
+        parser = InlineParser(ParserConfig.of(self.config))
         offload = VirtualOffload(chance, 0.005)
         if faults is None:
             return Ports(

@@ -471,9 +471,7 @@ class Process:
             NodeResolver(self, world.resolver, self._chance),
             world.parser(
                 self,
-                ParserConfig(
-                    world.config.parse, world.config.canonical, world.config.agent.product
-                ),
+                ParserConfig.of(world.config),
             ),
             lambda folder: MemoryKeyValue(),
             lambda point: None,

@@ -29,12 +29,12 @@ SENTENCES = {
 # Words that need no entry: ordinary English, the usual words of programs and of the web, and words
 # that one module alone uses and defines.
 _ORDINARY = """
-acknowledgement action address addressing anchor answered ask asked asker assembled back batch began
+acknowledgement action address addressing alternate anchor answered ask asked asker assembled back batch began
 block board book borrowed bound builder cache caller candidate canonicalizer cause change checker
 claim client clock code column committer completed config connection contact content control cookie
 cost count counter crash credential cut data decoded delivery delta demand dialer died directive
 disagreement discovered discovery distribution divided division document draft element end ended
-entry examined extension extensions factor failed feed fetched field file filter finder finding
+entry examined extension extensions factor failed feed fetched field file filter finder finding heading metadata
 fingerprint fold folder follower forecast found gap gate gathered group guesser handle handler
 handover hash head header health held hello histogram holder hook identifier in inbound inbox index
 info inquiry interval jar job joined judge judged judgement keep keeper keeping key kind known lag

@@ -143,7 +143,7 @@ LONG = "long enough a text to be looked at by the identifier " * 4
 def test_language_by_text_and_hint(
     text: str, hint: str, answer: tuple[str, float], language: str
 ) -> None:
-    assert LanguageGuesser(FixedIdentifier(*answer)).guess(text, hint) == language
+    assert LanguageGuesser(FixedIdentifier(*answer)).guess(text, hint)[0] == language
 
 
 SIGNS = "\u691c\u7d22\u7d50\u679c\u306e\u4e00\u89a7\u3092\u8868\u793a\u3059\u308b " * 5
@@ -188,7 +188,7 @@ SIGNS = "\u691c\u7d22\u7d50\u679c\u306e\u4e00\u89a7\u3092\u8868\u793a\u3059\u308
 def test_only_texts_full_of_small_english_words_are_english_without_the_model(
     text: str, language: str
 ) -> None:
-    assert LanguageGuesser(FixedIdentifier("de", 0.99)).guess(text, "") == language
+    assert LanguageGuesser(FixedIdentifier("de", 0.99)).guess(text, "")[0] == language
 
 
 @pytest.mark.parametrize(
@@ -200,22 +200,15 @@ def test_primary_subtag(tag: str, code: str) -> None:
 
 def test_language_is_found_in_real_sentences() -> None:
     guesser = LanguageGuesser()
-    assert (
-        guesser.guess(
-            "Die Spinne jagt in der Nacht und baut kein Netz, sondern lauert am Boden auf ihre"
-            " Beute.\n" * 3,
-            "en",
-        )
-        == "de"
+    german = (
+        "Die Spinne jagt in der Nacht und baut kein Netz, sondern lauert am Boden auf ihre Beute.\n"
     )
-    assert (
-        guesser.guess(
-            "L'araignée chasse la nuit et ne construit pas de toile, elle guette sa proie au sol.\n"
-            * 3,
-            "",
-        )
-        == "fr"
+    french = (
+        "L'araignée chasse la nuit et ne construit pas de toile, elle guette sa proie au sol.\n"
     )
+    for text, hint, language in ((german, "en", "de"), (french, "", "fr")):
+        found, certainty = guesser.guess(text * 3, hint)
+        assert found == language and 0.9 < certainty <= 1
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ _EPILOG = """
 \b
 Examples:
   lycosa export crawls/example.org pages
+  lycosa export crawls/example.org content --output content.parquet
   lycosa export crawls/example.org links --format csv --output links.csv
   lycosa export crawls/example.org urls --where "state = 'failed'"         the dead letters
   lycosa export crawls/example.org hosts --format parquet --output hosts.parquet
@@ -30,7 +31,8 @@ Examples:
   lycosa export crawls/example.org texts --purpose search --output texts.search.parquet
 
 The tables pages and links have one row per captured page and per link in it, fetches has robots.txt
-files and sitemaps too, texts has the text of each page, and urls and hosts have the present state.
+files and sitemaps too, texts has the visible text of each page, content its main text, Markdown,
+headings, author, dates and structured data, and urls and hosts have the present state.
 Content that a site refuses to the purpose of the crawl (agent.purpose) is left out; --purpose
 exports for another one, from the journals of the crawl. The default is JSON lines on
 standard output. The crawl may be running: committed rows are exported, and nothing is changed. A
@@ -60,8 +62,8 @@ _NAMES = {"csv": "CSV", "parquet": "Parquet", "jsonl": "JSON lines"}
 @crawl_place
 @click.argument(
     "kind",
-    metavar="pages|links|texts|urls|hosts|fetches",
-    type=click.Choice(["pages", "links", "texts", "urls", "hosts", "fetches"]),
+    metavar="pages|links|content|texts|urls|hosts|fetches",
+    type=click.Choice(["pages", "links", "content", "texts", "urls", "hosts", "fetches"]),
 )
 @click.option(
     "--format",
@@ -111,8 +113,8 @@ def command(
     if kind in _WITHOUT_CONTENT and (purpose is not None or unstated is not None):
         option = "--unstated" if purpose is None else "--purpose"
         raise click.UsageError(
-            f"{option} is for tables with content (pages, links, texts, fetches): {kind} has the"
-            " state of the crawl, which is the same for every purpose"
+            f"{option} is for tables with content (pages, links, content, texts, fetches): {kind}"
+            " has the state of the crawl, which is the same for every purpose"
         )
     with reading_crawl(CrawlPlace(folder, cluster, cache)) as reader:
         policy = _other_policy(reader, purpose, unstated)

@@ -1,5 +1,5 @@
-"""A crawl's tables in DuckDB: ``pages``, ``fetches``, ``links``, ``texts``, ``ccindex``, ``urls``,
-``hosts``.
+"""A crawl's tables in DuckDB: ``pages``, ``fetches``, ``links``, ``content``, ``texts``,
+``ccindex``, ``urls``, ``hosts``.
 
 ``fetches`` has a row for each stored fetch, ``pages`` only those of pages, because a count of pages
 should not include robots.txt files and sitemaps. ``ccindex`` is ``fetches`` with Common Crawl's
@@ -34,14 +34,14 @@ from lycosa.inspect.committed_state import CrawlReader
 from lycosa.inspect.saved_settings import load_saved_settings
 from lycosa.inspect.state_rows import write_state
 from lycosa.state.store import layout
-from lycosa.state.store.derived_files import DERIVED_KINDS, LINKS, PAGES
+from lycosa.state.store.derived_files import CONTENT, DERIVED_KINDS, LINKS, PAGES
 from lycosa.state.store.journal import JournalError
 from lycosa.state.store.journal_rows import JOURNAL_FORMAT, JournalRow, SegmentHeader
 from lycosa.state.store.pages_table import COMMON_CRAWL_COLUMNS
 from lycosa.state.store.texts_table import TEXTS, TEXTS_TABLE
 
 MEMORY_MB = 512
-CAPTURES = (PAGES, LINKS, TEXTS)
+CAPTURES = (PAGES, LINKS, CONTENT, TEXTS)
 FETCHES = "fetches"
 STATE = ("urls", "hosts")
 TABLES = (*CAPTURES, *STATE, FETCHES, "ccindex")

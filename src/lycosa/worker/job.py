@@ -11,8 +11,8 @@ from pathlib import Path
 
 import msgspec
 
-from lycosa.base.config.sections import Config
-from lycosa.base.model.compatibility import FIRST_FORMATS, PROTOCOL
+from lycosa.base.config.sections import Config, StoreSection
+from lycosa.base.model.compatibility import FIRST_FORMATS, LATE_FIELDS, PROTOCOL
 from lycosa.base.model.end import PreviousEnd
 from lycosa.base.system.memory_plan import MemoryPlan
 from lycosa.base.system.plugins import Plugins
@@ -86,6 +86,14 @@ class WorkerJob(msgspec.Struct, frozen=True):
         The programs of a crawl on one machine are of one version, so it writes the newest there.
         """
         return self.cluster.formats if self.cluster is not None else PROTOCOL
+
+    @property
+    def store(self) -> StoreSection:
+        """The settings of the output files, without content where formats in force lack it."""
+        section = self.config.store
+        if section.content and self.formats < LATE_FIELDS:
+            return msgspec.structs.replace(section, content=False)
+        return section
 
 
 encode_job = msgspec.msgpack.Encoder(enc_hook=str).encode

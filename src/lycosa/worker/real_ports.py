@@ -72,7 +72,8 @@ def real_ports(
         fetcher=fetcher,
         resolver=CachingResolver(config.dns, clock, AiodnsQuery(config.dns)),
         parser=ChildParser(
-            ParserConfig(config.parse, config.canonical, config.agent.product), clock
+            ParserConfig(config.parse, config.canonical, config.agent.product, job.store.content),
+            clock,
         ),
         open_table=open_table or rocks_opener(),
         reach=reach,

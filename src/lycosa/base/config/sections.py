@@ -253,6 +253,13 @@ class StoreSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     ] = 2
     text: Annotated[bool, setting("Write WET text.")] = True
     links: Annotated[bool, setting("Write the link table.")] = True
+    content: Annotated[
+        bool,
+        setting(
+            "Write the content table: main text without boilerplate, Markdown, headings, author,"
+            " dates and structured data of each page."
+        ),
+    ] = False
     min_free_bytes: Annotated[
         int, setting("Start no new request while the disk has less free space than this.", ge=0)
     ] = 500_000_000
@@ -275,10 +282,10 @@ class UploadSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     kinds: Annotated[
         tuple[str, ...],
         setting(
-            "Folders whose files are uploaded: warc, cdxj, pages, links, text; also journal and "
-            "attempts (closed attempt logs)."
+            "Folders whose files are uploaded: warc, cdxj, pages, links, text, content; also "
+            "journal and attempts (closed attempt logs)."
         ),
-    ] = ("warc", "cdxj", "pages", "links", "text")
+    ] = ("warc", "cdxj", "pages", "links", "text", "content")
     remove: Annotated[
         bool, setting("Remove a local file after the store was seen to hold the same content.")
     ] = False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from lycosa.base.model.discovered import LinkKind
+from lycosa.base.model.page_content import PageContent
 from lycosa.base.model.remark import Remark
 from lycosa.base.preferences.preference_model import Statement
 from lycosa.base.reasons import Reason
@@ -74,7 +75,8 @@ class Parsed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     (``reason`` says which). ``more`` is used only on the way from the parse child
     (``parse.answer_parts``). ``remarks`` are ``reason`` with ``detail``, and all that was noted
     after it; empty when there is one at most. ``statements`` are
-    what the markup says about the use of the page.
+    what the markup says about the use of the page. ``content`` is its main content with metadata,
+    if that was asked for.
     """
 
     reason: Reason = Reason.NONE
@@ -100,6 +102,7 @@ class Parsed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     more: list[bytes] = []
     remarks: tuple[Remark, ...] = ()
     statements: tuple[Statement, ...] = ()
+    content: PageContent | None = None
 
 
 class ParserHealth(msgspec.Struct, frozen=True, gc=False):

@@ -1,4 +1,4 @@
-"""Derived files of closed segments (CDXJ, pages, links, text) against their journal, row by row.
+"""Derived files of closed segments against their journal, row by row.
 
 The content of each file is computed again from the rows and compared in the order of the file; no
 value of the file is used that could make a missing row look right. A kind in the table of
@@ -21,9 +21,10 @@ from lycosa.base.preferences.use_policy import RECORD_ONLY
 from lycosa.inspect.audit.audit_report import Check
 from lycosa.inspect.audit.audited_segments import Segment, members
 from lycosa.inspect.audit.table_check import BATCH_ROWS, TableCheck
-from lycosa.state.store import layout, links_table, pages_table, wet
+from lycosa.state.store import content_table, layout, links_table, pages_table, wet
 from lycosa.state.store.closing import missing_files
 from lycosa.state.store.derived_files import (
+    CONTENT,
     DERIVED,
     DERIVED_KINDS,
     LINKS,
@@ -37,6 +38,9 @@ from lycosa.state.store.usable_rows import usable_row
 _ROWS = 500
 _PAGES_NEEDED = len(pages_table.COMMON_CRAWL_COLUMNS) + 1
 _LINKS_NEEDED = 3
+
+
+_Values = tuple[Any, ...] | None
 
 
 class _FileCheck(Protocol):
@@ -161,33 +165,47 @@ class _LinesCheck:
             self._check.add_breach(self._path.name + first)
 
 
-class _PagesCheck:
-    """Compares every column of ``pages/``, a few hundred rows at a time."""
+class _RowsCheck:
+    """Compares every column of a table with one row for a capture, a few hundred at a time.
 
-    def __init__(self, check: Check, path: Path, header: SegmentHeader) -> None:
-        self._table = TableCheck(check, path, _PAGES_NEEDED)
-        self._header = header
-        self._values: list[tuple[Any, ...]] = []
+    ``values`` gives the columns of a capture, or ``None`` when it has no row.
+    """
+
+    def __init__(
+        self, table: TableCheck, schema: pa.Schema, values: Callable[[JournalRow], _Values]
+    ) -> None:
+        self._table, self._schema, self._values = table, schema, values
+        self._rows: list[tuple[Any, ...]] = []
 
     def row(self, row: JournalRow) -> None:
-        self._values.append(pages_table.values(row, self._header))
-        if len(self._values) >= _ROWS:
-            self._compare()
+        if (values := self._values(row)) is not None:
+            self._rows.append(values)
+            if len(self._rows) >= _ROWS:
+                self._compare()
 
     def end(self) -> None:
         self._compare()
         self._table.end_file()
 
     def _compare(self) -> None:
-        if self._values:
+        if self._rows:
             columns = [
                 pa.array(column, field.type)
-                for column, field in zip(
-                    zip(*self._values, strict=True), pages_table.PAGES_SCHEMA, strict=True
-                )
+                for column, field in zip(zip(*self._rows, strict=True), self._schema, strict=True)
             ]
-            self._table.compare_rows(pa.table(columns, schema=pages_table.PAGES_SCHEMA), "url")
-            self._values.clear()
+            self._table.compare_rows(pa.table(columns, schema=self._schema), "url")
+            self._rows.clear()
+
+
+def _pages_check(check: Check, path: Path, header: SegmentHeader) -> _RowsCheck:
+    table = TableCheck(check, path, _PAGES_NEEDED)
+    return _RowsCheck(table, pages_table.PAGES_SCHEMA, lambda row: pages_table.values(row, header))
+
+
+def _content_check(check: Check, path: Path, header: SegmentHeader) -> _RowsCheck:
+    schema = content_table.CONTENT_SCHEMA
+    table = TableCheck(check, path, len(schema))
+    return _RowsCheck(table, schema, lambda row: content_table.content_values(row, header.policy))
 
 
 class _LinksCheck:
@@ -254,9 +272,10 @@ class _TextCheck:
 
 
 _CHECKS: dict[str, tuple[str, Callable[[Check, Path, SegmentHeader], _FileCheck]]] = {
-    PAGES: ("rows of pages/ against the journal, every column", _PagesCheck),
+    PAGES: ("rows of pages/ against the journal, every column", _pages_check),
     LINKS: ("rows of links/ against the journal, every column", _LinksCheck),
     TEXT: ("text records against the journal", _TextCheck),
+    CONTENT: ("rows of content/ against the journal, every column", _content_check),
 }
 
 

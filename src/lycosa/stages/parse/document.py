@@ -13,6 +13,9 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+import msgspec
+import turbohtml
+
 from lycosa.base.config.sections import ParseSection
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.fetched import MAX_SITEMAP_BYTES, as_sent
@@ -25,6 +28,7 @@ from lycosa.base.system.content_encoding import Decoded, decode_content
 from lycosa.base.urls.identity import Canonicalizer, InvalidUrl
 from lycosa.base.urls.link_header import parse_link_header
 from lycosa.stages.parse.charset import decode_text
+from lycosa.stages.parse.content_reader import ContentReader
 from lycosa.stages.parse.directives import read_directives
 from lycosa.stages.parse.element_readers import RawLink, RawPage
 from lycosa.stages.parse.fingerprint import simhash
@@ -56,17 +60,29 @@ _NO_MEMORY = (MemoryError, SystemError)
 class DocumentParser:
     """Parses documents one after the other. Keeps only the language model between them."""
 
-    def __init__(self, section: ParseSection, canonicalizer: Canonicalizer, product: str) -> None:
+    def __init__(
+        self,
+        section: ParseSection,
+        canonicalizer: Canonicalizer,
+        product: str,
+        reads_content: bool = False,
+    ) -> None:
         self._section = section
         self._canonicalizer = canonicalizer
         self._product = product
+        self._reads_content = reads_content
         self._languages = LanguageGuesser()
 
     def parse(self, document: Document) -> Parsed:
         """The content of a document. Never raises because of it."""
         started = time.process_time()
         reading = _Reading(
-            self._section, self._canonicalizer, self._product, self._languages, document
+            self._section,
+            self._canonicalizer,
+            self._product,
+            self._languages,
+            document,
+            self._reads_content,
         )
         try:
             return reading.result(started)
@@ -97,12 +113,15 @@ class _Reading:
         product: str,
         languages: LanguageGuesser,
         document: Document,
+        reads_content: bool,
     ) -> None:
         self._section = section
         self._canonicalizer = canonicalizer
         self._product = product
         self._languages = languages
         self._document = document
+        self._reads_content = reads_content
+        self._reader: ContentReader | None = None
         self.remarks: list[Remark] = []
         self._hint = ""  # a detail without a reason
         self._is_cut = False
@@ -215,7 +234,8 @@ class _Reading:
         self, shape: Shape, body: bytes, label: str | None
     ) -> tuple[RawPage, Sitemap | None, dict[str, tuple[int, float]]]:
         if shape is Shape.HTML:
-            return read_html(body, label, self._section.max_links), None, {}
+            read_more = self._read_content if self._reads_content else None
+            return read_html(body, label, self._section.max_links, read_more), None, {}
         if shape is Shape.TEXT:
             text, charset = decode_text(body, label)
             if has_url_line(text) if self._document.is_sitemap else looks_like_text_sitemap(text):
@@ -228,6 +248,11 @@ class _Reading:
         if body:
             self._note(Reason.CONTENT_TYPE)
         return RawPage(""), None, {}
+
+    def _read_content(self, tree: turbohtml.Document, page: RawPage) -> None:
+        base = base_of(self._document.url, page.base)
+        self._reader = ContentReader(base, self._section.max_text)
+        page.content = self._reader.read(tree)
 
     @property
     def _ends_early(self) -> bool:
@@ -284,6 +309,12 @@ class _Reading:
         # Cut before language and fingerprint, so that both depend on what is stored and can be
         # computed again.
         text = page.text[: self._section.max_text]
+        language, certainty = self._language(page.language, text)
+        content = page.content
+        if content is not None and self._reader is not None:
+            content = msgspec.structs.replace(
+                content, main=self._reader.places(text), certainty=round(certainty, 3)
+            )
         remarks = distinct(self.remarks)
         first = remarks[0] if remarks else Remark(Reason.NONE, self._hint)
         return Parsed(
@@ -294,7 +325,7 @@ class _Reading:
             title=page.title,
             description=" ".join(_first(page.metas, "description").split())[:_MAX_DESCRIPTION],
             canonical=canonical,
-            language=self._language(page.language, text),
+            language=language,
             text=text,
             simhash=simhash(text),
             directives=self._directives(page),
@@ -309,6 +340,7 @@ class _Reading:
             is_cut=self._is_cut,
             remarks=remarks if len(remarks) > 1 else (),
             statements=self._statements(page),
+            content=content,
         )
 
     def _statements(self, page: RawPage) -> tuple[Statement, ...]:
@@ -394,8 +426,10 @@ class _Reading:
         except InvalidUrl:
             return ""
 
-    def _language(self, hint: str, text: str) -> str:
-        return self._languages.guess(text, hint) if self._section.language else primary_subtag(hint)
+    def _language(self, hint: str, text: str) -> tuple[str, float]:
+        if self._section.language:
+            return self._languages.guess(text, hint)
+        return primary_subtag(hint), -1.0
 
     def _directives(self, page: RawPage) -> Directives:
         return read_directives(

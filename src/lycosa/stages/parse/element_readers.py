@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import turbohtml
 
 from lycosa.base.model.discovered import LinkKind
+from lycosa.base.model.page_content import PageContent
 from lycosa.base.preferences.page_statements import is_rsl
 from lycosa.stages.parse.refresh import parse_refresh
 from lycosa.stages.parse.relations import link_kind
@@ -48,7 +49,8 @@ class RawPage:
     ``links`` are by raw URL string (stripped, without fragment), in document order. ``metas`` are
     the ``(name, content)`` pairs of all metas with a name (in lower case). ``base`` is the first
     ``<base href>`` and ``canonical`` the first rel=canonical, both raw. ``licenses`` are the raw
-    targets of the first links with rel=license that may be RSL licences.
+    targets of the first links with rel=license that may be RSL licences. ``content`` is set by
+    those who read more of the tree.
     """
 
     charset: str
@@ -61,6 +63,7 @@ class RawPage:
     links: dict[str, RawLink] = field(default_factory=dict)
     max_links: int = 50_000
     licenses: list[str] = field(default_factory=list)
+    content: PageContent | None = None
 
     def add(
         self, url: str | None, kind: LinkKind, anchor: str = "", nofollow: bool = False

@@ -1,6 +1,6 @@
 """Reads HTML: bytes in, unresolved facts of the page out.
 
-Only this module, ``elements`` and ``charset`` use the parser, turbohtml.
+Only this module and those that read its tree use the parser, turbohtml.
 
 One WHATWG tree is built per document. One selector finds all links and everything that describes
 the page, and then the visible text is extracted. The selector runs in C, so Python sees only the
@@ -21,6 +21,7 @@ is content and stays.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from itertools import islice
 
 import turbohtml
@@ -63,9 +64,15 @@ _PLAIN = PlainText(layout="strict", bullet="", table_cell_separator=" ")
 _HTML = turbohtml.Namespace.HTML
 
 
-def read_html(body: bytes | str, label: str | None = None, max_links: int = 50_000) -> RawPage:
+def read_html(
+    body: bytes | str,
+    label: str | None = None,
+    max_links: int = 50_000,
+    read_more: Callable[[turbohtml.Document, RawPage], None] | None = None,
+) -> RawPage:
     """Read a page. ``label`` is the charset from HTTP.
 
+    ``read_more`` may read the tree after everything but the text was found; it must not change it.
     The order is that of WHATWG: BOM, HTTP, meta prescan, UTF-8 check, detector.
     """
     tree = _parse(body, label)
@@ -78,7 +85,9 @@ def read_html(body: bytes | str, label: str | None = None, max_links: int = 50_0
     for element in tree.select("base"):  # before the links, because it may follow them
         read_base(page, element)
     _read_elements(page, tree, _Noscripts(page))
-    page.text = _visible_text(tree)
+    if read_more is not None:
+        read_more(tree, page)
+    page.text = render_text(tree)
     return page
 
 
@@ -179,7 +188,7 @@ def _xml_charset(body: bytes) -> str | None:
     return "utf-8" if charset and charset.startswith("utf-16") else charset
 
 
-def _visible_text(tree: turbohtml.Document) -> str:
+def render_text(tree: turbohtml.Document | turbohtml.Element) -> str:
     """The visible text: one line for each block, white space folded.
 
     Changes the tree, so it has to be called last.

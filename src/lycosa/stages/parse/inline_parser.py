@@ -14,7 +14,9 @@ from lycosa.stages.parse.parser_config import ParserConfig
 
 
 def build_parser(config: ParserConfig) -> DocumentParser:
-    return DocumentParser(config.section, Canonicalizer(config.canonical), config.product)
+    return DocumentParser(
+        config.section, Canonicalizer(config.canonical), config.product, config.reads_content
+    )
 
 
 class InlineParser:

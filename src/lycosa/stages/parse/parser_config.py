@@ -7,18 +7,30 @@ from __future__ import annotations
 
 import msgspec
 
-from lycosa.base.config.sections import CanonicalSection, ParseSection
+from lycosa.base.config.sections import CanonicalSection, Config, ParseSection
 
 _WALL_FACTOR = 20
 _MAX_DOUBLINGS = 3
 
 
 class ParserConfig(msgspec.Struct, frozen=True):
-    """Limits, the options of the canonical form, and our product token for directives."""
+    """Limits, the options of the canonical form, and our product token for directives.
+
+    ``reads_content`` says whether main content and metadata of pages are wanted
+    (``Parsed.content``).
+    """
 
     section: ParseSection
     canonical: CanonicalSection
     product: str
+    reads_content: bool = False
+
+    @staticmethod
+    def of(config: Config) -> ParserConfig:
+        """That of a crawl with these settings."""
+        return ParserConfig(
+            config.parse, config.canonical, config.agent.product, config.store.content
+        )
 
     def longest_wait_s(self, tries: int = 0) -> float:
         """Seconds of wall time after which a child that does not answer is killed.

@@ -24,7 +24,7 @@ from lycosa.state.store.usable_rows import usable_row
 if TYPE_CHECKING:
     from lycosa.state.store.journal_rows import JournalRow, SegmentHeader
 
-CDXJ, PAGES, LINKS, TEXT = "cdxj", "pages", "links", "text"
+CDXJ, PAGES, LINKS, TEXT, CONTENT = "cdxj", "pages", "links", "text", "content"
 
 
 class Builder(Protocol):
@@ -74,6 +74,7 @@ DERIVED = (
     DerivedFile(PAGES, ".parquet", "lycosa.state.store.pages_table:PagesBuilder"),
     DerivedFile(LINKS, ".parquet", "lycosa.state.store.links_table:LinksBuilder", "links"),
     DerivedFile(TEXT, ".warc.wet.gz", "lycosa.state.store.wet:WetBuilder", "text"),
+    DerivedFile(CONTENT, ".parquet", "lycosa.state.store.content_table:ContentBuilder", "content"),
 )
 DERIVED_KINDS = {each.name: each for each in DERIVED}
 DERIVED_OPTIONS = tuple(each.option for each in DERIVED if each.option)

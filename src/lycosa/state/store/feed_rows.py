@@ -21,7 +21,7 @@ from lycosa.state.store.usable_rows import CONTENT_FIELDS
 
 PAGES, DEAD_LETTERS = "pages", "dlq"
 FEEDS = (PAGES, DEAD_LETTERS)
-_LEFT_OUT = ("links", "text", "items")  # large, and in the segment
+_LEFT_OUT = ("links", "text", "items", "content")  # large, and in the segment
 _KEPT = ("url", "date_us", "status", "segment", "offset", "length", "record_id", "kind")
 _MAX_BYTES = 800_000  # of a row; a record of the topics has at most 1 MB
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"

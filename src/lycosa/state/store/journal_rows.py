@@ -18,6 +18,7 @@ from lycosa.base.model.capture import Capture, Change, Original, RobotsDecision,
 from lycosa.base.model.compatibility import LATE_FIELDS, PROTOCOL
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.fetched import Fetched, FetchKind
+from lycosa.base.model.page_content import PageContent
 from lycosa.base.model.parsed import Directives, Link, Parsed
 from lycosa.base.model.remark import Remark, distinct
 from lycosa.base.preferences.preference_model import NOTHING_STATED, Preferences
@@ -106,6 +107,7 @@ class JournalRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     capture before, ``change_distance`` in how many SimHash bits. ``wants`` are the requisites that
     the page needs to be rendered. ``items`` are rows of user code, by the name of the extractor.
     ``preferences`` are what the site stated about the use of the page, as of this fetch.
+    ``content`` is the main content of a page with its metadata, if ``store.content`` asks for it.
     """
 
     url: str
@@ -174,6 +176,7 @@ class JournalRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     wants: tuple[Want, ...] = ()
     items: dict[str, list[list[Any]]] = {}
     preferences: Preferences = NOTHING_STATED
+    content: PageContent | None = None
 
 
 def remarks_of(row: JournalRow) -> tuple[Remark, ...]:
@@ -297,6 +300,7 @@ class RowBuilder:
             body_segment=place.body_segment,
             body_offset=place.body_offset,
             preferences=capture.preferences,
+            content=parsed.content,
         )
 
 

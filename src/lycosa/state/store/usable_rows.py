@@ -2,7 +2,7 @@
 
 A capture whose site refuses the purpose keeps its row in every table: that it was fetched, when,
 with which status, and what its site stated are facts about the crawl. Its content is left out:
-text, title, description, items of user code, and the anchors of its links.
+text, title, description, main content, items of user code, and the anchors of its links.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import msgspec
 from lycosa.base.preferences.use_policy import UsePolicy
 from lycosa.state.store.journal_rows import JournalRow, Links
 
-CONTENT_FIELDS = ("title", "description", "text")
+CONTENT_FIELDS = ("title", "description", "text", "content")
 """Fields of a row with words of the page; the anchors in ``links`` are further ones."""
 
 
@@ -23,4 +23,6 @@ def usable_row(row: JournalRow, policy: UsePolicy) -> JournalRow:
     links = row.links
     if links.urls:
         links = Links(links.urls, links.kinds, [""] * len(links.urls), links.nofollow)
-    return msgspec.structs.replace(row, title="", description="", text="", links=links, items={})
+    return msgspec.structs.replace(
+        row, title="", description="", text="", links=links, items={}, content=None
+    )

@@ -34,7 +34,7 @@ def build_commit(
     return CommitParts(
         files,
         Committer(
-            owned.job.config.store,
+            owned.job.store,
             files,
             visit.stages,
             intake.outgoing,

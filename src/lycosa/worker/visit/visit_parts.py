@@ -197,7 +197,7 @@ def _store(owned: OwnedShard) -> SegmentStore:
     sites.public_suffixes("www.example.org")
     return SegmentStore(
         shard.found or shard.storage.segments.find_segments(shard.term),
-        job.config.store,
+        job.store,
         CrawlInfo(
             crawl=job.manifest.crawl[:8],
             software=job.software,
