@@ -116,13 +116,15 @@ class Found(NamedTuple):
 
 def prove(work: Path, short: bool) -> list[str]:
     """Runs the proof; gives the lines of its report. Raises ``AssertionError``."""
-    ordinary = SyntheticWeb(WebPlan(seed=9, hosts=20, pages=15, latency_s=0.0, page_bytes=4000))
+    hosts, pages = (10, 8) if short else (20, 15)
+    plan = WebPlan(seed=9, hosts=hosts, pages=pages, latency_s=0.0, page_bytes=4000)
+    ordinary = SyntheticWeb(plan)
     web = HostileWeb(ordinary)
     with hostile_network(work) as network, served(web, pace=1.0) as port:
         web.prepare(port)
         cases = _cases(port, network)
         seeds = [case.seed for case in cases]
-        plain = [ordinary.seed_url(number, port) for number in range(20)]
+        plain = [ordinary.seed_url(number, port) for number in range(hosts)]
         began = time.monotonic()
         units_s = [unit_s()]
         done, peak = _crawl(work / "together", [*seeds, *plain], network, short)

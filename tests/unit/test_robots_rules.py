@@ -374,7 +374,7 @@ _RULES = st.lists(st.tuples(st.booleans(), _PATTERN), max_size=8)
 _PATH = st.text("ab/?$", max_size=12).map(lambda text: "/" + text)
 
 
-@settings(deadline=None, max_examples=500)
+@settings(deadline=None, max_examples=250)
 @given(_RULES, _PATH)
 def test_the_matcher_agrees_with_the_textbook(pairs: list[tuple[bool, str]], path: str) -> None:
     rules = [(allow, pattern, line) for line, (allow, pattern) in enumerate(pairs, 1)]
@@ -386,7 +386,7 @@ def test_the_matcher_agrees_with_the_textbook(pairs: list[tuple[bool, str]], pat
         assert _matches(path, pattern)
 
 
-@settings(deadline=None, max_examples=500)
+@settings(deadline=None, max_examples=250)
 @given(st.lists(st.tuples(st.booleans(), _PATTERN), max_size=40), _PATH)
 def test_a_matcher_with_many_wildcard_rules_agrees_with_the_textbook(
     pairs: list[tuple[bool, str]], path: str
