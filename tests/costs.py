@@ -10,6 +10,7 @@ What a tenth more costs is measured in ``bench``.
 
 from __future__ import annotations
 
+import gc
 import re
 import sys
 import time
@@ -32,12 +33,15 @@ def count_calls(work: Callable[[], object]) -> int:
         nonlocal count
         count += event in ("call", "c_call")
 
-    before = sys.getprofile()
+    before, collects = sys.getprofile(), gc.isenabled()
+    gc.disable()  # others may have it call functions of theirs
     sys.setprofile(take)
     try:
         work()
     finally:
         sys.setprofile(before)
+        if collects:
+            gc.enable()
     return count
 
 
