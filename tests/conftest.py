@@ -16,9 +16,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from kafka_broker import Broker
+
+# Hypothesis allows an example 200 ms of wall time, more than which a busy machine may take.
+settings.register_profile("tests", deadline=None)
+settings.load_profile("tests")
 
 # Tests that run at the same time use the same loopback addresses: their crawls must not share a
 # table of addresses.

@@ -63,6 +63,9 @@ pytestmark = [
 ]
 
 
+_SITES = Sites()
+
+
 class _Site(asyncio.Protocol):
     """Sets the cookies of the case at the first request, and says nothing more at the second."""
 
@@ -93,7 +96,7 @@ async def _second_request(case: dict[str, Any], folder: Path) -> str:
         lambda: _Site(case["set_cookie"]), "127.0.0.1", 0
     )
     port = server.sockets[0].getsockname()[1]
-    jars = CookieJars(Sites().site_of, 1_000_000)
+    jars = CookieJars(_SITES.site_of, 1_000_000)
     fetcher = CurlFetcher(
         FetchSection(),
         "lycosa/0.1",

@@ -10,14 +10,14 @@ import base64
 import json
 import re
 import tarfile
-import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin
 
 import pytest
 
+from costs import cost_in_units, count_calls
 from lycosa.stages.politeness.robots_parser import parse_robots
 from lycosa.stages.politeness.robots_rules import Matcher, RobotsRules, RobotsVerdict, robots_target
 
@@ -237,39 +237,64 @@ def test_agrees_with_protego() -> None:
     _compare("protego-tests.jsonl", len(rows), missed, PROTEGO)
 
 
-_QUICK_S, _MORE_READINGS = 0.025, 5
+Reader = Callable[[bytes], object]
+
+_COUNTED_BYTES = 16_000  # the cost of a short file is its fixed part
 
 
-def test_every_real_file_is_read_and_compiled_within_50_ms_of_processor_time() -> None:
-    slowest, count, quick = (0.0, ""), 0, 0
+def _read_and_judge(body: bytes) -> None:
+    Matcher(parse_robots(body, "lycosa")).judge_target("/some/page.html?with=a&query=string")
+
+
+def _too_costly(read: Reader, body: bytes) -> str:
+    """How ``read`` costs more than in proportion to the file; empty when it does not."""
+    if len(body) > _COUNTED_BYTES:
+        calls, most = count_calls(lambda: read(body)), 50 * len(body.splitlines()) + 200
+        if calls > most:
+            return f"{calls:,} calls, {most:,} are allowed"
+    allowed = 8 + 0.2 * len(body) / 1000
+    units = cost_in_units(lambda: read(body), enough=allowed)
+    return "" if units < allowed else f"{units:.0f} units, {allowed:.0f} are allowed"
+
+
+def test_the_cost_of_every_real_file_is_in_proportion_to_its_length() -> None:
+    count, costly = 0, dict[str, str]()
     with tarfile.open(DATA / "real-robots-txt.tgz") as archive:
         for member in archive:
             content = archive.extractfile(member)
             if content is None:
                 continue
-            body = content.read()
-            # The best of several: one reading may fall into a garbage collection, or a machine that
-            # is busy with others.
-            spent = _processor_time(body)
-            for _ in range(_MORE_READINGS):
-                if spent < _QUICK_S:
-                    break
-                spent = min(spent, _processor_time(body))
-            slowest, count, quick = (
-                max(slowest, (spent, member.name)),
-                count + 1,
-                quick + (spent < 0.050),
-            )
-    print(f"real-robots-txt.tgz: passed {quick} of {count}")
-    print(
-        f"real-robots-txt.tgz: each within 50 ms of processor time, slowest {slowest[0] * 1000:.1f}"
-        f" ms: {slowest[1]}"
-    )
+            count += 1
+            if said := _too_costly(_read_and_judge, content.read()):
+                costly[member.name] = said
+    print(f"real-robots-txt.tgz: passed {count - len(costly)} of {count}")
     assert count == 4231
-    assert slowest[0] < 0.050
+    assert costly == {}
 
 
-def _processor_time(body: bytes) -> float:
-    started = time.process_time()
-    Matcher(parse_robots(body, "lycosa")).judge_target("/some/page.html?with=a&query=string")
-    return time.process_time() - started
+def _with_a_list(body: bytes) -> None:
+    """Looks for each line in a list: a loop inside the interpreter."""
+    seen: list[bytes] = []
+    for line in body.splitlines():
+        if line not in seen:
+            seen.append(line)
+
+
+def _with_an_expression(body: bytes) -> None:
+    """Looks from each place for an end that never comes: a loop inside a library."""
+    re.findall(rb"[a-z/]+;", body[:10_000].replace(b"\n", b"/"))
+
+
+def _with_calls(body: bytes) -> None:
+    """Compares each line with each of the last hundred."""
+    lines = body.splitlines()
+    for number, line in enumerate(lines):
+        any(line.startswith(other) for other in lines[max(0, number - 100) : number])
+
+
+@pytest.mark.parametrize("read", [_with_a_list, _with_an_expression, _with_calls])
+def test_a_reader_that_costs_more_than_in_proportion_is_found(read: Reader) -> None:
+    letters = bytes.maketrans(b"0123456789", b"abcdefghij")
+    body = b"".join(b"disallow/%d\n" % n for n in range(4000)).translate(letters)
+    assert _too_costly(_read_and_judge, body) == ""
+    assert _too_costly(read, body)

@@ -23,6 +23,7 @@ from lycosa.state.exchange import NoAnswer, Parcel
 
 CREDENTIALS = Credentials(TOKEN)
 ANSWER_S = 0.2
+PATIENCE_S = 10 * ANSWER_S  # on a busy machine
 
 
 async def takes_nothing(parcel: Parcel) -> None:
@@ -70,9 +71,14 @@ async def seconds(asking: NetworkInquiry, partition: int = 1) -> float:
     return time.monotonic() - began
 
 
+async def none_waits(asking: NetworkInquiry) -> None:
+    """A hundred questions would take twenty seconds if each waited for an answer."""
+    assert sum([await seconds(asking) for _ in range(100)]) < 50 * ANSWER_S
+
+
 async def test_a_partition_without_an_address_is_not_asked_and_a_call_waits_for_one() -> None:
     async with inquiry() as asking, owner() as address:
-        assert await seconds(asking) < 0.1
+        await none_waits(asking)
         call = asyncio.create_task(asking.call_owner(1, b"ab"))
         await asyncio.sleep(0)
         asking.follow_routes({2: address})
@@ -127,14 +133,13 @@ async def test_an_address_where_nothing_listens_costs_nothing_until_there_is_an_
         address = port.address
     async with inquiry() as asking:
         asking.follow_routes({1: address})
-        assert await seconds(asking) < ANSWER_S + 0.3
-        for _ in range(100):
-            assert await seconds(asking) < 0.1
+        assert await seconds(asking) < PATIENCE_S
+        await none_waits(asking)
         assert asking.snapshot()[address].startswith(f"not connected: {address}: ")
         async with owner(address=address):
             await is_found(asking)
         await until(lambda: asking.snapshot()[address] != "connected")
-        assert await seconds(asking) < ANSWER_S + 0.3
+        assert await seconds(asking) < PATIENCE_S
         async with owner(address=address, value=b"next"):
             await is_found(asking, value=b"next")
 
@@ -147,9 +152,8 @@ async def test_an_address_that_accepts_and_says_nothing_costs_the_time_limit_onc
         asking.follow_routes({1: address})
         began = time.monotonic()
         await asyncio.gather(*(seconds(asking) for _ in range(20)))
-        assert ANSWER_S * 0.9 < time.monotonic() - began < ANSWER_S + 0.5
-        for _ in range(100):
-            assert await seconds(asking) < 0.1
+        assert ANSWER_S * 0.9 < time.monotonic() - began < PATIENCE_S
+        await none_waits(asking)
 
 
 _ANSWERING = """
@@ -194,10 +198,9 @@ async def test_a_process_that_hangs_costs_the_time_limit_once_and_is_asked_again
                 *(asking.look_up_keys([(1, b"C"), (2, b"D")]) for _ in range(50))
             )
             assert answers == [{b"D": b"v"}] * 50, "the other owner's answers are not lost"
-            assert time.monotonic() - began < ANSWER_S + 0.5
+            assert time.monotonic() - began < PATIENCE_S
             assert asking.snapshot() == {address: "late", other: "connected"}
-            for _ in range(100):
-                assert await seconds(asking) < 0.1
+            await none_waits(asking)
             os.kill(process.pid, signal.SIGCONT)
             await is_found(asking)
             assert asking.snapshot()[address] == "connected"
@@ -210,7 +213,7 @@ async def test_a_process_that_is_killed_costs_the_time_limit_once() -> None:
             await is_found(asking)
             process.kill()
             process.wait()
-            assert sum([await seconds(asking) for _ in range(1000)]) < ANSWER_S + 0.5
+            assert sum([await seconds(asking) for _ in range(1000)]) < PATIENCE_S
 
 
 @pytest.mark.parametrize("fault", ["another crawl", "another token", "no answers", "garbage"])
@@ -229,17 +232,15 @@ async def test_a_peer_that_is_none_of_the_crawl_is_no_answer_and_the_state_says_
             async with inquiry("d" if fault == "another crawl" else "c", credentials) as end:
                 end.receivers.register_partition(1, takes_nothing, lambda key: b"v")
                 asking.follow_routes({1: await end.open("127.0.0.1:0")})
-                assert await seconds(asking) < ANSWER_S + 0.3
+                assert await seconds(asking) < PATIENCE_S
                 why = "belongs to crawl" if fault == "another crawl" else "token is not the one"
                 await until(lambda: why in str(asking.snapshot()))
-                for _ in range(100):
-                    assert await seconds(asking) < 0.1
+                await none_waits(asking)
         else:
             async with serving(CREDENTIALS, talk) as port:
                 asking.follow_routes({1: port.address})
-                assert await seconds(asking) < ANSWER_S + 0.3
-                for _ in range(100):
-                    assert await seconds(asking) < 0.1
+                assert await seconds(asking) < PATIENCE_S
+                await none_waits(asking)
 
 
 @pytest.mark.parametrize(
@@ -276,7 +277,7 @@ async def test_after_closing_nothing_is_asked() -> None:
         asking.follow_routes({1: address})
         await is_found(asking)
         await asking.close()
-        assert await seconds(asking) < ANSWER_S + 0.3
+        assert await seconds(asking) < PATIENCE_S
 
 
 async def test_workers_that_do_not_answer_for_long_are_reported_until_they_do() -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import signal
 import time
 from collections.abc import Iterator
@@ -164,10 +165,12 @@ async def test_a_node_with_a_wrong_clock_is_told_so(cluster: RealCluster) -> Non
     cluster.serve()
     async with small_node(cluster, ahead_s=5.0) as node:
         await node.until(lambda: node.notes)
-        assert node.notes[0].startswith(
-            "this node gets no shards: its clock is 5.0 s ahead of the coordinator's"
+        # a message that arrives late makes it less
+        ahead = r"its clock is (5\.0|4\.\d) s ahead of the coordinator's"
+        assert re.match(f"this node gets no shards: {ahead}", node.notes[0]), node.notes
+        assert re.search(
+            r"its clock is (5\.0|4\.\d) s ahead", await done(command(cluster, "status"))
         )
-        assert "its clock is 5.0 s ahead" in await done(command(cluster, "status"))
         assert not node.workers
 
 

@@ -43,7 +43,7 @@ from lycosa.synthetic import Crash, ExpectedOutcome, Faults, Misbehaviour, Synth
 from lycosa.worker.assemble import Assembled
 from virtual_crawl import VirtualCrawl
 
-_WANTED = int(os.environ.get("LYCOSA_SEEDS", "7"))
+_WANTED = int(os.environ.get("LYCOSA_SEEDS", "4"))
 # The others are long tests: ``script/prove histories`` lives through the same, and more.
 SEEDS = [
     pytest.param(seed, marks=[pytest.mark.long] * (seed >= _WANTED))

@@ -19,7 +19,7 @@ from virtual_crawl import VirtualCrawl
 
 HOST = "http://host.example/"
 _POLITENESS = PolitenessSection()
-_SPAN_S = 2000.0
+_SPAN_S = 1200.0
 _SEEDS = (
     64  # enough that one that always refuses has URLs left after hours, as each is tried four times
 )

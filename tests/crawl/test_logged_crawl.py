@@ -146,7 +146,7 @@ def test_a_host_is_traced_completely_or_not_at_all() -> None:
 
 def test_a_running_crawl_is_watched_until_it_ends_or_ctrl_c(tmp_path: Path, port: int) -> None:
     folder = tmp_path / "c"
-    slow = ["--delay", "0.5s", "--max-time", "4s"]
+    slow = ["--delay", "0.5s", "--max-time", "120s"]
     with subprocess.Popen(
         command(folder, port, *slow), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     ) as running:
@@ -169,9 +169,12 @@ def test_a_running_crawl_is_watched_until_it_ends_or_ctrl_c(tmp_path: Path, port
             check=True,
         )
         assert "\nlycosa_captures_total " in metrics.stdout
-        to_the_end = subprocess.run([*watch, "--json"], capture_output=True, text=True, timeout=60)
+        with subprocess.Popen([*watch, "--json"], stdout=subprocess.PIPE, text=True) as to_the_end:
+            assert to_the_end.stdout is not None
+            first = to_the_end.stdout.readline()
+            running.send_signal(signal.SIGINT)
+            looks = records(first + to_the_end.stdout.read())
         assert to_the_end.returncode == ExitCode.FINISHED
-        looks = records(to_the_end.stdout)
         assert looks and looks[-1]["progress"]["meter"]["numbers"]["lycosa_captures_total"]
         running.stderr.read()
     again = subprocess.run(watch, capture_output=True, text=True, timeout=60)

@@ -14,7 +14,7 @@ from fuzz.judging import CPU_S, MAX_BYTES, TARGETS, TooSlow, judge, load
 from fuzz.mutation import mutated
 from fuzz.stretching import slow
 
-MUTATIONS = 500
+MUTATIONS = 250
 
 
 @pytest.mark.parametrize("name", TARGETS)

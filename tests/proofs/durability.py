@@ -143,7 +143,7 @@ def judge_order(calls: list[Call], folder: Path) -> tuple[list[str], list[str]]:
 def prove_order(work: Path, short: bool) -> list[str]:
     """The first half; gives the lines of its report. Raises ``AssertionError``."""
     root = work / "small"
-    write_tree(root, 150 if short else 600, seed=2)
+    write_tree(root, 80 if short else 600, seed=2)
     with NginxSite(work / "nginx-small", root) as site:
         calls = trace(work, site)
     report, wrong = judge_order(calls, work / "traced")

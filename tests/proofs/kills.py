@@ -41,7 +41,8 @@ HOSTS = tuple(
 ADDRESSES = tuple(f"127.0.0.{number}" for number in range(1, 5))
 DELAY_S, ADDRESS_DELAY_S, ADDRESS_SLOTS = 0.05, 0.01, 4
 _LATE_S = 0.02  # from the last request that a killed process sent until the server has read it
-_WHOM = [*[Whom.WORKER] * 2, Whom.SUPERVISOR, *[Whom.WORKER] * 2, Whom.ALL, *[Whom.WORKER] * 4]
+# The first four are those of the short form.
+_WHOM = [Whom.WORKER, Whom.SUPERVISOR, Whom.WORKER, Whom.ALL, *[Whom.WORKER] * 6]
 
 
 class Hits(NamedTuple):
@@ -242,9 +243,9 @@ def _tail(log: Path) -> str:
 
 def prove(work: Path, short: bool, kills: int = 0, workers: int = 3) -> list[str]:
     """Runs the proof; gives the lines of its report. Raises ``AssertionError``."""
-    kills = kills or (6 if short else 100)
+    kills = kills or (4 if short else 100)
     root = work / "site"
-    make_site(root, 40 if short else 0)
+    make_site(root, 25 if short else 0)
     with site_of(work / "nginx", root) as site:
         calm = RunningCrawl(work / "calm", arguments(site, workers), work / "calm.out")
         assert calm.finish(1200) == 0, _tail(work / "calm.out")

@@ -27,7 +27,7 @@ _PARSE_REMARKS = {POISON[1]: "parse_killed", POISON[2]: "parse_timeout"}
 def prove(work: Path, short: bool) -> list[str]:
     """Runs the proof; gives the lines of its report. Raises ``AssertionError``."""
     root = work / "site"
-    targets = write_tree(root, 60 if short else 1000, seed=4)
+    targets = write_tree(root, 25 if short else 1000, seed=4)
     for poison in POISON:
         path = root / poison.lstrip("/")
         path.parent.mkdir()

@@ -116,7 +116,7 @@ class Coordinating(RuleBasedStateMachine):
             self.world.heal()
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(30))
 def test_the_end_is_found_only_when_nothing_is_under_way(seed: int) -> None:
     """Pages of one shard lead to another, over a network that reorders; ``World`` looks into the
     logs when the end is declared.
@@ -139,7 +139,7 @@ def test_the_end_is_found_only_when_nothing_is_under_way(seed: int) -> None:
     assert world.ends == ["finished"]
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(30))
 def test_the_limit_is_exact_over_deaths_and_coordinators(seed: int) -> None:
     chance = random.Random(seed)
     limit = chance.choice((20, 60, 100))
@@ -156,7 +156,7 @@ def test_the_limit_is_exact_over_deaths_and_coordinators(seed: int) -> None:
     assert sum(log.captures for log in world.logs) == limit
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(30))
 def test_a_crawl_that_is_stopped_and_continued_finishes_all_the_same(seed: int) -> None:
     """Stops, continuations, deaths and new coordinators in any order; the last word is that the
     crawl continues.

@@ -15,6 +15,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -112,7 +113,10 @@ def _ours(path: Path) -> set[str]:
     return found
 
 
-GRAPH = {name: _ours(path) for name, path in MODULES.items()}
+@cache
+def graph() -> dict[str, set[str]]:
+    """Not when the tests are collected, which each process of pytest does."""
+    return {name: _ours(path) for name, path in MODULES.items()}
 
 
 def _part(name: str) -> str:
@@ -124,7 +128,9 @@ def _layer(name: str) -> int:
 
 
 def _edges() -> list[tuple[str, str]]:
-    return [(name, target) for name, targets in GRAPH.items() for target in sorted(targets) if name]
+    return [
+        (name, target) for name, targets in graph().items() for target in sorted(targets) if name
+    ]
 
 
 def test_every_package_belongs_to_a_layer() -> None:
@@ -181,7 +187,7 @@ def _circle(graph: Mapping[str, set[str]]) -> list[str]:
 
 def test_no_module_reaches_itself_by_its_imports() -> None:
     # the package's own are for type checkers alone
-    assert _circle({name: targets for name, targets in GRAPH.items() if name}) == []
+    assert _circle({name: targets for name, targets in graph().items() if name}) == []
 
 
 @pytest.mark.parametrize("depth", [1, 2], ids=["folders", "packages"])
@@ -196,12 +202,12 @@ def test_no_package_reaches_itself_by_its_imports(depth: int) -> None:
 
 def _levels(package: str) -> int:
     """How many modules of a package stand on each other at most."""
-    inside = {name for name in GRAPH if name.startswith(package + ".")}
+    inside = {name for name in graph() if name.startswith(package + ".")}
     levels: dict[str, int] = {}
 
     def level(name: str) -> int:
         if name not in levels:
-            levels[name] = 1 + max(map(level, GRAPH[name] & inside), default=0)
+            levels[name] = 1 + max(map(level, graph()[name] & inside), default=0)
         return levels[name]
 
     return max(map(level, inside))
@@ -260,7 +266,7 @@ def test_the_synthetic_web_shares_no_code_with_the_crawler_that_it_judges() -> N
         if _part(target) == "synthetic" and _part(name) != "synthetic"
     ] == []
     web = [name for name in MODULES if _part(name) == "synthetic"]
-    assert {_part(target) for name in web for target in GRAPH[name]} <= {"synthetic", "base"}
+    assert {_part(target) for name in web for target in graph()[name]} <= {"synthetic", "base"}
 
 
 @pytest.mark.parametrize("part", PURE)

@@ -53,7 +53,7 @@ _TEXTS = st.text(
 )  # re says that nothing has no \\B
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=600, deadline=None)
 @given(_EXPRESSIONS, st.lists(_TEXTS, min_size=1, max_size=8))
 def test_ordinary_patterns_mean_what_they_mean_to_re(pattern: str, texts: list[str]) -> None:
     expected, found = re.compile(pattern), Patterns(SETTING, [pattern])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from itertools import islice, permutations
 from random import Random
@@ -13,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from protego import Protego
 
+from costs import run_below
 from lycosa.base.urls.path_patterns import normal_pattern, normal_target
 from lycosa.stages.politeness.robots_parser import MAX_BYTES, MAX_LINE_BYTES, parse_robots
 from lycosa.stages.politeness.robots_rules import (
@@ -374,7 +374,7 @@ _RULES = st.lists(st.tuples(st.booleans(), _PATTERN), max_size=8)
 _PATH = st.text("ab/?$", max_size=12).map(lambda text: "/" + text)
 
 
-@settings(deadline=None, max_examples=500)
+@settings(deadline=None, max_examples=250)
 @given(_RULES, _PATH)
 def test_the_matcher_agrees_with_the_textbook(pairs: list[tuple[bool, str]], path: str) -> None:
     rules = [(allow, pattern, line) for line, (allow, pattern) in enumerate(pairs, 1)]
@@ -386,7 +386,7 @@ def test_the_matcher_agrees_with_the_textbook(pairs: list[tuple[bool, str]], pat
         assert _matches(path, pattern)
 
 
-@settings(deadline=None, max_examples=500)
+@settings(deadline=None, max_examples=250)
 @given(st.lists(st.tuples(st.booleans(), _PATTERN), max_size=40), _PATH)
 def test_a_matcher_with_many_wildcard_rules_agrees_with_the_textbook(
     pairs: list[tuple[bool, str]], path: str
@@ -472,24 +472,15 @@ def test_the_normal_form_is_stable(raw: bytes) -> None:
     ],
 )
 def test_a_hostile_file_costs_a_bounded_amount(body: bytes, target: str) -> None:
-    started = time.process_time()
-    Matcher(parse_robots(body, "lycosa")).judge_target(target)
-    assert time.process_time() - started < 2.0  # measured: under 0.15
+    def read() -> None:
+        Matcher(parse_robots(body, "lycosa")).judge_target(target)
+
+    run_below(1500, read)  # measured: under 150
 
 
 def _file(patterns: Iterable[str]) -> Matcher:
     body = "User-agent: *\n" + "".join(f"Disallow: {pattern}\n" for pattern in patterns)
     return Matcher(parse_robots(body.encode(), "lycosa"))
-
-
-def _costs_s(matcher: Matcher, target: str) -> float:
-    """CPU time of a judgement; the least of three, as the machine may be busy."""
-    times = []
-    for _ in range(3):
-        began = time.thread_time()
-        matcher.judge_target(target)
-        times.append(time.thread_time() - began)
-    return min(times)
 
 
 @pytest.mark.parametrize(
@@ -503,8 +494,8 @@ def test_each_of_25000_wildcard_rules_is_found_without_trying_all(pattern: str, 
     assert matcher.judge_target(meant) == RobotsVerdict(
         False, 779, f"Disallow: {pattern.format(777)}"
     )
-    # measured: 0.01 ms and 0.2 ms; 9 and 27 ms when each rule is tried
-    assert _costs_s(matcher, path) < 0.005
+    # measured: 0.01 and 0.2 units; 9 and 27 when each rule is tried
+    run_below(5, lambda: matcher.judge_target(path))
 
 
 _NOISE = "".join(Random(1).choices("ab", k=1990))
@@ -533,5 +524,6 @@ def test_a_judgement_that_would_cost_too_much_is_a_refusal_that_says_so(
     verdict = matcher.judge_target(target)
     assert not verdict.allowed
     assert verdict.bound.startswith("judging this URL by all wildcard rules needs more than ")
-    assert _costs_s(matcher, target) < 0.05  # measured: 12 ms at worst
+    # measured: 12 units at worst
+    run_below(50, lambda: matcher.judge_target(target))
     assert matcher.judge_target("/robots.txt").allowed

@@ -5,13 +5,13 @@ read.
 from __future__ import annotations
 
 import gzip
-import time
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from costs import run_below
 from lycosa.base.config.sections import CanonicalSection, ParseSection
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.parsed import Document, Parsed
@@ -239,9 +239,8 @@ def test_broken_xml_gives_what_can_be_read() -> None:
 )
 def test_tags_that_do_not_end_cost_nothing_and_what_stands_before_them_is_read(tags: bytes) -> None:
     before = b"<urlset><url><loc>http://example.org/</loc></url>"
-    started = time.process_time()
-    assert [entry.loc for entry in read_sitemap(before + tags).entries] == ["http://example.org/"]
-    assert time.process_time() - started < 1
+    read = run_below(1000, lambda: read_sitemap(before + tags))
+    assert [entry.loc for entry in read.entries] == ["http://example.org/"]
 
 
 def test_texts_inside_each_other_are_given_once() -> None:

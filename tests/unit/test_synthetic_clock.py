@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 
 import pytest
 
@@ -27,9 +26,7 @@ def test_a_month_of_sleep_takes_no_time() -> None:
         await clock.sleep(30 * 86400)
         return clock.monotonic(), clock.wall()
 
-    began = time.perf_counter()
-    monotonic, wall = run_virtual(main())
-    assert time.perf_counter() - began < 1.0
+    monotonic, wall = run_virtual(main())  # with a real clock it would not end
     assert monotonic == pytest.approx(30 * 86400, abs=1e-3) and wall == pytest.approx(
         VIRTUAL_EPOCH + monotonic
     )

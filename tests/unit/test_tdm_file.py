@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import time
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from costs import run_below
 from lycosa.base.preferences.preference_model import PreferenceSource, Statement
 from lycosa.base.preferences.tdm_file import MAX_FILE_BYTES, MAX_TDM_RULES, TdmRules, parse_tdmrep
 
@@ -159,9 +159,5 @@ def test_any_bytes_give_rules_that_can_be_stored(body: bytes, path: str) -> None
 def test_the_cost_of_a_hostile_file_is_bounded(piece: str) -> None:
     listed = [{"location": "/" + piece * (60 // len(piece)) + "b$"} for _ in range(5_000)]
     body = json.dumps([each | {"tdm-reservation": 1} for each in listed]).encode()
-    began = time.process_time()
-    rules = parse_tdmrep(body)
-    assert time.process_time() - began < 0.5
-    began = time.process_time()
-    rules.statement("/" + "a" * 8_000)
-    assert time.process_time() - began < 0.1
+    rules, target = run_below(500, lambda: parse_tdmrep(body)), "/" + "a" * 8_000
+    run_below(100, lambda: rules.statement(target))

@@ -226,7 +226,7 @@ BASES = st.sampled_from(
 
 
 @given(raw=REFERENCES, base=BASES)
-@settings(deadline=None, max_examples=1500)
+@settings(deadline=None, max_examples=600)
 def test_the_short_cut_gives_what_the_long_way_gives(raw: str, base: str) -> None:
     canonicalizer = Canonicalizer(CanonicalSection())
     short = canonical_or_none(canonicalizer, raw, base)
