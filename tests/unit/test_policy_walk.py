@@ -19,7 +19,7 @@ from lycosa.stages.frontier.frontier import Frontier
 from lycosa.stages.frontier.partition import Partition
 from lycosa.stages.frontier.partition_rules import FrontierRules
 from lycosa.stages.frontier.policy_walk import WALK_KEY, walk_row
-from lycosa.stages.frontier.sitemap_news import SitemapNews
+from lycosa.stages.frontier.change_signals import ChangeSignals
 from lycosa.stages.frontier.visit_state import VisitState
 from lycosa.stages.frontier.workbench import Workbench
 from lycosa.stages.schedule.refetch import kept_interval
@@ -40,7 +40,7 @@ def url_of(number: int) -> str:
 def opened(store: MemoryKeyValue, *policies: str) -> Partition:
     known = {int.from_bytes(key[9:], "big") for key, _ in store.scan(b"U", prefix_end(b"U"))}
     rules = FrontierRules(
-        forward=SitemapNews(RefetchSection(policies=policies)), kept_interval=kept_interval
+        forward=ChangeSignals(RefetchSection(policies=policies)), kept_interval=kept_interval
     )
     partition = Partition(0, Overlay(store), SetSeen(known), SECTION, rules)  # type: ignore[arg-type]
     partition.follow_policies()

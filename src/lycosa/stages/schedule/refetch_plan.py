@@ -63,7 +63,7 @@ class RefetchPlan(msgspec.Struct, frozen=True, gc=False):
             history,
             changes=before.changes + (changed and before.fetches > 0),
             interval_s=int(self.interval_s),
-            forwards=0 if changed else before.forwards,
+            forwards=0,
             text_digest=text_digest,
             observations=self.observations,
             cell=self.cell,

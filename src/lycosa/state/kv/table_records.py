@@ -298,6 +298,21 @@ def sitemap_count_key(host8: bytes) -> bytes:
     return b"N" + host8
 
 
+def announced_key(url: bytes) -> bytes:
+    """The key of the signals about a URL, given by its host8 and url8."""
+    return b"a" + url
+
+
+def listing_key(host8: bytes, url8: bytes = b"") -> bytes:
+    """The key of what a sitemap or feed listed, or the prefix of those of a host."""
+    return b"l" + host8 + url8
+
+
+def indexnow_key(host8: bytes) -> bytes:
+    """The key of the IndexNow keys of a host."""
+    return b"i" + host8
+
+
 def meta_key(name: str) -> bytes:
     return b"M" + name.encode()
 

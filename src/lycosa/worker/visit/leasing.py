@@ -55,7 +55,7 @@ class Leasing:
         if not visit.passed:
             await self._refill(visit)
         visit.host.ran_errand = False
-        lease = visit.take_url()
+        lease = visit.take_url(self._clock.time())
         if lease is None:
             return TurnOver()
         visit.is_secure = lease.record.secure
@@ -114,7 +114,7 @@ class Leasing:
         )
         try:
             for number in range(1, MAX_JUDGED + 1):
-                lease = partition.lease_next(host)
+                lease = partition.lease_next(host, time)
                 if lease is None:
                     break
                 passed.append(lease)
