@@ -15,11 +15,11 @@ from lycosa.base.config.refetch_policies import policies_version
 from lycosa.base.config.sections import RefetchSection
 from lycosa.base.model.url_state import History, UrlState
 from lycosa.base.urls.identity import hash8, host_of
+from lycosa.stages.frontier.change_signals import ChangeSignals
 from lycosa.stages.frontier.frontier import Frontier
 from lycosa.stages.frontier.partition import Partition
 from lycosa.stages.frontier.partition_rules import FrontierRules
 from lycosa.stages.frontier.policy_walk import WALK_KEY, walk_row
-from lycosa.stages.frontier.change_signals import ChangeSignals
 from lycosa.stages.frontier.visit_state import VisitState
 from lycosa.stages.frontier.workbench import Workbench
 from lycosa.stages.schedule.refetch import kept_interval

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from lycosa.base.listing_kind import ListingKind
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.remark import Remark
 from lycosa.base.preferences.preference_model import Statement
@@ -74,7 +75,8 @@ class Parsed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     (``reason`` says which). ``more`` is used only on the way from the parse child
     (``parse.answer_parts``). ``remarks`` are ``reason`` with ``detail``, and all that was noted
     after it; empty when there is one at most. ``statements`` are
-    what the markup says about the use of the page.
+    what the markup says about the use of the page. ``listing`` is the kind of sitemap or feed that
+    it is.
     """
 
     reason: Reason = Reason.NONE
@@ -100,6 +102,7 @@ class Parsed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     more: list[bytes] = []
     remarks: tuple[Remark, ...] = ()
     statements: tuple[Statement, ...] = ()
+    listing: ListingKind = ListingKind.NONE
 
 
 class ParserHealth(msgspec.Struct, frozen=True, gc=False):

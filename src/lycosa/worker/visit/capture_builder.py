@@ -14,7 +14,9 @@ from typing import NamedTuple
 
 import msgspec
 
+from lycosa.base.config.policy_classes import LISTING_CLASSES, listing_of
 from lycosa.base.config.sections import Config
+from lycosa.base.listing_kind import ListingKind
 from lycosa.base.model.capture import (
     TOLD_CHANGES,
     Capture,
@@ -38,10 +40,12 @@ from lycosa.stages.frontier.crawl_clock import CrawlClock
 from lycosa.stages.frontier.lease import Lease
 from lycosa.stages.frontier.ranking import factors_of_known
 from lycosa.stages.parse.identify import identify
+from lycosa.stages.politeness.delay import ordinary_delay_s
 from lycosa.stages.schedule.fetch_outcome import FetchOutcome, Meaning
+from lycosa.stages.schedule.listing_schedule import listing_interval
 from lycosa.stages.schedule.page_change import change_distance, change_of, text_digest_of
 from lycosa.stages.schedule.priority import weigher
-from lycosa.stages.schedule.refetch_plan import FoundContent, plan_refetch
+from lycosa.stages.schedule.refetch_plan import FoundContent, RefetchPlan, plan_refetch
 from lycosa.state.seen.duplicates import Duplicates
 from lycosa.state.seen.foreign_keys import NO_ANSWERS, ContentAnswers
 from lycosa.state.store.segments import SegmentStore
@@ -95,6 +99,7 @@ class CaptureBuilder:
         sinks: tuple[PageSink, ...] = (),
     ) -> None:
         self.refetch = config.refetch  # its settings may change while the crawl runs
+        self._sitemaps, self._politeness = config.sitemaps, config.politeness
         self._weigh = weigher(config.priority)
         self._clock = clock
         self._duplicates = duplicates
@@ -195,6 +200,7 @@ class CaptureBuilder:
         plan = plan_refetch(
             self.refetch, lease.url, old, found, weight, self._store.formats, is_once
         )
+        plan = self._listing_plan(lease, body.parsed, old, found, plan)
         history = self._history(lease, capture, known, location, target)
         history = plan.kept_in(history, old, found.text_digest)
         interval = plan.interval_s
@@ -207,6 +213,34 @@ class CaptureBuilder:
         host8, url8 = lease.host.host8, lease.entry.url8
         noted = self._noted(capture)
         return Completed(host8, url8, lease.number, state, reason, detail, due, history, noted)
+
+    def _listing_plan(
+        self,
+        lease: Lease,
+        parsed: Parsed | None,
+        old: History,
+        found: FoundContent,
+        plan: RefetchPlan,
+    ) -> RefetchPlan:
+        """The plan of a sitemap or feed, which has a schedule of its own; that of a page stays."""
+        if found.meaning is Meaning.FAILED or not plan.interval_s:
+            return plan
+        kind = parsed.listing if parsed is not None else listing_of(old.policy)
+        if parsed is None and not kind and self._intake.is_sitemap(lease):
+            kind = ListingKind.SITEMAP  # of formats that do not say what a record was
+        if not kind:
+            return plan
+        is_known = old.fetches > 0 and bool(listing_of(old.policy) or not old.policy)
+        interval_s = listing_interval(
+            self._sitemaps,
+            kind,
+            float(old.interval_s) if is_known and not found.was_gone else 0.0,
+            changed=plan.changed,
+            listings=self._intake.listings(lease.host),
+            delay_s=ordinary_delay_s(lease.host.record.pace, self._politeness),
+        )
+        number = LISTING_CLASSES[kind] if self._store.formats >= LATE_FIELDS else 0
+        return msgspec.structs.replace(plan, interval_s=interval_s, cell=0, policy=number)
 
     def _judged(self, capture: Capture, old: History, found: FoundContent) -> Capture:
         """The capture with how it differs from the one before, in formats that have that."""
