@@ -31,6 +31,7 @@ from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.fetched import Fetched, FetchKind
 from lycosa.base.model.page import page_of
 from lycosa.base.model.parsed import Parsed
+from lycosa.base.model.source_truth import UNKNOWN_TRUTH, SignalSource
 from lycosa.base.model.url_state import Completed, History, NotedChange, UrlState
 from lycosa.base.ports import Offload
 from lycosa.base.preferences.kept_markup import markup_of
@@ -39,11 +40,18 @@ from lycosa.base.reasons import Reason
 from lycosa.stages.frontier.crawl_clock import CrawlClock
 from lycosa.stages.frontier.lease import Lease
 from lycosa.stages.frontier.ranking import factors_of_known
+from lycosa.stages.frontier.visit_state import VisitState
 from lycosa.stages.parse.identify import identify
 from lycosa.stages.politeness.delay import ordinary_delay_s
+from lycosa.stages.schedule.dated_evidence import unchanged_since, was_right
 from lycosa.stages.schedule.fetch_outcome import FetchOutcome, Meaning
 from lycosa.stages.schedule.listing_schedule import listing_interval
-from lycosa.stages.schedule.page_change import change_distance, change_of, text_digest_of
+from lycosa.stages.schedule.page_change import (
+    change_distance,
+    change_of,
+    is_changed,
+    text_digest_of,
+)
 from lycosa.stages.schedule.priority import weigher
 from lycosa.stages.schedule.refetch_plan import FoundContent, RefetchPlan, plan_refetch
 from lycosa.state.seen.duplicates import Duplicates
@@ -172,6 +180,7 @@ class CaptureBuilder:
         found = self._content(lease, fetched, body.parsed, known, outcome, target)
         capture = self._capture(lease, fetched, body.parsed, decision, known, stated)
         capture = self._judged(capture, old, found)
+        found = _with_date(lease.host, old, found, fetched.header("last-modified"))
         location = self._store.append_capture(capture, body.packed)
         if capture.preferences.license:
             self._intake.take_license(lease, capture.preferences)
@@ -436,3 +445,22 @@ def _payload_digest(fetched: Fetched) -> bytes:
         return hashlib.sha1(fetched.body, usedforsecurity=False).digest()
     with open(fetched.spool, "rb") as file:  # noqa: PTH123 (hashlib.file_digest wants a raw file, and this is the hot path)
         return hashlib.file_digest(file, lambda: hashlib.sha1(usedforsecurity=False)).digest()
+
+
+def _with_date(
+    host: VisitState, old: History, found: FoundContent, last_modified: str
+) -> FoundContent:
+    """What was found, with what Last-Modified says of it if its host is trusted.
+
+    The header is compared with what was found, and the result is counted for the host.
+    """
+    if not last_modified:
+        return found
+    changed = is_changed(old, found.meaning, found.digest, found.text_digest)
+    truth = host.record.signals.get(SignalSource.LAST_MODIFIED, UNKNOWN_TRUTH)
+    since = unchanged_since(truth, last_modified, old, found.at)
+    right = was_right(old, found.meaning, last_modified, changed, found.at)
+    if right is not None:
+        truth = truth.with_signal(float(right))
+        host.record.signals = {**host.record.signals, int(SignalSource.LAST_MODIFIED): truth}
+    return msgspec.structs.replace(found, unchanged_since=since) if since else found
