@@ -52,7 +52,15 @@ from lycosa.base.calls.queries import (
     UrlQuery,
     UrlStatesQuery,
 )
-from lycosa.base.calls.submission import GivenUrl, GivenVerdict, GivenVerdicts, GiveUrls, UrlVerdict
+from lycosa.base.calls.submission import (
+    AnnounceChanges,
+    GivenUrl,
+    GivenVerdict,
+    GivenVerdicts,
+    GiveUrls,
+    SiteNotice,
+    UrlVerdict,
+)
 
 __all__ = [
     "LONGEST_DELAY_S",
@@ -60,6 +68,7 @@ __all__ = [
     "MAX_WORDS",
     "MOST_LENT",
     "ActionsQuery",
+    "AnnounceChanges",
     "Call",
     "CallRefusal",
     "CallReply",
@@ -91,6 +100,7 @@ __all__ = [
     "ResultTaken",
     "ResultVerdict",
     "ResultsTaken",
+    "SiteNotice",
     "StateQuestion",
     "UrlQuery",
     "UrlStatesQuery",

@@ -230,3 +230,23 @@ class SitemapSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
             le=1,
         ),
     ] = 0.1
+
+
+class IndexNowSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Notices of sites that their pages have changed, by the protocol IndexNow."""
+
+    accept: Annotated[
+        bool,
+        setting(
+            "Accept notices at /indexnow of the HTTP interface, from any client without a token."
+        ),
+    ] = False
+    notices_per_hour: Annotated[
+        float, setting("Notices that one client address may send in an hour.", ge=1)
+    ] = 120.0
+    key_pause_s: Annotated[
+        float, setting("Shortest time between two requests for key files of a host.", ge=3600)
+    ] = 3600.0
+    key_days: Annotated[
+        float, setting("Days for which a key that was found in its file stays valid.", gt=0)
+    ] = 30.0

@@ -56,6 +56,7 @@ from lycosa.service.api.overview_answer import counted_status
 from lycosa.service.api.owner_calls import WRITE_S, OwnerCalls, gathered
 from lycosa.service.api.places import CoordinatedCrawl
 from lycosa.service.api.referred_content import with_referred_body
+from lycosa.service.api.submission_calls import SubmissionCalls
 from lycosa.service.api.watching import CoordinatorCaller
 
 _HASH = re.compile(r"(?:[0-9a-f]{16}|[0-9a-f]{32}|[0-9a-f]{64})", re.IGNORECASE)
@@ -90,6 +91,8 @@ class CrawlService:
         self.decisions = OperatorDecisions(place.addressing, self._calls, note_decision)
         """Decisions about hosts and dead letters."""
         self._note = note_decision
+        self.submissions = SubmissionCalls(place.addressing, self._calls)
+        """URLs of other programs."""
         self.leases = LeaseCalls(self._calls, self.addressing.partitions)
         """Leases of outside fetchers."""
 
@@ -313,35 +316,23 @@ class CrawlService:
         rows = [row for answer in found if isinstance(answer, list) for row in answer]
         return {row["url"]: row["state"] for row in rows}
 
-    async def give_urls(self, urls: list[calls.GivenUrl], by: str) -> list[calls.GivenVerdict]:
-        """Give URLs; returns a verdict for each, ``UNKNOWN`` for those of silent owners."""
-        verdicts: list[calls.GivenVerdict | None] = [None] * len(urls)
-        grouped: dict[int, list[int]] = {}
-        for number, given in enumerate(urls):
-            try:
-                grouped.setdefault(self.addressing.of_url(given.url), []).append(number)
-            except InvalidUrl as error:
-                verdicts[number] = calls.GivenVerdict(
-                    given.url, calls.UrlVerdict.REJECTED, error.detail
-                )
+    async def give_urls(
+        self,
+        urls: list[calls.GivenUrl],
+        by: str,
+        changed: frozenset[int] = frozenset(),
+        *,
+        adds: bool = False,
+    ) -> list[calls.GivenVerdict]:
+        """Give URLs; those at the places ``changed`` are known ones that have changed.
 
-        async def give(partition: int) -> None:
-            numbers = grouped[partition]
-            try:
-                call = calls.GiveUrls(by, [urls[number] for number in numbers])
-                reply = await self._calls.call_for(partition, call, calls.GivenVerdicts)
-            except (OwnerSilent, ServiceRefusal) as error:
-                # Other owners have taken theirs. Unknown, because the URLs may be in a commit whose
-                # answer was lost.
-                verdict, why = calls.UrlVerdict.UNKNOWN, f"call again: {error}"
-                for number in numbers:
-                    verdicts[number] = calls.GivenVerdict(urls[number].url, verdict, why)
-                return
-            for number, each in zip(numbers, reply.verdicts, strict=True):
-                verdicts[number] = each
-
-        await asyncio.gather(*map(give, grouped))
-        return [each for each in verdicts if each is not None]
+        Returns a verdict for each, ``UNKNOWN`` for those of silent owners. With ``adds`` changed
+        URLs that the crawl does not know are given to it.
+        """
+        verdicts = await self.submissions.give_urls(urls, by, changed, adds)
+        if changed:
+            self._note(f"announce {len(changed)} changes", by, "")
+        return verdicts
 
     def lease_in_batch(self, batch: str, url: str) -> str:
         """The lease of a URL that was leased together with others. Raises ``InvalidUrl``."""

@@ -28,6 +28,7 @@ from lycosa.worker.visit.address_finder import AddressFinder
 from lycosa.worker.visit.capture_builder import CaptureBuilder
 from lycosa.worker.visit.errands import Errands
 from lycosa.worker.visit.host_robots import MOST_RULES, Robots
+from lycosa.worker.visit.key_files import KeyFiles
 from lycosa.worker.visit.leasing import Leasing
 from lycosa.worker.visit.lending import Lending
 from lycosa.worker.visit.pacing import Pacing
@@ -133,7 +134,8 @@ def _steps(
     robots: Robots,
     extensions: Extensions,
 ) -> VisitSteps:
-    config, errands = job.config, Errands(stages, robots, below.outgoing)
+    config = job.config
+    errands = Errands(stages, robots, below.outgoing, KeyFiles(stages, robots, config.indexnow))
     tdm_files = TdmFiles(stages, config, ports.offload) if wants_tdm_files(config) else None
     capturing = CaptureBuilder(
         config,
