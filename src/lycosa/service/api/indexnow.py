@@ -35,6 +35,7 @@ _MOST_PARTS = 2000
 _PART = 1000  # URLs of one call
 _CALLS = 4  # at the same time
 _FULL_S = 60.0
+_URL_BYTES = 50  # of a text, besides its characters
 _KEY = re.compile(r"[a-zA-Z0-9-]{8,128}")
 
 Notify = Callable[[int, SiteNotice], Awaitable[None]]
@@ -71,13 +72,14 @@ class NoticeInbox:
         """Take in a notice that came at wall time ``now``. Raises ``Problem``."""
         if wait := self._quota.take(client):
             raise Problem(429, "there are too many notices from this address", wait)
-        parts = list(self._read(given, now))
-        size = sum(map(_size, parts))
+        # Before the URLs are looked at, which is what costs time.
+        size = sum(map(len, given.urlList)) + _URL_BYTES * len(given.urlList)
         if self._bytes + size > MOST_WAITING_BYTES or len(self._parts) >= _MOST_PARTS:
             raise Problem(429, "there are too many notices at the moment", _FULL_S)
+        parts = list(self._read(given, now))
         partition = self._addressing.of_host(parts[0].host)
         self._parts.extend((partition, part) for part in parts)
-        self._bytes += size
+        self._bytes += sum(map(_size, parts))
         while len(self._sending) < min(_CALLS, len(self._parts)):
             task = asyncio.get_running_loop().create_task(self._send())
             self._sending.add(task)
@@ -113,7 +115,7 @@ class NoticeInbox:
 
 
 def _size(part: SiteNotice) -> int:
-    return sum(map(len, part.urls)) + 50 * len(part.urls)
+    return sum(map(len, part.urls)) + _URL_BYTES * len(part.urls)
 
 
 def indexnow_routes(inbox: NoticeInbox, wall: Callable[[], float]) -> APIRouter:
