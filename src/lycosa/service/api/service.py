@@ -68,7 +68,13 @@ _SEED_CHANGES_NOTHING = {
 
 _ID_DIGITS = 32  # the hashes of host and URL, which are the key of its record
 _SEARCH_S = 15.0  # for a hash, which takes a search of all keys
-_Listed = calls.HostsQuery | calls.DeadLettersQuery | calls.ActionsQuery | calls.CapturesQuery
+_Listed = (
+    calls.HostsQuery
+    | calls.DeadLettersQuery
+    | calls.ActionsQuery
+    | calls.CapturesQuery
+    | calls.ListingsQuery
+)
 
 
 class CrawlService:
@@ -170,6 +176,14 @@ class CrawlService:
         return await self.decisions.find_host(host)
 
     async def host_urls(self, query: calls.HostUrlsQuery) -> MergedList:
+        query = msgspec.structs.replace(query, host=self.addressing.host(query.host))
+        partition = self.addressing.of_host(query.host)
+        return merged({partition: await self._calls.ask(partition, query)}, query.most, [])
+
+    async def listings(self, query: calls.ListingsQuery) -> MergedList:
+        """Sitemaps and feeds, of one host if given."""
+        if not query.host:
+            return await self._listing(query)
         query = msgspec.structs.replace(query, host=self.addressing.host(query.host))
         partition = self.addressing.of_host(query.host)
         return merged({partition: await self._calls.ask(partition, query)}, query.most, [])
