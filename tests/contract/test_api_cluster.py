@@ -61,6 +61,11 @@ def test_shards_are_called_and_a_shard_without_owner_is_503(kafka: Broker, tmp_p
             page = client.get("/hosts").json()
             assert not page["silent"]
             host = page["rows"][0]["host"]
+            rows = client.get(f"/hosts/{host}/urls", params={"state": "fetched"}).json()["rows"]
+            known = min(rows, key=lambda row: row["fetched_at"])["url"]
+            changed = [{"url": each, "changed": True} for each in (known, f"http://{host}/never")]
+            told = client.post("/frontier/urls", json={"urls": changed}).json()["results"]
+            assert [each["verdict"] for each in told] == ["sooner", "not_known"]
             paused = client.post(f"/hosts/{host}/pause").json()
             assert paused == {"changed": 1, "hosts": [host]}
             assert client.get("/actions").json()["rows"][0]["by"] == "local"

@@ -60,7 +60,7 @@ _MIN_STATES = 100
 _BOUNDS = 200_000  # maximum number of cached bounds of hosts in the whole crawl, 250 bytes each
 _ALWAYS_PROMOTED = 50
 _SEEDS_REOPEN = frozenset({UrlState.FAILED, UrlState.REFUSED, UrlState.RETIRED, UrlState.GONE})
-_PUT_OFF = 50  # URLs that one lease may put off: 5 ms
+_PUT_OFF = 200  # URLs that one lease may put off: 5 ms
 _REFETCHED = frozenset({UrlState.FETCHED, UrlState.REDIRECTED, UrlState.FAILED, UrlState.GONE})
 
 
