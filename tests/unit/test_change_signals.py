@@ -17,7 +17,7 @@ from lycosa.base.model.discovered import Discovered, LinkKind
 from lycosa.base.model.source_truth import SignalSource
 from lycosa.base.model.url_state import History, UrlState
 from lycosa.base.urls.identity import hash8, host_of
-from lycosa.stages.frontier.change_signals import Announcement, ChangeSignals, SignalJudgement
+from lycosa.stages.frontier.change_signals import ChangeSignals, SignalJudgement, SignalOutcome
 from lycosa.stages.frontier.partition import Partition
 from lycosa.stages.frontier.partition_rules import FrontierRules
 from lycosa.stages.frontier.visit_state import VisitState
@@ -159,7 +159,7 @@ def test_an_entry_of_its_own_hosts_feed_brings_a_page_forward() -> None:
 KEY = hash8("a.example") + hash8(URL)
 
 
-def tell(partition: Partition, now: float, key: bytes = KEY, at: int = 0) -> Announcement:
+def tell(partition: Partition, now: float, key: bytes = KEY, at: int = 0) -> SignalOutcome:
     return partition.announce_change(key, SignalSource.PUSH, at or int(now), now)
 
 
@@ -172,19 +172,19 @@ def host_of_all(partition: Partition) -> VisitState:
 def test_a_call_tells_what_became_of_its_signal() -> None:
     store, partition, _ = fetched_page()
     now = START + 2 * DAY_S
-    assert tell(partition, now, hash8("a.example") + b"unknown!") is Announcement.UNKNOWN
-    assert tell(partition, now, b"no such host 16b") is Announcement.UNKNOWN
-    assert tell(partition, now, at=FETCHED) is Announcement.KEPT
-    assert tell(partition, now, at=int(now) + 1) is Announcement.KEPT
-    assert tell(partition, now) is Announcement.SOONER
-    assert tell(partition, now) is Announcement.KEPT
+    assert tell(partition, now, hash8("a.example") + b"unknown!") is SignalOutcome.UNKNOWN
+    assert tell(partition, now, b"no such host 16b") is SignalOutcome.UNKNOWN
+    assert tell(partition, now, at=FETCHED) is SignalOutcome.KEPT
+    assert tell(partition, now, at=int(now) + 1) is SignalOutcome.KEPT
+    assert tell(partition, now) is SignalOutcome.SOONER
+    assert tell(partition, now) is SignalOutcome.KEPT
     assert partition.wake_due(now + 1) == 1
-    assert tell(partition, now + 1) is Announcement.WAITING
+    assert tell(partition, now + 1) is SignalOutcome.WAITING
     commit(store, partition)
     is_balanced(store)
     off = ChangeSignals(RefetchSection(rule=RefetchRule.OFF), judgement=JUDGEMENT)
     assert tell(opened(store, off), now, hash8("a.example") + hash8("http://a.example/other")) is (
-        Announcement.KEPT
+        SignalOutcome.KEPT
     )
 
 
@@ -242,7 +242,7 @@ def test_a_page_that_changed_while_it_was_fetched_is_fetched_again() -> None:
     lease = partition.lease_next(host_of_all(partition), float(due))
     assert lease is not None
     key = hash8("a.example") + lease.entry.url8
-    assert tell(partition, due + 10.0, key) is Announcement.WAITING
+    assert tell(partition, due + 10.0, key) is SignalOutcome.WAITING
     known = history(30 * DAY_S, due + 12)
     partition.complete_lease(lease, done(lease, UrlState.FETCHED, due + 30 * DAY_S, known))
     commit(store, partition)
@@ -308,7 +308,7 @@ class SignalMachine(RuleBasedStateMachine):
         told = self.partition.announce_change(key, source, at, float(self.now))
         record = self.partition.find_record(key[:8], key[8:])
         assert before is not None and record is not None
-        if told is Announcement.SOONER:
+        if told is SignalOutcome.SOONER:
             assert self.last[url] < at <= self.now
             assert record.due_at < before.due_at
             assert record.due_at > max(self.last[url] + SECTION.min_s, self.now)

@@ -10,7 +10,7 @@ from lycosa.base.listing_kind import ListingKind
 BY_RULE_CLASS = 0
 NEVER_CLASS, EVERY_CLASS, ADAPTIVE_CLASS, VALUE_CLASS = 0xF1, 0xF2, 0xF3, 0xF4
 LISTING_CLASSES = {each: 0xF4 + each for each in ListingKind if each}
-"""Of a sitemap or feed, which has a schedule of its own whatever the policies say."""
+"""Of a sitemap or feed, which has its own schedule whatever the policies say."""
 _LISTINGS = {number: kind for kind, number in LISTING_CLASSES.items()}
 _STEPS_S = (
     0.0,

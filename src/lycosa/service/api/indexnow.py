@@ -3,8 +3,8 @@
 ``GET /indexnow?url=&key=[&keyLocation=]``, and ``POST`` with JSON: ``host``, ``key``,
 ``keyLocation``, ``urlList`` with up to 10,000 URLs (https://www.indexnow.org/documentation). Only
 what is in the request decides the answer: 202, or 400, 422 and 429 for one that no receiver could
-use. The owners of the hosts are asked afterwards, so nobody learns from an answer, or from how long
-it takes, what the crawl knows.
+use. The owners of the hosts are asked afterwards, so no sender learns from an answer, or from how
+long it takes, what the crawl knows.
 
 Anybody may send, so everything is bounded: notices of an address, URLs and bytes that wait, and
 calls to owners at the same time. What a notice changes is decided by ``worker.visit.key_files``.

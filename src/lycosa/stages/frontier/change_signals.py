@@ -59,7 +59,7 @@ _TELLS = {
 _UNTOLD = frozenset({SignalSource.LAST_MODIFIED})
 
 
-class Announcement(Enum):
+class SignalOutcome(Enum):
     """What became of a signal about a page."""
 
     SOONER = "sooner"  # the page is due earlier than before
@@ -162,15 +162,15 @@ class PageSignals:
         source: SignalSource,
         at: int,
         now: float,
-    ) -> Announcement:
+    ) -> SignalOutcome:
         """Take in that a page changed at ``at`` according to a source; times are wall time."""
         history, is_leased = record.history, key in self._leased
         if record.state is UrlState.PARKED or (record.state is UrlState.QUEUED and not is_leased):
-            return Announcement.WAITING
+            return SignalOutcome.WAITING
         if history is None or not (record.due_at or is_leased):
-            return Announcement.WAITING if is_leased else Announcement.ENDED
+            return SignalOutcome.WAITING if is_leased else SignalOutcome.ENDED
         if not history.fetched_at < at <= now:
-            return Announcement.KEPT
+            return SignalOutcome.KEPT
         row = self.row(key)
         if source not in row.open:
             ever = row.ever if source in row.ever else (*row.ever, int(source))
@@ -183,16 +183,16 @@ class PageSignals:
         if is_leased:
             # What is being fetched now may be what was there before the change.
             self._late[key] = {*self._late.get(key, ()), int(source)}
-            return Announcement.WAITING
+            return SignalOutcome.WAITING
         due_at = self._due_at(host, record, row, now)
         if due_at >= record.due_at:
-            return Announcement.KEPT
+            return SignalOutcome.KEPT
         self._due.remove_due(record.due_at, key)
         record.due_at = due_at
         record.history = msgspec.structs.replace(history, forwards=history.forwards + 1)
         self._due.add_due(due_at, key)
         self._table.put(url_key(key[:8], key[8:]), encode_url(record))
-        return Announcement.SOONER
+        return SignalOutcome.SOONER
 
     def settle(
         self,

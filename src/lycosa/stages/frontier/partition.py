@@ -25,7 +25,7 @@ from lycosa.base.urls.identity import host_of
 from lycosa.stages.frontier.alike_pages import AlikePages
 from lycosa.stages.frontier.back_queue import QueueDamaged
 from lycosa.stages.frontier.change_log import ChangeLog
-from lycosa.stages.frontier.change_signals import Announcement, PageSignals
+from lycosa.stages.frontier.change_signals import PageSignals, SignalOutcome
 from lycosa.stages.frontier.dead_letters import DeadLetters
 from lycosa.stages.frontier.decision_log import DecisionLog
 from lycosa.stages.frontier.discovery import Bounds, Discovery, LinkSource, record_of
@@ -198,14 +198,14 @@ class Partition:
 
     def announce_change(
         self, url: bytes, source: SignalSource, at: int, now: float
-    ) -> Announcement:
+    ) -> SignalOutcome:
         """Take in that a URL, given by its host8 and url8, changed at ``at`` (wall time).
 
         No URL becomes known by it, and none is due earlier than its policy allows.
         """
         host, record = self.visits.find_host(url[:8]), self.find_record(url[:8], url[8:])
         if host is None or record is None:
-            return Announcement.UNKNOWN
+            return SignalOutcome.UNKNOWN
         return self.signals.announce(host, url, record, source, at, now)
 
     def queue_again(self, host: VisitState, url8: bytes, record: UrlRecord) -> None:

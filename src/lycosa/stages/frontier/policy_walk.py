@@ -187,7 +187,7 @@ class PolicyWalk:
         )
         number = class_of(self._section, name)
         if listing_of(history.policy):
-            # A sitemap or feed has a schedule of its own, unless it is not fetched again.
+            # A sitemap or feed has its own schedule, unless it is not fetched again.
             number, interval = history.policy, interval and (history.interval_s or interval)
         keeps_time = interval == history.interval_s and bool(interval) == bool(record.due_at)
         if keeps_time and number == history.policy:

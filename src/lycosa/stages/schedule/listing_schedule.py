@@ -1,4 +1,4 @@
-"""When a sitemap or feed is read again: by how often it changes, within bounds of its own.
+"""When a sitemap or feed is read again: by how often it changes, within separate bounds.
 
 Policies of pages do not apply to it, except that it is not read again where they say ``never``.
 What it lists is the reason to read it, and a host whose pages are fetched once a month may publish

@@ -19,18 +19,18 @@ from lycosa.base.calls import (
 from lycosa.base.model.source_truth import SignalSource
 from lycosa.base.ports import Clock
 from lycosa.base.urls.identity import InvalidUrl, hash8, host_of
-from lycosa.stages.frontier.change_signals import Announcement
+from lycosa.stages.frontier.change_signals import SignalOutcome
 from lycosa.stages.frontier.partition import Partition
 from lycosa.worker.calls.url_submission import MAX_GIVEN, UrlSubmission
 from lycosa.worker.intake.intake import Intake
 
 _URLS_AT_ONCE = 100  # in one step of the loop: 5 ms
 _VERDICTS = {
-    Announcement.SOONER: UrlVerdict.SOONER,
-    Announcement.WAITING: UrlVerdict.WAITING,
-    Announcement.KEPT: UrlVerdict.KEPT,
-    Announcement.ENDED: UrlVerdict.ENDED,
-    Announcement.UNKNOWN: UrlVerdict.NOT_KNOWN,
+    SignalOutcome.SOONER: UrlVerdict.SOONER,
+    SignalOutcome.WAITING: UrlVerdict.WAITING,
+    SignalOutcome.KEPT: UrlVerdict.KEPT,
+    SignalOutcome.ENDED: UrlVerdict.ENDED,
+    SignalOutcome.UNKNOWN: UrlVerdict.NOT_KNOWN,
 }
 
 

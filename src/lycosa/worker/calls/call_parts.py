@@ -50,7 +50,7 @@ def build_calls(
     handlers: dict[type, CallHandler] = {
         GiveUrls: submission.take_urls,
         AnnounceChanges: changes.take_changes,
-        SiteNotice: visit.errands.keys.take_notice,
+        SiteNotice: visit.keys.take_notice,
         HostDecision: decisions.decide_host,
         ReparseDecision: decisions.decide_reparse,
         DeadLetterDecision: DeadLetterHandler(intake.intake, owned.clock).decide_dead_letters,

@@ -180,7 +180,6 @@ class CaptureBuilder:
         found = self._content(lease, fetched, body.parsed, known, outcome, target)
         capture = self._capture(lease, fetched, body.parsed, decision, known, stated)
         capture = self._judged(capture, old, found)
-        found = _with_date(lease.host, old, found, fetched.header("last-modified"))
         location = self._store.append_capture(capture, body.packed)
         if capture.preferences.license:
             self._intake.take_license(lease, capture.preferences)
@@ -204,12 +203,7 @@ class CaptureBuilder:
             is_near = known.near is not None
             simhash = body.parsed.simhash if body.parsed is not None else 0
             self._duplicates.remember_capture(known.digest, simhash, made, body.known, is_near)
-        weight = self._weigh(factors_of_known(lease.record, lease.host.record.importance, found.at))
-        is_once = lease.record.kind is LinkKind.LICENSE
-        plan = plan_refetch(
-            self.refetch, lease.url, old, found, weight, self._store.formats, is_once
-        )
-        plan = self._listing_plan(lease, body.parsed, old, found, plan)
+        plan = self._plan(lease, body.parsed, old, found)
         history = self._history(lease, capture, known, location, target)
         history = plan.kept_in(history, old, found.text_digest)
         interval = plan.interval_s
@@ -223,15 +217,15 @@ class CaptureBuilder:
         noted = self._noted(capture)
         return Completed(host8, url8, lease.number, state, reason, detail, due, history, noted)
 
-    def _listing_plan(
-        self,
-        lease: Lease,
-        parsed: Parsed | None,
-        old: History,
-        found: FoundContent,
-        plan: RefetchPlan,
+    def _plan(
+        self, lease: Lease, parsed: Parsed | None, old: History, found: FoundContent
     ) -> RefetchPlan:
-        """The plan of a sitemap or feed, which has a schedule of its own; that of a page stays."""
+        """When the URL is fetched next; a sitemap or feed has its own schedule."""
+        weight = self._weigh(factors_of_known(lease.record, lease.host.record.importance, found.at))
+        is_once = lease.record.kind is LinkKind.LICENSE
+        plan = plan_refetch(
+            self.refetch, lease.url, old, found, weight, self._store.formats, is_once
+        )
         if found.meaning is Meaning.FAILED or not plan.interval_s:
             return plan
         kind = parsed.listing if parsed is not None else listing_of(old.policy)
@@ -378,7 +372,7 @@ class CaptureBuilder:
             else:
                 words = parsed.text if parsed is not None else ""
                 text = text_digest_of(words, target, known.digest)
-        return FoundContent(
+        found = FoundContent(
             outcome.meaning,
             self._clock.wall(),
             known.digest,
@@ -387,6 +381,7 @@ class CaptureBuilder:
             fetched.status,
             lease.record.reason is Reason.GONE,
         )
+        return _with_date(lease.host, old, found, fetched.header("last-modified"))
 
     @staticmethod
     def _state(

@@ -35,6 +35,7 @@ from lycosa.stages.frontier.errand_queue import (
     find_errand,
     find_question,
     has_question,
+    is_for_key,
     put_question,
     with_asker,
 )
@@ -45,7 +46,6 @@ from lycosa.stages.schedule.fetch_outcome import REDIRECTS
 from lycosa.worker.intake.intake import LINKS_AT_ONCE
 from lycosa.worker.intake.outgoing_parcels import OutgoingParcels
 from lycosa.worker.visit.host_robots import Learned, Robots, robots_capture
-from lycosa.worker.visit.key_files import KeyFiles, is_for_key
 from lycosa.worker.visit.pacing import HostRest
 from lycosa.worker.visit.request_sender import Slot
 from lycosa.worker.visit.robots_reader import earlier
@@ -71,10 +71,8 @@ class Errands:
     Errands and answers for partitions of other workers leave by ``outgoing``.
     """
 
-    def __init__(
-        self, stages: Stages, robots: Robots, outgoing: OutgoingParcels, keys: KeyFiles
-    ) -> None:
-        self._robots, self._outgoing, self.keys = robots, outgoing, keys
+    def __init__(self, stages: Stages, robots: Robots, outgoing: OutgoingParcels) -> None:
+        self._robots, self._outgoing = robots, outgoing
         self._frontier, self._intake, self._store = stages.frontier, stages.intake, stages.store
         self._pacing, self._slices = stages.pacing, stages.slices
         self._clock, self._time = stages.clock, stages.clock.time
@@ -309,9 +307,6 @@ class Errands:
         partition = self._frontier.partitions[host.partition]
         for errand in host.record.errands:
             if is_for_key(errand):
-                if (file := await self.keys.next_step(host, errand)) is not None:
-                    return file
-                self._end_key_errand(host, errand.url)
                 continue
             secure = errand.url.startswith("https:")
             if errand.url == robots_url(host.name, secure):
@@ -330,12 +325,6 @@ class Errands:
         Returns false when the request was not sent; the errand then stays queued.
         """
         partition, url = self._frontier.partitions[host.partition], errand.url
-        if is_for_key(errand):
-            fetched = await self.keys.fetch(host, errand, slot, rest)
-            if fetched.reason is Reason.LEASE_EXPIRED:
-                return False
-            self._end_key_errand(host, url)
-            return True
         fetched = await self._robots.fetch_file(url, slot, rest)
         if fetched.reason is Reason.LEASE_EXPIRED:
             # The next owner of the shard sends the request; the errand is in its table.
@@ -369,7 +358,7 @@ class Errands:
             await self._take_sitemaps(host, secure, learned)
         return True
 
-    def _end_key_errand(self, host: VisitState, url: str) -> None:
+    def end_key_errand(self, host: VisitState, url: str) -> None:
         """End an errand for a key file; a robots.txt that redirects there asks again later."""
         detail = "it was requested as a key file of its host"
         self.answer_askers(host, Answer((), url, reason=Reason.ERRAND_LIMIT, detail=detail))

@@ -24,9 +24,10 @@ from lycosa.base.config.sections import IndexNowSection
 from lycosa.base.model.errand import MAX_URL_CHARS, Asker, Errand
 from lycosa.base.model.fetched import Fetched, FetchKind
 from lycosa.base.model.source_truth import SignalSource
+from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import InvalidUrl, hash8, host_of, robots_url, target_of
 from lycosa.stages.admit.sitemap_scope import folder_of
-from lycosa.stages.frontier.errand_queue import find_errand
+from lycosa.stages.frontier.errand_queue import KEY_ASKER, ROBOTS_ASKER, find_errand
 from lycosa.stages.frontier.partition import Partition
 from lycosa.stages.frontier.visit_state import VisitState
 from lycosa.state.kv.table_records import encode_record, indexnow_key
@@ -39,7 +40,6 @@ from lycosa.worker.visit.worker_stages import Stages
 MOST_WAITING = 1000
 """URLs of a host whose signals wait for its key; further ones are dropped."""
 
-_KEY_ASKER, _ROBOTS_ASKER = b"indexnow", b"inrobots"  # no hash of a host
 _MOST_KEYS = 4
 _MOST_BYTES = 10_000  # of a key file
 _DAY_S = 86_400.0
@@ -75,11 +75,6 @@ class KeyRow(msgspec.Struct, frozen=True, array_like=True):
 
 
 _decode = msgspec.msgpack.Decoder(KeyRow).decode
-
-
-def is_for_key(errand: Errand) -> bool:
-    """Whether an errand is for a key file."""
-    return any(asker.host8 == _KEY_ASKER for asker in errand.askers)
 
 
 class KeyFiles:
@@ -123,7 +118,7 @@ class KeyFiles:
             return  # another host's robots.txt redirects there
         waiting = WaitingNotice(notice.key, notice.key_url, urls[:MOST_WAITING], at)
         _put(partition, host, row, waiting=waiting, asked_at=now)
-        asker = Asker(partition.number, _KEY_ASKER, notice.key_url.startswith("https:"), 0)
+        asker = Asker(partition.number, KEY_ASKER, notice.key_url.startswith("https:"), 0)
         host.record.errands = (*host.record.errands, Errand(notice.key_url, (asker,)))
         partition.visits.mark_changed(host)
         self._frontier.recall_host(host)
@@ -166,7 +161,7 @@ class KeyFiles:
         if state.is_needed and not waiting.asked_robots:
             asked = msgspec.structs.replace(waiting, asked_robots=True)
             _put(partition, host, row, waiting=asked)
-            asker = Asker(partition.number, _ROBOTS_ASKER, secure, 0)
+            asker = Asker(partition.number, ROBOTS_ASKER, secure, 0)
             file = Errand(robots_url(host.name, secure), (asker,))
             others = [each for each in host.record.errands if each.url != file.url]
             host.record.errands = (file, *others)
@@ -182,14 +177,20 @@ class KeyFiles:
         """Forget the notice that waits at a host."""
         _put(partition, host, _row(partition, host), waiting=None)
 
-    async def fetch(self, host: VisitState, errand: Errand, slot: Slot, rest: HostRest) -> Fetched:
-        """Request the file, store the response, and take in the notice if the key is in it."""
+    async def fetch(self, host: VisitState, errand: Errand, slot: Slot, rest: HostRest) -> bool:
+        """Request the file, store the response, and take in the notice if the key is in it.
+
+        Returns false when the request was not sent; the errand then stays queued.
+        """
         partition, sender = self._frontier.partitions[host.partition], self._stages.sender
         secure, time = errand.url.startswith("https:"), self._clock.time()
         state = await self._robots.ready_state(partition, host, secure, time)
         decision = state.decide(target_of(errand.url))
         request = sender.file_request(errand.url, slot.address, FetchKind.KEY_FILE, _MOST_BYTES)
         fetched = await sender.send_request(request, rest, slot)
+        if fetched.reason is Reason.LEASE_EXPIRED:
+            # The next owner of the shard sends the request; the errand is in its table.
+            return False
         if fetched.status:
             # No await from here on, so that the response and what it means are in one commit.
             capture = msgspec.structs.replace(
@@ -200,7 +201,7 @@ class KeyFiles:
             self._stages.store.append_capture(capture)
             host.note_reached()
             self._settle(partition, host, errand, fetched)
-        return fetched
+        return True
 
     def _settle(
         self, partition: Partition, host: VisitState, errand: Errand, fetched: Fetched

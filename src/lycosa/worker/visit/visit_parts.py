@@ -57,6 +57,7 @@ class VisitParts(msgspec.Struct, frozen=True):
     capturing: CaptureBuilder
     lending: Lending
     tdm_files: TdmFiles | None
+    keys: KeyFiles
     close: Callable[[], None]
 
 
@@ -101,6 +102,7 @@ def build_visit(
         capturing=steps.capturing,
         lending=lending,
         tdm_files=steps.tdm_files,
+        keys=steps.keys,
         close=close,
     )
 
@@ -134,8 +136,8 @@ def _steps(
     robots: Robots,
     extensions: Extensions,
 ) -> VisitSteps:
-    config = job.config
-    errands = Errands(stages, robots, below.outgoing, KeyFiles(stages, robots, config.indexnow))
+    config, errands = job.config, Errands(stages, robots, below.outgoing)
+    keys = KeyFiles(stages, robots, config.indexnow)
     tdm_files = TdmFiles(stages, config, ports.offload) if wants_tdm_files(config) else None
     capturing = CaptureBuilder(
         config,
@@ -150,11 +152,12 @@ def _steps(
         leasing=Leasing(stages, robots, errands, ports.offload, tdm_files),
         errands=errands,
         addresses=AddressFinder(stages, config.politeness.address_delay_s),
-        robots=RobotsTurns(stages, robots, errands, tdm_files),
+        robots=RobotsTurns(stages, robots, errands, keys, tdm_files),
         pages=PageTurns(stages),
         parsing=ParserQueue(ports.parser, config.fetch.open_bytes // 2, stages.clock),
         capturing=capturing,
         tdm_files=tdm_files,
+        keys=keys,
     )
 
 
