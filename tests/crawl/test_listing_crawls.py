@@ -206,6 +206,9 @@ def test_status_shows_them_by_host_and_the_interface_one_by_one(
     assert main(["status", str(crawl.folder), "--sitemaps", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["hosts"][0]["sitemaps"] == 2
 
+    assert main(["explain", str(crawl.folder), f"{A}news.xml"]) == 0
+    assert "read on its own schedule" in capsys.readouterr().out
+
     rows = []
     for partition in range(crawl.config.frontier.partitions):
         after = ""
@@ -226,3 +229,17 @@ def test_status_says_when_there_are_none(
     crawl.run([A])
     assert main(["status", str(crawl.folder), "--sitemaps"]) == 0
     assert "No sitemap or feed" in capsys.readouterr().out
+
+
+def test_explain_tells_of_an_open_signal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The page may not be fetched before the minimum of its policy, so the signal stays open."""
+    site = Site()
+    rare = RefetchSection(first_s=30 * DAY_S, min_s=20 * DAY_S, max_s=90 * DAY_S)
+    crawl, _ = crawl_of(tmp_path / "c", site, refetch=rare)
+    site.listed[3] = wall(crawl) + HOUR_S
+    later(crawl, 1.1 * DAY_S)
+    assert main(["explain", str(crawl.folder), f"{A}3"]) == 0
+    shown = capsys.readouterr().out
+    assert "says sitemap (right in 67% at this host)" in shown

@@ -80,7 +80,7 @@ class AnnouncedRow(msgspec.Struct, frozen=True, array_like=True):
     ever: tuple[int, ...] = ()
 
 
-_decode = msgspec.msgpack.Decoder(AnnouncedRow).decode
+decode_announced = msgspec.msgpack.Decoder(AnnouncedRow).decode
 _NO_ROW = AnnouncedRow()
 
 
@@ -152,7 +152,7 @@ class PageSignals:
     def row(self, key: bytes) -> AnnouncedRow:
         """What is kept of the signals about ``key``, host8 and url8."""
         value = self._table.get(announced_key(key))
-        return _decode(value) if value is not None else _NO_ROW
+        return decode_announced(value) if value is not None else _NO_ROW
 
     def announce(
         self,
