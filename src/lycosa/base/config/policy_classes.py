@@ -11,7 +11,8 @@ BY_RULE_CLASS = 0
 NEVER_CLASS, EVERY_CLASS, ADAPTIVE_CLASS, VALUE_CLASS = 0xF1, 0xF2, 0xF3, 0xF4
 LISTING_CLASSES = {each: 0xF4 + each for each in ListingKind if each}
 """Of a sitemap or feed, which has its own schedule whatever the policies say."""
-_LISTINGS = {number: kind for kind, number in LISTING_CLASSES.items()}
+LISTINGS = {number: kind for kind, number in LISTING_CLASSES.items()}
+"""The kind that a class of these stands for."""
 _STEPS_S = (
     0.0,
     60.0,
@@ -61,7 +62,7 @@ def policy_class(policy: RefetchPolicy | None) -> int:
 
 def listing_of(number: int) -> ListingKind:
     """The kind of sitemap or feed that a class stands for; ``NONE`` for a page."""
-    return _LISTINGS.get(number, ListingKind.NONE)
+    return LISTINGS.get(number, ListingKind.NONE)
 
 
 def class_bounds(number: int) -> tuple[float, float]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lycosa.base.config.policy_classes import listing_of
+from lycosa.base.config.policy_classes import LISTINGS
 from lycosa.base.config.sections import FrontierSection
 from lycosa.base.model.discovered import Discovered, LinkKind
 from lycosa.base.model.parsed import Link
@@ -242,8 +242,9 @@ class Partition:
         while (entry := host.queue.pop(self.table, self._bands)) is not None:
             record = self.find_record(host.host8, entry.url8)
             if record is not None and record.state is UrlState.QUEUED:
-                looks -= 1
-                if looks > 0 and self.signals.put_off(host, entry, record, now):
+                history, looks = record.history, looks - 1
+                is_forward = history is not None and history.forwards and looks > 0
+                if is_forward and self.signals.put_off(host, entry, record, now):
                     continue
                 lease = self.leased[host.host8 + entry.url8] = Lease(host, entry, record)
                 return lease
@@ -428,7 +429,7 @@ class Partition:
         ``doubt`` is the chance that all signals of a change are wrong. What lists pages is first:
         its schedule bounds its share of the turns.
         """
-        if record.history is not None and listing_of(record.history.policy):
+        if record.history is not None and record.history.policy in LISTINGS:
             record.priority = 255
             return
         factors = factors_of_known(record, host.record.importance, now, doubt)

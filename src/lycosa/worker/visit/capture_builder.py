@@ -381,6 +381,9 @@ class CaptureBuilder:
             fetched.status,
             lease.record.reason is Reason.GONE,
         )
+        # At the first fetch of a host there is nothing to compare, and nothing that was learned.
+        if not old.fetches and not lease.host.record.signals:
+            return found
         return _with_date(lease.host, old, found, fetched.header("last-modified"))
 
     @staticmethod
