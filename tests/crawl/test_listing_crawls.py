@@ -243,3 +243,43 @@ def test_explain_tells_of_an_open_signal(
     assert main(["explain", str(crawl.folder), f"{A}3"]) == 0
     shown = capsys.readouterr().out
     assert "says sitemap (right in 67% at this host)" in shown
+
+
+def test_an_index_tells_which_of_its_sitemaps_has_changed(tmp_path: Path) -> None:
+    changed = {"old": 0.0, "new": 0.0}
+
+    def index(*_: object) -> Response:
+        entries = "".join(
+            f"<sitemap><loc>{A}{name}.xml</loc>"
+            + (f"<lastmod>{moment(at)}</lastmod>" if at else "")
+            + "</sitemap>"
+            for name, at in changed.items()
+        )
+        body = f"<sitemapindex>{entries}</sitemapindex>".encode()
+        return Response(200, [("Content-Type", "application/xml")], body, 0.05)
+
+    def listing(name: str) -> Answer:
+        text = f"<urlset><url><loc>{A}{name}</loc></url></urlset>".encode()
+        return lambda *_: Response(
+            200,
+            [("Content-Type", "application/xml")],
+            text + b"<!---->" * (changed[name] > 0),
+            0.05,
+        )
+
+    answers: dict[str, Answer] = {A: page(), f"{A}robots.txt": robots(f"Sitemap: {A}index.xml")}
+    answers |= {
+        f"{A}index.xml": index,
+        f"{A}old.xml": listing("old"),
+        f"{A}new.xml": listing("new"),
+    }
+    crawl, web = scripted_crawl(tmp_path / "c", answers, quick_config(refetch=SLOW))
+    crawl.run([A])
+    for _ in range(2):
+        later(crawl, 1.1 * DAY_S)
+    read = web.asked.copy()
+    changed["new"] = wall(crawl) + HOUR_S
+    later(crawl, 1.2 * DAY_S)
+    since = web.asked - read
+    assert since[f"{A}index.xml"] == since[f"{A}new.xml"] == 1
+    assert since[f"{A}old.xml"] == 0

@@ -94,6 +94,15 @@ WHOLE_HOST_EXAMPLE: dict[str, Any] = HOST_EXAMPLE | {
     "importance": 1.0,
     "refused": {"requisite": 4},
     "preferences": {"ai-train=no": 12, "search=yes": 12},
+    "signals": [
+        {
+            "source": "sitemap",
+            "signals": 40.0,
+            "precision": 0.953,
+            "recall": 0.71,
+            "trusted": True,
+        }
+    ],
     "operator_delay_s": 10.0,
     "pause": None,
     "errands": 0,
