@@ -282,3 +282,16 @@ def test_an_index_tells_which_of_its_sitemaps_has_changed(tmp_path: Path) -> Non
     since = web.asked - read
     assert since[f"{A}index.xml"] == since[f"{A}new.xml"] == 1
     assert since[f"{A}old.xml"] == 0
+
+
+def test_a_sitemap_that_always_says_now_costs_a_few_fetches_of_its_host(tmp_path: Path) -> None:
+    """Of 60 pages that never change, and all of which it announces at each reading."""
+    site = Site(pages=60)
+    crawl, web = crawl_of(tmp_path / "c", site)
+    for _ in range(4):
+        site.listed = dict.fromkeys(site.listed, wall(crawl) + HOUR_S)
+        later(crawl, 1.1 * DAY_S)
+        are_balanced(crawl)
+    again = sum(web.asked[f"{A}{number}"] - 1 for number in site.changed)
+    assert 3 <= again <= 25
+    assert main(["audit", str(crawl.folder)]) == 0

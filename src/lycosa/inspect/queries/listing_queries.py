@@ -36,7 +36,7 @@ def listings(
             last8, host = host8, view.host_record(host8)
         record = view.url_record(host8, url8)
         if host is None or record is None:
-            continue  # the audit reports what has no record
+            continue  # without its record there is no URL to show
         row, history = decode_listing(value), record.history
         mark = key[1:].hex()
         yield (

@@ -114,7 +114,7 @@ class Leasing:
         )
         try:
             for number in range(1, MAX_JUDGED + 1):
-                lease = partition.lease_next(host, time)
+                lease = partition.lease_next(host)
                 if lease is None:
                     break
                 passed.append(lease)
