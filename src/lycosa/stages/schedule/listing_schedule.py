@@ -12,8 +12,15 @@ what is due of them comes first in the queue of its host, pages cannot starve th
 
 from __future__ import annotations
 
+import msgspec
+
+from lycosa.base.config.policy_classes import LISTING_CLASSES, listing_of
 from lycosa.base.config.sections import SitemapSection
 from lycosa.base.listing_kind import ListingKind
+from lycosa.base.model.compatibility import LATE_FIELDS
+from lycosa.base.model.url_state import History
+from lycosa.stages.schedule.fetch_outcome import Meaning
+from lycosa.stages.schedule.refetch_plan import FoundContent, RefetchPlan
 
 _SHRINK, _GROW = 0.5, 1.5
 _FIRST_S, _FIRST_FAST_S = 86_400.0, 3600.0
@@ -38,3 +45,32 @@ def listing_interval(
     first = _FIRST_FAST_S if kind.is_fast else _FIRST_S
     wanted = before_s * (_SHRINK if changed else _GROW) if before_s > 0 else first
     return min(max(wanted, least), max(section.max_s, least))
+
+
+def with_own_schedule(
+    plan: RefetchPlan,
+    section: SitemapSection,
+    kind: ListingKind,
+    old: History,
+    found: FoundContent,
+    turns: tuple[int, float],
+    formats: int,
+) -> RefetchPlan:
+    """The plan of a sitemap or feed after a fetch; that of a page stays as it is.
+
+    ``turns`` are the number of sitemaps and feeds of its host, and the pause between two of its
+    turns in seconds. Formats without classes of policies do not say what a record was.
+    """
+    if not kind or found.meaning is Meaning.FAILED or not plan.interval_s:
+        return plan
+    is_known = old.fetches > 0 and (not old.policy or bool(listing_of(old.policy)))
+    interval_s = listing_interval(
+        section,
+        kind,
+        float(old.interval_s) if is_known and not found.was_gone else 0.0,
+        changed=plan.changed,
+        listings=turns[0],
+        delay_s=turns[1],
+    )
+    number = LISTING_CLASSES[kind] if formats >= LATE_FIELDS else 0
+    return msgspec.structs.replace(plan, interval_s=interval_s, cell=0, policy=number)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from lycosa.base.config.policy_classes import LISTING_CLASSES, listing_of
+from lycosa.base.config.policy_classes import listing_of
 from lycosa.base.config.sections import Config
 from lycosa.base.listing_kind import ListingKind
 from lycosa.base.model.capture import (
@@ -45,7 +45,7 @@ from lycosa.stages.parse.identify import identify
 from lycosa.stages.politeness.delay import ordinary_delay_s
 from lycosa.stages.schedule.dated_evidence import unchanged_since, was_right
 from lycosa.stages.schedule.fetch_outcome import FetchOutcome, Meaning
-from lycosa.stages.schedule.listing_schedule import listing_interval
+from lycosa.stages.schedule.listing_schedule import with_own_schedule
 from lycosa.stages.schedule.page_change import (
     change_distance,
     change_of,
@@ -226,24 +226,14 @@ class CaptureBuilder:
         plan = plan_refetch(
             self.refetch, lease.url, old, found, weight, self._store.formats, is_once
         )
-        if found.meaning is Meaning.FAILED or not plan.interval_s:
-            return plan
         kind = parsed.listing if parsed is not None else listing_of(old.policy)
         if parsed is None and not kind and self._intake.is_sitemap(lease):
-            kind = ListingKind.SITEMAP  # of formats that do not say what a record was
+            kind = ListingKind.SITEMAP
         if not kind:
             return plan
-        is_known = old.fetches > 0 and bool(listing_of(old.policy) or not old.policy)
-        interval_s = listing_interval(
-            self._sitemaps,
-            kind,
-            float(old.interval_s) if is_known and not found.was_gone else 0.0,
-            changed=plan.changed,
-            listings=self._intake.listings(lease.host),
-            delay_s=ordinary_delay_s(lease.host.record.pace, self._politeness),
-        )
-        number = LISTING_CLASSES[kind] if self._store.formats >= LATE_FIELDS else 0
-        return msgspec.structs.replace(plan, interval_s=interval_s, cell=0, policy=number)
+        host, formats = lease.host, self._store.formats
+        turns = self._intake.listings(host), ordinary_delay_s(host.record.pace, self._politeness)
+        return with_own_schedule(plan, self._sitemaps, kind, old, found, turns, formats)
 
     def _judged(self, capture: Capture, old: History, found: FoundContent) -> Capture:
         """The capture with how it differs from the one before, in formats that have that."""
