@@ -65,6 +65,8 @@ def crawled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crawled]:
             [web.seed_url(0, port)],
             "--set",
             "politeness.delay_s=100ms",
+            "--set",
+            "indexnow.accept=true",
             "--api-rate",
             "9999",
         ) as crawl,
@@ -129,6 +131,45 @@ def test_urls_are_accepted_once_and_rejected_with_a_reason(crawled: Crawled) -> 
     again = crawled.client.post("/frontier/urls", json={"urls": urls}).json()
     assert (again["accepted"], again["duplicates"], again["rejected"]) == (0, 1, 4)
     assert crawled.client.get(f"/urls/{new}").json()["url"] == new
+
+
+def test_a_change_of_a_known_url_is_announced_with_a_verdict(crawled: Crawled) -> None:
+    fetched = crawled.client.get(f"/hosts/{crawled.host(0)}/urls", params={"state": "fetched"})
+    known = min(fetched.json()["rows"], key=lambda row: row["fetched_at"])
+    unknown = f"http://{crawled.host(0)}/unknown-{time.monotonic_ns()}"
+    urls = [{"url": url, "changed": True} for url in (known["url"], unknown)]
+    answer = crawled.client.post("/frontier/urls", json={"urls": urls}).json()
+    assert [each["verdict"] for each in answer["results"]] == ["sooner", "not_known"]
+    assert (answer["sooner"], answer["accepted"], answer["unknown"]) == (1, 0, 0)
+    row = crawled.client.get(f"/urls/{known['url']}").json()["record"]
+    # The minimum of its policy: a day after its last fetch.
+    assert 0 < row["due_at"] - known["fetched_at"] - 86_400 < 5
+    again = {"urls": urls, "add_unknown": True}
+    verdicts = crawled.client.post("/frontier/urls", json=again).json()["results"]
+    assert [each["verdict"] for each in verdicts] == ["kept", "accepted"]
+
+
+def test_a_notice_of_a_site_is_answered_alike_whatever_the_crawl_knows(crawled: Crawled) -> None:
+    key = "0123456789abcdef"
+    answers = []
+    for host in (crawled.host(0), "never-heard-of.example"):
+        notice = {"host": host, "key": key, "urlList": [f"http://{host}/", f"http://{host}/x"]}
+        answers.append(httpx.post(f"{crawled.crawl.url}/indexnow", json=notice))
+        given = {"url": f"http://{host}/", "key": key}
+        answers.append(httpx.get(f"{crawled.crawl.url}/indexnow", params=given))
+    assert {(each.status_code, each.content) for each in answers} == {(202, b"")}
+    wrong = httpx.get(f"{crawled.crawl.url}/indexnow", params={"url": "http://a.example/"})
+    _problem(wrong, 400, "bad-request")
+    assert (
+        crawled.client.get("/urls/http://never-heard-of.example/").json()["verdict"] == "never_seen"
+    )
+
+
+def test_sitemaps_and_feeds_are_listed(crawled: Crawled) -> None:
+    found = crawled.client.get("/sitemaps", params={"most": 1}).json()
+    assert {"rows", "cursor", "silent"} <= found.keys() and not found["silent"]
+    of_host = crawled.client.get("/sitemaps", params={"host": crawled.host(0)}).json()
+    assert all(row["host"] == crawled.host(0) for row in of_host["rows"])
 
 
 def test_a_seed_is_taken_again_without_effect(crawled: Crawled) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from test_site_notices_served import KEY, Site
 
 from clusters import LONGEST_S, SETTINGS, real_cluster, seed_at
 from kafka_broker import Broker
@@ -61,6 +62,11 @@ def test_shards_are_called_and_a_shard_without_owner_is_503(kafka: Broker, tmp_p
             page = client.get("/hosts").json()
             assert not page["silent"]
             host = page["rows"][0]["host"]
+            rows = client.get(f"/hosts/{host}/urls", params={"state": "fetched"}).json()["rows"]
+            known = min(rows, key=lambda row: row["fetched_at"])["url"]
+            changed = [{"url": each, "changed": True} for each in (known, f"http://{host}/never")]
+            told = client.post("/frontier/urls", json={"urls": changed}).json()["results"]
+            assert [each["verdict"] for each in told] == ["sooner", "not_known"]
             paused = client.post(f"/hosts/{host}/pause").json()
             assert paused == {"changed": 1, "hosts": [host]}
             assert client.get("/actions").json()["rows"][0]["by"] == "local"
@@ -80,6 +86,32 @@ def test_shards_are_called_and_a_shard_without_owner_is_503(kafka: Broker, tmp_p
             assert client.post("/frontier/urls", json=new).json()["accepted"] == 1
         resumed = cluster.run("host", "resume", host, "--cluster", "cluster.toml")
         assert resumed.wait() == 0, str(resumed)
+
+
+def test_a_notice_of_a_site_reaches_the_owner_of_its_host(kafka: Broker, tmp_path: Path) -> None:
+    site = Site(others=200)
+    settings = {**SETTINGS, "indexnow.accept": "true", "refetch.min_s": "1"}
+    settings["indexnow.notices_per_hour"] = "100000"
+    with served(site) as port, real_cluster(tmp_path, kafka, settings, shards=2) as cluster:
+        serve = cluster.run("serve", "--cluster", "cluster.toml", "--api", "127.0.0.1:0")
+        url = serve.await_line(r"page are at (http://\S+)/")[1]
+        serve.await_line("coordinator [0-9]+ of the crawl")
+        cluster.node("n1")
+        host = f"site.example:{port}"
+        with httpx.Client(base_url=f"{url}/api/v1", timeout=60) as client:
+            seeds = {"urls": [f"http://{host}/"]}
+            _awaited(client, "/stats", lambda answer: answer.is_success)
+            client.post("/frontier/seed", json=seeds).raise_for_status()
+            _awaited(client, "/stats", lambda answer: answer.json()["captures"] >= 2)
+            urls = [f"http://{host}/page", f"http://{host}/unknown"]
+            notice = {"host": host, "key": KEY, "urlList": urls}
+
+            def is_fetched_again(answer: httpx.Response) -> bool:
+                assert httpx.post(f"{url}/indexnow", json=notice).status_code == 202
+                return site.asked["/page"] >= 2
+
+            _awaited(client, "/stats", is_fetched_again)
+    assert (site.asked[f"/{KEY}.txt"], site.asked["/unknown"]) == (1, 0)
 
 
 def test_a_crawl_that_ended_is_read_from_storage_until_it_is_resumed(

@@ -10,22 +10,30 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_partition import SECTION, START, SetSeen, commit, done, found
 
-from lycosa.base.config.policy_classes import EVERY_CLASS, NEVER_CLASS
+from lycosa.base.config.policy_classes import EVERY_CLASS, LISTING_CLASSES, NEVER_CLASS
 from lycosa.base.config.refetch_policies import policies_version
 from lycosa.base.config.sections import RefetchSection
+from lycosa.base.listing_kind import ListingKind
 from lycosa.base.model.url_state import History, UrlState
 from lycosa.base.urls.identity import hash8, host_of
+from lycosa.stages.frontier.change_signals import ChangeSignals
 from lycosa.stages.frontier.frontier import Frontier
 from lycosa.stages.frontier.partition import Partition
 from lycosa.stages.frontier.partition_rules import FrontierRules
 from lycosa.stages.frontier.policy_walk import WALK_KEY, walk_row
-from lycosa.stages.frontier.sitemap_news import SitemapNews
 from lycosa.stages.frontier.visit_state import VisitState
 from lycosa.stages.frontier.workbench import Workbench
 from lycosa.stages.schedule.refetch import kept_interval
 from lycosa.state.kv.memory_table import MemoryKeyValue
 from lycosa.state.kv.overlay import Overlay
-from lycosa.state.kv.table_records import UrlRecord, decode_url, due_urls, prefix_end
+from lycosa.state.kv.table_records import (
+    UrlRecord,
+    decode_url,
+    due_urls,
+    encode_url,
+    prefix_end,
+    url_key,
+)
 
 FETCHED = int(START)
 WEEK_S, HOUR_S = 604_800, 3600
@@ -40,7 +48,7 @@ def url_of(number: int) -> str:
 def opened(store: MemoryKeyValue, *policies: str) -> Partition:
     known = {int.from_bytes(key[9:], "big") for key, _ in store.scan(b"U", prefix_end(b"U"))}
     rules = FrontierRules(
-        forward=SitemapNews(RefetchSection(policies=policies)), kept_interval=kept_interval
+        forward=ChangeSignals(RefetchSection(policies=policies)), kept_interval=kept_interval
     )
     partition = Partition(0, Overlay(store), SetSeen(known), SECTION, rules)  # type: ignore[arg-type]
     partition.follow_policies()
@@ -308,3 +316,21 @@ def test_entries_of_one_second_are_removed_together(number: int) -> None:
     }
     assert left == {url for url in records(store) if not url[-1] % 2}
     assert msgspec.structs.asdict(partition.counters)["states"]
+
+
+def test_sitemaps_and_feeds_keep_their_schedule_unless_they_are_never_read_again() -> None:
+    store = with_pages(HOSTS)
+    number = LISTING_CLASSES[ListingKind.NEWS]
+    for url, record in records(store).items():
+        assert record.history is not None
+        record.history = msgspec.structs.replace(record.history, policy=number)
+        store.write({url_key(url[:8], url[8:]): encode_url(record)})
+    partition = opened(store)
+    assert told(partition, "h1.example every 1h", "h2.example never", "* value min=2d")
+    step(partition)
+    commit(store, partition)
+    check_schedule(store)
+    for url, record in records(store).items():
+        history, is_never = record.history, url[:8] == hash8("h2.example")
+        assert history is not None and history.policy == number
+        assert record.due_at == (0 if is_never else FETCHED + WEEK_S)

@@ -21,6 +21,7 @@ from lycosa.base.model.capture import Original
 from lycosa.base.model.dead_letter import DeadLetterAction, DecidedDeadLetter
 from lycosa.base.model.errand import Asker, Errand
 from lycosa.base.model.near_duplicate import Fingerprint
+from lycosa.base.model.source_truth import SourceTruth
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8, partition_of
 from lycosa.inspect.audit.capture_index import CaptureIndex
@@ -40,11 +41,14 @@ from lycosa.state.kv.kv_port import KeyValue
 from lycosa.state.kv.memory_table import MemoryKeyValue
 from lycosa.state.kv.rocks import rocks_opener
 from lycosa.state.kv.table_records import (
+    announced_key,
     dead_letter_key,
     decision_key,
     encode_record,
     front_key,
     host_key,
+    indexnow_key,
+    listing_key,
     meta_key,
     prefix_end,
     sitemap_key,
@@ -209,6 +213,19 @@ def test_refetch_policies_are_applied_to_all_records_again() -> None:
         assert (left.is_done, left.at) == (False, b"")
     for row in divided(small({0: {}, 1: {}}), 4).values():
         assert walk_row(row.get).is_done
+
+
+def test_what_is_known_of_signals_listings_and_keys_goes_with_the_host() -> None:
+    host8 = hash8("a.test")
+    rows = dict([host_row("a.test", signals={1: SourceTruth(1500, 100)}), host_row("b.test")])
+    keys = announced_key(host8 + b"page0001"), listing_key(host8, b"map00001"), indexnow_key(host8)
+    rows |= dict.fromkeys(keys, encode_record([]))
+    made = divided(small({0: rows}), 64)
+    table = made[partition_of("a.test", 64)]
+    assert all(table.get(key) is not None for key in keys)
+    assert decode_visit(table.get(host_key(host8)) or b"").signals == {1: SourceTruth(1500, 100)}
+    others = [each for each in made.values() if each is not table]
+    assert not any(each.get(key) for each in others for key in keys)
 
 
 def test_a_sitemap_without_a_record_is_known_to_every_shard_that_may_own_it() -> None:

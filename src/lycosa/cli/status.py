@@ -22,7 +22,7 @@ from lycosa.cli.output import (
     human_time,
 )
 from lycosa.cli.policy import promise_line
-from lycosa.cli.status_lists import print_lists
+from lycosa.cli.status_lists import print_lists, print_sitemaps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,6 +40,7 @@ Examples:
   lycosa status crawls/example.org --hosts --by errors the hosts with most failed requests
   lycosa status crawls/example.org --hosts --by wait   the hosts whose next request is latest
   lycosa status crawls/example.org --sites             sites: pages, budget, linking sites
+  lycosa status crawls/example.org --sitemaps          sitemaps and feeds, and how far believed
   lycosa status crawls/example.org --json | jq .states
   lycosa status crawls/example.org --watch             a live table, until the crawl ends
   lycosa status crawls/example.org --metrics > FILE    for Prometheus' textfile collector
@@ -76,6 +77,15 @@ _MAX_LACKING_SHOWN = 10
     help="Number of sites to list, with their budget [0; 50 without N].",
 )
 @click.option(
+    "--sitemaps",
+    metavar="N",
+    type=click.IntRange(0),
+    is_flag=False,
+    flag_value=50,
+    default=0,
+    help="List only sitemaps and feeds, of the N hosts with the most of them [50 without N].",
+)
+@click.option(
     "--by",
     type=click.Choice(["queue", "errors", "wait"]),
     default="queue",
@@ -101,6 +111,7 @@ def command(
     cache: Path | None,
     hosts: int,
     sites: int,
+    sitemaps: int,
     by: str,
     watch: float,
     metrics: bool,
@@ -113,7 +124,10 @@ def command(
 
         return watch_crawl(place, watch, as_json) if watch else print_metrics(place)
     with reading_crawl(place) as reader:
-        run(reader, hosts, sites, by, as_json)
+        if sitemaps:
+            print_sitemaps(reader, sitemaps, time.time(), as_json)
+        else:
+            run(reader, hosts, sites, by, as_json)
     return ExitCode.FINISHED
 
 

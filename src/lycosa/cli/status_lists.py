@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lycosa.cli.output import Column, emit_columns, human_bytes, human_count, human_duration
+from lycosa.cli.output import (
+    Column,
+    emit,
+    emit_columns,
+    emit_json,
+    human_bytes,
+    human_count,
+    human_duration,
+)
 
 if TYPE_CHECKING:
+    from lycosa.inspect.committed_state import CrawlReader
     from lycosa.inspect.crawl_status import CrawlStatus, Output, ReasonLine
+    from lycosa.inspect.queries.listing_queries import HostListings
     from lycosa.inspect.top_lists import HostLine, SiteLine
     from lycosa.state.shard.view import ShardPosition
 
@@ -23,6 +33,51 @@ def print_lists(status: CrawlStatus, now: float) -> None:
     emit_columns(_SITES, status.sites)
     emit_columns(_shards(now), status.shards)
     emit_columns(_OUTPUTS, (each for each in status.outputs if each.files))
+
+
+def print_sitemaps(reader: CrawlReader, most: int, now: float, as_json: bool) -> None:
+    """Print the sitemaps and feeds of the hosts with the most of them."""
+    import msgspec
+
+    from lycosa.inspect.queries.listing_queries import listings_by_host
+
+    hosts = listings_by_host(reader, most, now)
+    if as_json:
+        emit_json({"hosts": msgspec.to_builtins(hosts)})
+    elif not hosts:
+        emit("No sitemap or feed is known: no robots.txt names one, and no page links to one.")
+    else:
+        emit_columns(_listings(now), hosts)
+
+
+def _listings(now: float) -> tuple[Column[HostListings], ...]:
+    return (
+        Column("host", lambda x: x.host),
+        Column("sitemaps", lambda x: human_count(x.sitemaps)),
+        Column("feeds", lambda x: human_count(x.feeds)),
+        Column("read", lambda x: f"{human_duration(now - x.last_read)} ago" if x.read else "never"),
+        Column(
+            "next in", lambda x: human_duration(max(x.next_read - now, 0)) if x.next_read else ""
+        ),
+        Column("URLs", lambda x: human_count(x.urls)),
+        Column("newer", lambda x: human_count(x.newer), spare=1),
+        Column("refused", lambda x: human_count(x.refused), spare=2),
+        Column("right", lambda x: _shares(x, "precision")),
+        Column("tells of", lambda x: _shares(x, "recall"), spare=3),
+    )
+
+
+def _until(time: float, now: float) -> str:
+    return human_duration(max(time - now, 0)) if time else ""
+
+
+def _shares(host: HostListings, name: str) -> str:
+    """What was learned of the sources at a host, of those that announced a page."""
+    return ", ".join(
+        f"{each['source'].replace('_', ' ')} {each[name]:.0%}"
+        for each in host.signals
+        if name != "recall" or each["source"] != "last_modified"
+    )
 
 
 def _reasons(title: str) -> tuple[Column[ReasonLine], ...]:

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from lycosa.base.config.sections import Config
+from lycosa.base.listing_kind import ListingKind
 from lycosa.base.model.capture import TOLD_CHANGES, StoredOriginal
 from lycosa.base.model.dead_letter import DeadLetter
 from lycosa.base.model.discovered import Discovered, LinkKind
@@ -44,8 +45,9 @@ from lycosa.stages.frontier.partition import Partition
 from lycosa.stages.frontier.ranking import factors_of_known
 from lycosa.stages.frontier.unparsed_bodies import NOT_PARSED, UnparsedBody, is_seed_record
 from lycosa.stages.frontier.visit_state import VisitState
-from lycosa.stages.politeness.delay import longest_delay
+from lycosa.stages.politeness.delay import longest_delay, ordinary_delay_s
 from lycosa.stages.schedule.fetch_outcome import REDIRECTS, FetchOutcome, Meaning, judge_answer
+from lycosa.stages.schedule.listing_schedule import with_own_schedule
 from lycosa.stages.schedule.priority import weigher
 from lycosa.stages.schedule.refetch_plan import plan_refetch
 from lycosa.state.store import layout
@@ -228,6 +230,10 @@ class StoredCaptures:
         weight = self._weigh(factors_of_known(lease.record, authority, found.at))
         is_once = lease.record.kind is LinkKind.LICENSE
         plan = plan_refetch(self._config.refetch, lease.url, old, found, weight, formats, is_once)
+        if kind := _listing_kind(row):
+            delay_s = ordinary_delay_s(lease.host.record.pace, self._config.politeness)
+            turns = self._worker.intake.listings(lease.host), delay_s
+            plan = with_own_schedule(plan, self._config.sitemaps, kind, old, found, turns, formats)
         history = history_of(row, lease.record.history, outcome, target)
         state, reason = state_of_row(row, outcome)
         if plan.is_gone:
@@ -372,3 +378,14 @@ def _noted(row: JournalRow) -> NotedChange | None:
     if row.kind is not FetchKind.PAGE or row.change not in TOLD_CHANGES:
         return None
     return NotedChange(row.change, int(ended_at(row)), row.date_us, row.status, row.change_distance)
+
+
+def _listing_kind(row: JournalRow) -> ListingKind:
+    """The kind of sitemap or feed, as far as a row tells; its next reading tells the rest."""
+    kinds = row.links.kinds
+    if LinkKind.SITEMAP_FILE in kinds:
+        return ListingKind.INDEX
+    if LinkKind.FEED in kinds:
+        return ListingKind.FEED
+    is_sitemap = row.kind is FetchKind.SITEMAP or LinkKind.SITEMAP in kinds
+    return ListingKind.SITEMAP if is_sitemap else ListingKind.NONE

@@ -17,15 +17,16 @@ from lycosa.base.config.sections import SeenUrlsKind as SeenChoice
 from lycosa.base.ports import Clock
 from lycosa.base.urls.identity import Sites, hash8, host_of, partition_of
 from lycosa.stages.admit.budgets import over_discovery
+from lycosa.stages.frontier.change_signals import ChangeSignals, SignalJudgement
 from lycosa.stages.frontier.crawl_clock import CrawlClock, ahead_s
 from lycosa.stages.frontier.frontier import LONGEST_DUE_S, Frontier
 from lycosa.stages.frontier.partition import Partition
 from lycosa.stages.frontier.partition_rules import FrontierRules
-from lycosa.stages.frontier.sitemap_news import SitemapNews
 from lycosa.stages.frontier.workbench import Workbench
 from lycosa.stages.politeness.delay import hosts_of_address, longest_delay, longest_wait
 from lycosa.stages.schedule.priority import prioritizer
 from lycosa.stages.schedule.refetch import kept_interval, longest_interval
+from lycosa.stages.schedule.signal_belief import doubt_of, judge_signals, right_share
 from lycosa.state.attempts import AttemptLog, CrashCounts, Since, boot_id, last_contacts, suspects
 from lycosa.state.attempts.attempt_log import DEFAULT_KEEPING, LogOwner
 from lycosa.state.attempts.shipping import SHIPPED_KEEPING
@@ -107,7 +108,12 @@ def _partition(job: WorkerJob, number: int, data: PartitionData, clock: CrawlClo
         FrontierRules(
             over_discovery=lambda usage: over_discovery(config.budgets, usage) is not None,
             prioritize=prioritizer(config.priority),
-            forward=SitemapNews(config.refetch, lambda: ahead_s(clock.time(), clock.wall())),
+            forward=ChangeSignals(
+                config.refetch,
+                lambda: ahead_s(clock.time(), clock.wall()),
+                SignalJudgement(judge_signals, right_share, doubt_of),
+                config.sitemaps.min_s,
+            ),
             kept_interval=kept_interval,
         ),
         lists_known=config.seen.urls is SeenChoice.BLOOM,

@@ -48,11 +48,20 @@ from lycosa.base.calls.queries import (
     HostsQuery,
     HostUrlsQuery,
     ListedChange,
+    ListingsQuery,
     StateQuestion,
     UrlQuery,
     UrlStatesQuery,
 )
-from lycosa.base.calls.submission import GivenUrl, GivenVerdict, GivenVerdicts, GiveUrls, UrlVerdict
+from lycosa.base.calls.submission import (
+    AnnounceChanges,
+    GivenUrl,
+    GivenVerdict,
+    GivenVerdicts,
+    GiveUrls,
+    SiteNotice,
+    UrlVerdict,
+)
 
 __all__ = [
     "LONGEST_DELAY_S",
@@ -60,6 +69,7 @@ __all__ = [
     "MAX_WORDS",
     "MOST_LENT",
     "ActionsQuery",
+    "AnnounceChanges",
     "Call",
     "CallRefusal",
     "CallReply",
@@ -86,11 +96,13 @@ __all__ = [
     "LeaseUrls",
     "LeasedUrl",
     "ListedChange",
+    "ListingsQuery",
     "OutsideResult",
     "ReparseDecision",
     "ResultTaken",
     "ResultVerdict",
     "ResultsTaken",
+    "SiteNotice",
     "StateQuestion",
     "UrlQuery",
     "UrlStatesQuery",

@@ -12,7 +12,7 @@ from lycosa.base.calls.operator_decisions import (
 )
 from lycosa.base.calls.outside_fetchers import GiveResults, LeaseUrls, ResultsTaken, UrlsLeased
 from lycosa.base.calls.queries import ContentFound, Found, FoundChanges, StateQuestion
-from lycosa.base.calls.submission import GivenVerdicts, GiveUrls
+from lycosa.base.calls.submission import AnnounceChanges, GivenVerdicts, GiveUrls, SiteNotice
 
 
 class CallRefusal(msgspec.Struct, frozen=True, tag=True):
@@ -23,6 +23,8 @@ class CallRefusal(msgspec.Struct, frozen=True, tag=True):
 
 Call = (
     GiveUrls
+    | AnnounceChanges
+    | SiteNotice
     | HostDecision
     | DeadLetterDecision
     | ReparseDecision

@@ -120,6 +120,14 @@ class ChangesQuery(_Question, frozen=True, tag=True):
     most: int = 100
 
 
+class ListingsQuery(_Question, frozen=True, tag=True):
+    """Sitemaps and feeds, of one host if given (its canonical name), in the order of their keys."""
+
+    host: str = ""
+    after: str = ""
+    most: int = 50
+
+
 class ActionsQuery(_Question, frozen=True, tag=True):
     """The log of operators' decisions, newest first."""
 
@@ -139,6 +147,7 @@ StateQuestion = (
     | DeadLettersQuery
     | ActionsQuery
     | ChangesQuery
+    | ListingsQuery
 )
 
 

@@ -33,6 +33,32 @@ class GiveUrls(msgspec.Struct, frozen=True, tag=True):
     urls: list[GivenUrl]
 
 
+class AnnounceChanges(msgspec.Struct, frozen=True, tag=True):
+    """Known URLs of one partition that have changed, at most 1,000; ``by`` names the caller.
+
+    ``discovered_at`` of each is when it changed. With ``adds`` URLs that the crawl does not know
+    are given to it.
+    """
+
+    by: str
+    urls: list[GivenUrl]
+    adds: bool = False
+
+
+class SiteNotice(msgspec.Struct, frozen=True, tag=True):
+    """URLs of one host that have changed, as the site itself says by IndexNow; at most 1,000.
+
+    ``key`` is its key and ``key_url`` the file that must have it. ``at`` is when the notice came.
+    The answer has no verdicts: a site does not learn what the crawl knows.
+    """
+
+    host: str
+    key: str
+    key_url: str
+    urls: list[str]
+    at: float
+
+
 class UrlVerdict(Enum):
     """What became of a URL that was given."""
 
@@ -40,6 +66,12 @@ class UrlVerdict(Enum):
     DUPLICATE = "duplicate"  # the crawl knew it
     REJECTED = "rejected"  # a rule refuses it, or it is not a URL
     UNKNOWN = "unknown"  # its owner did not answer: call again
+    # of URLs that have changed
+    SOONER = "sooner"  # it is due earlier than before
+    WAITING = "waiting"  # it waits in the queue of its host, or is being fetched
+    KEPT = "kept"  # its time stays: fetched since then, or the source is not believed enough
+    ENDED = "ended"  # it is not fetched again
+    NOT_KNOWN = "not_known"  # the crawl does not know it
 
 
 class GivenVerdict(msgspec.Struct, frozen=True):

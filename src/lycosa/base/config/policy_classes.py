@@ -5,9 +5,14 @@ from __future__ import annotations
 from math import log
 
 from lycosa.base.config.policy_texts import PolicyKind, RefetchPolicy
+from lycosa.base.listing_kind import ListingKind
 
 BY_RULE_CLASS = 0
 NEVER_CLASS, EVERY_CLASS, ADAPTIVE_CLASS, VALUE_CLASS = 0xF1, 0xF2, 0xF3, 0xF4
+LISTING_CLASSES = {each: 0xF4 + each for each in ListingKind if each}
+"""Of a sitemap or feed, which has its own schedule whatever the policies say."""
+LISTINGS = {number: kind for kind, number in LISTING_CLASSES.items()}
+"""The kind that a class of these stands for."""
 _STEPS_S = (
     0.0,
     60.0,
@@ -37,6 +42,7 @@ def policy_class(policy: RefetchPolicy | None) -> int:
     * 0: no rule is for the page (``None``): ``refetch.rule``, and the bounds of the section;
     * 0xF1 ``never``, 0xF2 ``every``, 0xF3 ``adaptive``, whatever their bounds: the price does not
       move them; 0xF4 ``value`` with the bounds of the section;
+    * 0xF5 to 0xF8: a sitemap or feed (``LISTING_CLASSES``);
     * else ``value`` with other bounds: the step of ``min`` in the upper four bits, that of
       ``max`` in the lower ones (``class_bounds``).
     """
@@ -52,6 +58,11 @@ def policy_class(policy: RefetchPolicy | None) -> int:
     if low and high and high < low:
         high = low
     return (low << 4 | high) or VALUE_CLASS
+
+
+def listing_of(number: int) -> ListingKind:
+    """The kind of sitemap or feed that a class stands for; ``NONE`` for a page."""
+    return LISTINGS.get(number, ListingKind.NONE)
 
 
 def class_bounds(number: int) -> tuple[float, float]:

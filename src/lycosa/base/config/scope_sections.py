@@ -207,3 +207,46 @@ class SitemapSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     max_urls: Annotated[
         int, setting("Maximum number of URLs that the sitemaps of one host list together.", ge=1)
     ] = 10_000_000
+    min_s: Annotated[float, setting("Shortest time between two fetches of a sitemap.", ge=60)] = (
+        3600.0
+    )
+    news_min_s: Annotated[
+        float,
+        setting("Shortest time between two fetches of a feed, or of a sitemap of news.", ge=60),
+    ] = 600.0
+    max_s: Annotated[
+        float,
+        setting(
+            "Longest time between two fetches of a sitemap or feed, unless the host has too many"
+            " for `share`.",
+            ge=60,
+        ),
+    ] = 604_800.0
+    share: Annotated[
+        float,
+        setting(
+            "Share of a host's turns that its sitemaps and feeds may take once they were read.",
+            gt=0,
+            le=1,
+        ),
+    ] = 0.1
+
+
+class IndexNowSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Notices of sites that their pages have changed, by the protocol IndexNow."""
+
+    accept: Annotated[
+        bool,
+        setting(
+            "Accept notices at /indexnow of the HTTP interface, from any client without a token."
+        ),
+    ] = False
+    notices_per_hour: Annotated[
+        float, setting("Notices that one client address may send in an hour.", ge=1)
+    ] = 120.0
+    key_pause_s: Annotated[
+        float, setting("Shortest time between two requests for key files of a host.", ge=3600)
+    ] = 3600.0
+    key_days: Annotated[
+        float, setting("Days for which a key that was found in its file stays valid.", gt=0)
+    ] = 30.0

@@ -28,6 +28,7 @@ from lycosa.base.config.scope_sections import (
     AgentSection,
     BudgetSection,
     CanonicalSection,
+    IndexNowSection,
     ScopeRule,
     ScopeSection,
     SitemapSection,
@@ -45,6 +46,7 @@ __all__ = [
     "DnsSection",
     "FetchSection",
     "FrontierSection",
+    "IndexNowSection",
     "LimitSection",
     "ParseSection",
     "PolitenessSection",
@@ -355,6 +357,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     upload: UploadSection = UploadSection()
     frontier: FrontierSection = FrontierSection()
     limits: LimitSection = LimitSection()
+    indexnow: IndexNowSection = IndexNowSection()
     workers: Annotated[
         int,
         setting(

@@ -34,12 +34,13 @@ class FetchKind(IntEnum):
     ROBOTS = 1
     SITEMAP = 2
     TDM_FILE = 3  # /.well-known/tdmrep.json
+    KEY_FILE = 4  # of a site that announces changes (IndexNow)
 
     is_of_origin: bool
     """Whether the response is about an origin, not a URL of the frontier."""
 
     def __init__(self, number: int) -> None:
-        self.is_of_origin = number in (1, 3)  # stored, because it is read for each capture
+        self.is_of_origin = number in (1, 3, 4)  # stored, because it is read for each capture
 
 
 class Limits(msgspec.Struct, frozen=True, gc=False):

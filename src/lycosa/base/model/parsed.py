@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from lycosa.base.listing_kind import ListingKind
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.page_content import PageContent
 from lycosa.base.model.remark import Remark
@@ -76,7 +77,7 @@ class Parsed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     (``parse.answer_parts``). ``remarks`` are ``reason`` with ``detail``, and all that was noted
     after it; empty when there is one at most. ``statements`` are
     what the markup says about the use of the page. ``content`` is its main content with metadata,
-    if that was asked for.
+    if that was asked for. ``listing`` is the kind of sitemap or feed that it is.
     """
 
     reason: Reason = Reason.NONE
@@ -103,6 +104,7 @@ class Parsed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     remarks: tuple[Remark, ...] = ()
     statements: tuple[Statement, ...] = ()
     content: PageContent | None = None
+    listing: ListingKind = ListingKind.NONE
 
 
 class ParserHealth(msgspec.Struct, frozen=True, gc=False):

@@ -40,8 +40,8 @@ class History(msgspec.Struct, frozen=True, array_like=True, gc=False):
     ``date_us``, ``record_id``, ``segment`` and ``offset`` are those of the last capture.
     ``duplicate_of`` is the URL whose body is the same or nearly the same. ``is_same`` says that it
     is exactly the same. Then ``date_us`` and ``record_id`` are those of that URL's capture, which
-    alone has the body. ``forwards`` counts how often a sitemap moved the next fetch forward since a
-    fetch last found a change.
+    alone has the body. ``forwards`` counts how often a signal moved the next fetch forward since
+    the last one.
 
     The fields after it are of formats 2 (``model.compatibility``). ``text_digest`` is the 64-bit
     digest of the visible text, 8 bytes. ``body_segment`` and ``body_offset`` name the record with

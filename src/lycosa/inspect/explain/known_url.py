@@ -31,6 +31,7 @@ from lycosa.inspect.explain.facts import (
 )
 from lycosa.inspect.explain.lookup import Stored, Tried, place_in_queue, stored_capture, tries_of
 from lycosa.inspect.explain.refetch_facts import refetch_facts
+from lycosa.inspect.explain.signal_facts import signal_facts
 from lycosa.inspect.explain.steering_facts import steering_facts
 from lycosa.inspect.policy_state import rule_facts, shown_rule
 from lycosa.inspect.saved_settings import SavedSettings
@@ -87,6 +88,7 @@ class KnownUrl:
         self._answer.add_fact("state", self._entry.state.label)
         by_state[self._entry.state]()
         refetch_facts(self._answer, self._config.refetch, self._record, self._now)
+        signal_facts(self._answer, self._view, self._entry, self._visit)
         self._policy()
         self._decisions()
         steering_facts(self._answer, self._view, self._entry, self._visit)

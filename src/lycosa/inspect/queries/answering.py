@@ -27,6 +27,7 @@ from lycosa.base.calls import (
     HostQuery,
     HostsQuery,
     HostUrlsQuery,
+    ListingsQuery,
     StateQuestion,
     UrlQuery,
     UrlStatesQuery,
@@ -44,6 +45,7 @@ from lycosa.inspect.queries.decision_queries import decisions_about, decisions_b
 from lycosa.inspect.queries.host_orders import HOST_ORDERS, HostOrders
 from lycosa.inspect.queries.host_queries import HostLister
 from lycosa.inspect.queries.host_rows import last_fetches, state_named, whole_host
+from lycosa.inspect.queries.listing_queries import listings
 from lycosa.inspect.queries.time_budget import DEFAULT_BUDGET_S, BudgetedView, OutOfTime, TimeBudget
 from lycosa.inspect.queries.url_queries import UrlFinder, explained_url, url_row, urls_of_host
 from lycosa.inspect.saved_settings import SavedSettings, load_saved_settings
@@ -110,6 +112,8 @@ class StateAnswers:
                 return asked.letters(question)
             case ActionsQuery():
                 return asked.actions(question)
+            case ListingsQuery():
+                return asked.listings(question)
             case ChangesQuery():
                 most = max(min(question.most, MAX_ROWS), 1)
                 meant = msgspec.structs.replace(question, most=most)
@@ -316,6 +320,20 @@ class _Asked(msgspec.Struct, frozen=True):
         return ContentFound(
             msgspec.json.encode(about), piece, len(content.body), content.media_type
         )
+
+    def listings(self, query: ListingsQuery) -> Found:
+        rows: list[dict[str, Any]] = []
+        cursor = ""
+        try:
+            for mark, row in listings(self.reader, self.view, query, self.now):
+                cursor = mark
+                rows.append(row)
+                if len(rows) >= min(query.most, MAX_ROWS):
+                    return self.found(rows, cursor)
+        except OutOfTime:
+            # The cursor is behind the last row, so the next call makes progress.
+            return self.found(rows, cursor, is_partial=True)
+        return self.found(rows)
 
     def letters(self, query: DeadLettersQuery) -> Found:
         rows: list[dict[str, Any]] = []

@@ -11,6 +11,7 @@ from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import join_url
 from lycosa.inspect.committed_state import CrawlReader, HostEntry, TableView
 from lycosa.inspect.explain.facts import owed, why_host
+from lycosa.inspect.queries.listing_queries import source_rows
 from lycosa.inspect.saved_settings import SavedSettings
 from lycosa.inspect.site_budget import site_budget
 from lycosa.inspect.top_lists import host_line
@@ -73,6 +74,7 @@ def whole_host(
         importance=round(record.importance, 4),
         refused={Reason(number).label: times for number, times in record.refused.items()},
         preferences=record.stated,
+        signals=source_rows(record),
         operator_delay_s=record.pace.operator_delay_s
         if record.pace.operator_delay_s >= 0
         else None,

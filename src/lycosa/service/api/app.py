@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any
@@ -25,6 +26,7 @@ from lycosa.service.api.answers import (
 from lycosa.service.api.frontier_routes import frontier_router
 from lycosa.service.api.gate import API, Gate, GateRules
 from lycosa.service.api.host_routes import host_router
+from lycosa.service.api.indexnow import NoticeInbox, indexnow_routes
 from lycosa.service.api.login import login_routes
 from lycosa.service.api.models import ProblemAnswer
 from lycosa.service.api.probes import probe_router
@@ -87,6 +89,10 @@ def make_app(
         app.include_router(router, prefix=API, dependencies=[Depends(known_parameters)])
     app.include_router(probe_router)
     app.include_router(login_routes(tokens, access, rules.cookie, is_secure))
+    # docs/api.py describes the interface without a crawl.
+    if service is not None and (section := service.addressing.config.indexnow).accept:
+        inbox = NoticeInbox(section, service.addressing, service.submissions.notify)
+        app.include_router(indexnow_routes(inbox, time.time))
     _add_errors(app, log)
     _add_schema(app, needs_token=not tokens.are_none)
     extend(app)

@@ -94,6 +94,15 @@ WHOLE_HOST_EXAMPLE: dict[str, Any] = HOST_EXAMPLE | {
     "importance": 1.0,
     "refused": {"requisite": 4},
     "preferences": {"ai-train=no": 12, "search=yes": 12},
+    "signals": [
+        {
+            "source": "sitemap",
+            "signals": 40.0,
+            "precision": 0.953,
+            "recall": 0.71,
+            "trusted": True,
+        }
+    ],
     "operator_delay_s": 10.0,
     "pause": None,
     "errands": 0,
@@ -180,6 +189,29 @@ CHANGE_EXAMPLE: dict[str, Any] = {
     "noted": 1795368329,
     "partition": 6,
     "number": 17,
+}
+SITEMAP_EXAMPLE: dict[str, Any] = {
+    "host": _HOST,
+    "url": f"https://{_HOST}/sitemap.xml",
+    "id": _ID,
+    "kind": "sitemap",
+    "read": 1795393371,
+    "fetched": 1795393371,
+    "next": 1795436571,
+    "interval_s": 43200,
+    "status": 200,
+    "urls": 1250,
+    "newer": 12,
+    "refused": 0,
+    "signals": [
+        {
+            "source": "sitemap",
+            "signals": 40.0,
+            "precision": 0.953,
+            "recall": 0.71,
+            "trusted": True,
+        }
+    ],
 }
 DEAD_LETTER_EXAMPLE: dict[str, Any] = {
     "url": _URL,

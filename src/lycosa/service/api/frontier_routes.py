@@ -43,7 +43,11 @@ async def give_seeds(request: Request, body: models.SeedRequest) -> models.UrlsA
 
 @frontier_router.post("/urls")
 async def give_urls(request: Request, body: models.UrlsRequest) -> models.UrlsAnswer:
-    """Give URLs. They are answered for after the commits of their owners."""
+    """Give URLs, or announce that known ones changed; answered after the commits of their owners.
+
+    A known URL that has `changed` becomes due by how far the source is believed at its host, never
+    earlier than its policy allows.
+    """
     if not service_of(request).is_meant(body.crawl_id):
         names = ", ".join(service_of(request).addressing.names)
         raise Problem(409, f"crawl_id {body.crawl_id!r}: this is another crawl: {names}")
@@ -57,7 +61,9 @@ async def give_urls(request: Request, body: models.UrlsRequest) -> models.UrlsAn
         )
         for each in body.urls
     ]
-    return _verdicts(await service_of(request).give_urls(given, caller_name(request)))
+    changed = frozenset(number for number, each in enumerate(body.urls) if each.changed)
+    by = caller_name(request)
+    return _verdicts(await service_of(request).give_urls(given, by, changed, adds=body.add_unknown))
 
 
 @frontier_router.get("/next")
@@ -222,6 +228,7 @@ def _verdicts(verdicts: list[calls.GivenVerdict]) -> models.UrlsAnswer:
         duplicates=count(calls.UrlVerdict.DUPLICATE),
         rejected=count(calls.UrlVerdict.REJECTED),
         unknown=count(calls.UrlVerdict.UNKNOWN),
+        sooner=count(calls.UrlVerdict.SOONER),
         results=[
             models.UrlResult(url=each.url, verdict=each.verdict.value, reason=each.reason)
             for each in verdicts

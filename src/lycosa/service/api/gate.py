@@ -31,14 +31,20 @@ Send = Callable[[AsgiMessage], Awaitable[None]]
 Application = Callable[[AsgiMessage, Receive, Send], Awaitable[None]]
 
 API = "/api/v1"
-PUBLIC = ("/health/", "/login", "/static/")
-"""Paths that need no token: probes, the form that takes one, and what that form looks like."""
+PUBLIC = ("/health/", "/login", "/static/", "/indexnow")
+"""Paths that need no token.
+
+Probes, the form that takes one, what that form looks like, and notices of sites, which prove
+themselves by a key.
+"""
 _SESSION = ("/login", "/logout")  # they change only who the client is
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _LEASING = f"{API}/frontier/next"  # it is a GET, and changes what is leased
 _EVENTS = f"{API}/events"  # without an end
 _LARGE = f"{API}/frontier/results"
+_NOTICES = "/indexnow"
 _SMALL_BYTES = 1_000_000
+_NOTICE_BYTES = 4_000_000  # 10,000 URLs
 _HELD_BYTES = 64_000_000  # of all bodies together
 _BYTES_PER_S = 50_000  # the slowest body, after a pause
 _LOCAL = frozenset({"localhost", "127.0.0.1", "[::1]"})
@@ -202,9 +208,8 @@ class Gate:
         send: Send,
     ) -> None:
         limits = self._rules.limits
-        most = (
-            limits.body_bytes if scope["path"] == _LARGE else min(_SMALL_BYTES, limits.body_bytes)
-        )
+        sizes = {_LARGE: limits.body_bytes, _NOTICES: _NOTICE_BYTES}
+        most = min(sizes.get(scope["path"], _SMALL_BYTES), limits.body_bytes)
         given = headers.get("content-length", "")
         size = int(given) if given.isascii() and given.isdigit() and len(given) < 16 else -1
         if size > most:

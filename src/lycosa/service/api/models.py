@@ -142,6 +142,11 @@ class NewUrl(Asked):
     discovered_at: Moment = Field(
         0, description="Seconds since 1970, or ISO 8601; 0 is now", examples=[1795368318]
     )
+    changed: bool = Field(
+        False,
+        description="The crawl knows it, and it has changed, at `discovered_at`",
+        examples=[False],
+    )
 
 
 class UrlsRequest(Asked):
@@ -158,14 +163,31 @@ class UrlsRequest(Asked):
         max_length=MAX_GIVEN_URLS,
         description="1 to 1,000 URLs; each has its own verdict",
     )
+    add_unknown: bool = Field(
+        False,
+        description="Give those that have `changed` and are not known to the crawl, as the others",
+        examples=[False],
+    )
 
 
 class UrlResult(BaseModel):
     """What became of a URL: ``unknown`` means that its owner did not answer; give it again."""
 
     url: str = Field(description="As it was given", examples=[EXAMPLE_URL])
-    verdict: Literal["accepted", "duplicate", "rejected", "unknown"] = Field(
-        description="`duplicate`: the crawl knew it, and it is not fetched earlier for this"
+    verdict: Literal[
+        "accepted",
+        "duplicate",
+        "rejected",
+        "unknown",
+        "sooner",
+        "waiting",
+        "kept",
+        "ended",
+        "not_known",
+    ] = Field(
+        description="`duplicate`: the crawl knew it, and it is not fetched earlier for this. Of"
+        " those that have changed: `sooner` it is due earlier, `waiting` it is in its queue, or"
+        " fetched now, `kept` its time stays, `ended` it is not fetched again, `not_known`"
     )
     reason: str = Field(description="Why it was not accepted", examples=[""])
 
@@ -177,6 +199,7 @@ class UrlsAnswer(BaseModel):
     duplicates: int = Field(description="URLs that the crawl knew", examples=[0])
     rejected: int = Field(description="URLs that the crawl refuses", examples=[0])
     unknown: int = Field(description="URLs to give again", examples=[0])
+    sooner: int = Field(0, description="URLs that are due earlier now", examples=[0])
     results: list[UrlResult] = Field(description="One for each URL, in their order")
 
 

@@ -56,6 +56,7 @@ from lycosa.service.api.overview_answer import counted_status
 from lycosa.service.api.owner_calls import WRITE_S, OwnerCalls, gathered
 from lycosa.service.api.places import CoordinatedCrawl
 from lycosa.service.api.referred_content import with_referred_body
+from lycosa.service.api.submission_calls import SubmissionCalls
 from lycosa.service.api.watching import CoordinatorCaller
 
 _HASH = re.compile(r"(?:[0-9a-f]{16}|[0-9a-f]{32}|[0-9a-f]{64})", re.IGNORECASE)
@@ -67,7 +68,13 @@ _SEED_CHANGES_NOTHING = {
 
 _ID_DIGITS = 32  # the hashes of host and URL, which are the key of its record
 _SEARCH_S = 15.0  # for a hash, which takes a search of all keys
-_Listed = calls.HostsQuery | calls.DeadLettersQuery | calls.ActionsQuery | calls.CapturesQuery
+_Listed = (
+    calls.HostsQuery
+    | calls.DeadLettersQuery
+    | calls.ActionsQuery
+    | calls.CapturesQuery
+    | calls.ListingsQuery
+)
 
 
 class CrawlService:
@@ -90,6 +97,8 @@ class CrawlService:
         self.decisions = OperatorDecisions(place.addressing, self._calls, note_decision)
         """Decisions about hosts and dead letters."""
         self._note = note_decision
+        self.submissions = SubmissionCalls(place.addressing, self._calls)
+        """URLs of other programs."""
         self.leases = LeaseCalls(self._calls, self.addressing.partitions)
         """Leases of outside fetchers."""
 
@@ -167,6 +176,14 @@ class CrawlService:
         return await self.decisions.find_host(host)
 
     async def host_urls(self, query: calls.HostUrlsQuery) -> MergedList:
+        query = msgspec.structs.replace(query, host=self.addressing.host(query.host))
+        partition = self.addressing.of_host(query.host)
+        return merged({partition: await self._calls.ask(partition, query)}, query.most, [])
+
+    async def listings(self, query: calls.ListingsQuery) -> MergedList:
+        """Sitemaps and feeds, of one host if given."""
+        if not query.host:
+            return await self._listing(query)
         query = msgspec.structs.replace(query, host=self.addressing.host(query.host))
         partition = self.addressing.of_host(query.host)
         return merged({partition: await self._calls.ask(partition, query)}, query.most, [])
@@ -313,35 +330,23 @@ class CrawlService:
         rows = [row for answer in found if isinstance(answer, list) for row in answer]
         return {row["url"]: row["state"] for row in rows}
 
-    async def give_urls(self, urls: list[calls.GivenUrl], by: str) -> list[calls.GivenVerdict]:
-        """Give URLs; returns a verdict for each, ``UNKNOWN`` for those of silent owners."""
-        verdicts: list[calls.GivenVerdict | None] = [None] * len(urls)
-        grouped: dict[int, list[int]] = {}
-        for number, given in enumerate(urls):
-            try:
-                grouped.setdefault(self.addressing.of_url(given.url), []).append(number)
-            except InvalidUrl as error:
-                verdicts[number] = calls.GivenVerdict(
-                    given.url, calls.UrlVerdict.REJECTED, error.detail
-                )
+    async def give_urls(
+        self,
+        urls: list[calls.GivenUrl],
+        by: str,
+        changed: frozenset[int] = frozenset(),
+        *,
+        adds: bool = False,
+    ) -> list[calls.GivenVerdict]:
+        """Give URLs; those at the places ``changed`` are known ones that have changed.
 
-        async def give(partition: int) -> None:
-            numbers = grouped[partition]
-            try:
-                call = calls.GiveUrls(by, [urls[number] for number in numbers])
-                reply = await self._calls.call_for(partition, call, calls.GivenVerdicts)
-            except (OwnerSilent, ServiceRefusal) as error:
-                # Other owners have taken theirs. Unknown, because the URLs may be in a commit whose
-                # answer was lost.
-                verdict, why = calls.UrlVerdict.UNKNOWN, f"call again: {error}"
-                for number in numbers:
-                    verdicts[number] = calls.GivenVerdict(urls[number].url, verdict, why)
-                return
-            for number, each in zip(numbers, reply.verdicts, strict=True):
-                verdicts[number] = each
-
-        await asyncio.gather(*map(give, grouped))
-        return [each for each in verdicts if each is not None]
+        Returns a verdict for each, ``UNKNOWN`` for those of silent owners. With ``adds`` changed
+        URLs that the crawl does not know are given to it.
+        """
+        verdicts = await self.submissions.give_urls(urls, by, changed, adds)
+        if changed:
+            self._note(f"announce {len(changed)} changes", by, "")
+        return verdicts
 
     def lease_in_batch(self, batch: str, url: str) -> str:
         """The lease of a URL that was leased together with others. Raises ``InvalidUrl``."""

@@ -8,12 +8,13 @@ import msgspec
 from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import Response
 
-from lycosa.base.calls import CapturesQuery, ContentQuery
+from lycosa.base.calls import CapturesQuery, ContentQuery, ListingsQuery
 from lycosa.base.model.capture import TOLD_CHANGES
 from lycosa.inspect.queries.changed_list import BadCursor
 from lycosa.service.api.examples import (
     CAPTURE_EXAMPLE,
     CHANGE_EXAMPLE,
+    SITEMAP_EXAMPLE,
     URL_EXAMPLE,
     listed_as,
     shown_as,
@@ -53,6 +54,18 @@ async def list_captures(
     place = ListPlace(cursor, "captures", url)
     asked = CapturesQuery(url, place.after, most)
     return place.page(await service_of(request).captures(asked))
+
+
+@stored_router.get("/sitemaps", responses=listed_as(SITEMAP_EXAMPLE, "SitemapRow"))
+async def list_sitemaps(
+    request: Request,
+    host: Annotated[str, Query(max_length=300, description="Those of this host")] = "",
+    cursor: Cursor = "",
+    most: Most = 50,
+) -> RowsPage:
+    """Sitemaps and feeds: what they listed, when they are read, how far their host is believed."""
+    place = ListPlace(cursor, "sitemaps", host)
+    return place.page(await service_of(request).listings(ListingsQuery(host, place.after, most)))
 
 
 @stored_router.get("/changes", responses=shown_as(_CHANGES_EXAMPLE, "ChangesPage"))

@@ -19,6 +19,15 @@ Thousands of hosts may redirect to one. This bounds the cost for its owner.
 """
 
 
+KEY_ASKER, ROBOTS_ASKER = b"indexnow", b"inrobots"
+"""In place of the hash of a host: a host asks itself for a key file, and for robots.txt before."""
+
+
+def is_for_key(errand: Errand) -> bool:
+    """Whether an errand is for a key file (``visit.key_files``)."""
+    return any(asker.host8 == KEY_ASKER for asker in errand.askers)
+
+
 def with_asker(waiting: tuple[Errand, ...], url: str, asker: Asker) -> tuple[Errand, ...] | None:
     """The queue with one more asker, or ``None`` when it is full.
 

@@ -12,9 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from lycosa.base.config.policy_classes import LISTINGS
 from lycosa.base.config.sections import FrontierSection
 from lycosa.base.model.discovered import Discovered, LinkKind
 from lycosa.base.model.parsed import Link
+from lycosa.base.model.source_truth import SignalSource
 from lycosa.base.model.url_state import Completed, UrlState
 from lycosa.base.preferences.preference_model import NOTHING_STATED, Preferences
 from lycosa.base.preferences.preference_words import preference_labels
@@ -23,6 +25,7 @@ from lycosa.base.urls.identity import host_of
 from lycosa.stages.frontier.alike_pages import AlikePages
 from lycosa.stages.frontier.back_queue import QueueDamaged
 from lycosa.stages.frontier.change_log import ChangeLog
+from lycosa.stages.frontier.change_signals import PageSignals, SignalOutcome
 from lycosa.stages.frontier.dead_letters import DeadLetters
 from lycosa.stages.frontier.decision_log import DecisionLog
 from lycosa.stages.frontier.discovery import Bounds, Discovery, LinkSource, record_of
@@ -57,6 +60,7 @@ _MIN_STATES = 100
 _BOUNDS = 200_000  # maximum number of cached bounds of hosts in the whole crawl, 250 bytes each
 _ALWAYS_PROMOTED = 50
 _SEEDS_REOPEN = frozenset({UrlState.FAILED, UrlState.REFUSED, UrlState.RETIRED, UrlState.GONE})
+_PUT_OFF = 200  # URLs that one lease may put off: 5 ms
 _REFETCHED = frozenset({UrlState.FETCHED, UrlState.REDIRECTED, UrlState.FAILED, UrlState.GONE})
 
 
@@ -95,6 +99,9 @@ class Partition:
             self.counters,
             rules.kept_interval,
             rules.forward.ahead_s,
+        )
+        self.signals = PageSignals(
+            table, self._due, self.visits, self.counters, self.leased, rules.forward
         )
         self.unparsed = UnparsedBodies(table, self.counters, self._due)
         self.dead_letters, self.decisions = DeadLetters(table), DecisionLog(table)
@@ -166,9 +173,9 @@ class Partition:
             self.bounds.forget(found.host8, None)
             self.visits.mark_changed(host)
         is_seed = found.kind is LinkKind.SEED
-        is_news = found.kind is LinkKind.SITEMAP and self.rules.forward.is_news(found.lastmod, now)
+        source = self.rules.forward.source_of(found, host.name, now) if found.lastmod else None
         # Most finds of a known URL end here, before its record is read.
-        if found.depth >= host.record.deepest and not is_seed and not is_news:
+        if found.depth >= host.record.deepest and not is_seed and source is None:
             return
         record = self.find_record(found.host8, found.url8)
         if record is None:
@@ -185,15 +192,21 @@ class Partition:
         elif is_seed and record.state in _SEEDS_REOPEN:
             record.depth = 0
             self.queue_again(host, found.url8, record)
-        elif (
-            is_news
-            and record.state is not UrlState.QUEUED
-            and (due_at := self.rules.forward.due_at(record, found.lastmod, now, found.url))
-        ):
-            self._due.remove_due(record.due_at, found.host8 + found.url8)
-            self.rules.forward.apply(record, due_at)
-            self._due.add_due(due_at, found.host8 + found.url8)
-            self._put(found.host8, found.url8, record)
+        elif source is not None:
+            key = found.host8 + found.url8
+            self.signals.announce(host, key, record, source, found.lastmod, now)
+
+    def announce_change(
+        self, url: bytes, source: SignalSource, at: int, now: float
+    ) -> SignalOutcome:
+        """Take in that a URL, given by its host8 and url8, changed at ``at`` (wall time).
+
+        No URL becomes known by it, and none is due earlier than its policy allows.
+        """
+        host, record = self.visits.find_host(url[:8]), self.find_record(url[:8], url[8:])
+        if host is None or record is None:
+            return SignalOutcome.UNKNOWN
+        return self.signals.announce(host, url, record, source, at, now)
 
     def queue_again(self, host: VisitState, url8: bytes, record: UrlRecord) -> None:
         """Queue a URL that has ended, with a fresh retry count."""
@@ -220,11 +233,19 @@ class Partition:
 
     # -- leases
 
-    def lease_next(self, host: VisitState) -> Lease | None:
-        """Lease the host's next URL; ``None`` when none waits. Raises ``QueueDamaged``."""
+    def lease_next(self, host: VisitState, now: float = 0.0) -> Lease | None:
+        """Lease the host's next URL; ``None`` when none waits. Raises ``QueueDamaged``.
+
+        With the crawl time ``now``, pages whose signals are not believed any more are put off.
+        """
+        looks = _PUT_OFF if now else 0
         while (entry := host.queue.pop(self.table, self._bands)) is not None:
             record = self.find_record(host.host8, entry.url8)
             if record is not None and record.state is UrlState.QUEUED:
+                history, looks = record.history, looks - 1
+                is_forward = history is not None and history.forwards and looks > 0
+                if is_forward and self.signals.put_off(host, entry, record, now):
+                    continue
                 lease = self.leased[host.host8 + entry.url8] = Lease(host, entry, record)
                 return lease
             # The queue disagrees with the record, which is authoritative.
@@ -253,7 +274,7 @@ class Partition:
         # the later fetch counts.
         if done.number < lease.number:
             return False
-        host, record = lease.host, lease.record
+        host, record, last = lease.host, lease.record, lease.record.history
         del self.leased[host.host8 + lease.entry.url8]
         if is_outside(lease):
             self.outside.end(lease)
@@ -282,6 +303,8 @@ class Partition:
             self.counters.move_urls(before, done.state)
             self.counters.move_reason(None, done.reason)
         self.policy_walk.correct_late(host, host.host8 + lease.entry.url8, record)
+        if host.record.signals:
+            self.signals.settle(host, host.host8 + lease.entry.url8, record, last, done)
         if record.due_at:
             self._due.add_due(record.due_at, host.host8 + lease.entry.url8)
         if done.noted is not None:
@@ -395,15 +418,22 @@ class Partition:
         else:
             return
         record.due_at = 0
-        self._rank(host, record, now)
+        forwards = record.history is not None and record.history.forwards
+        self._rank(host, record, now, self.signals.doubt(host, host8 + url8) if forwards else 1.0)
         self._put(host8, url8, record)
         self._enqueue(host, url8, record)
 
-    def _rank(self, host: VisitState, record: UrlRecord, now: float) -> None:
-        """Update the priority by what is known now."""
-        record.priority = round(
-            255 * self.rules.prioritize(factors_of_known(record, host.record.importance, now))
-        )
+    def _rank(self, host: VisitState, record: UrlRecord, now: float, doubt: float = 1.0) -> None:
+        """Update the priority by what is known now.
+
+        ``doubt`` is the chance that all signals of a change are wrong. What lists pages is first:
+        its schedule bounds its share of the turns.
+        """
+        if record.history is not None and record.history.policy in LISTINGS:
+            record.priority = 255
+            return
+        factors = factors_of_known(record, host.record.importance, now, doubt)
+        record.priority = round(255 * self.rules.prioritize(factors))
 
     def follow_policies(self) -> bool:
         """Follow the refetch policies of its rules; return whether records are to be moved."""

@@ -8,9 +8,9 @@ import msgspec
 
 from lycosa.base.config.sections import RefetchSection
 from lycosa.base.model.usage import Usage
+from lycosa.stages.frontier.change_signals import ChangeSignals
 from lycosa.stages.frontier.policy_walk import KeptInterval
 from lycosa.stages.frontier.ranking import Prioritize, by_importance
-from lycosa.stages.frontier.sitemap_news import SitemapNews
 
 
 class FrontierRules(msgspec.Struct, frozen=True):
@@ -18,10 +18,10 @@ class FrontierRules(msgspec.Struct, frozen=True):
 
     ``over_discovery``: whether a host has contributed more new URLs than its budget allows.
     ``prioritize``: the priority of a URL. ``forward``: when a page is due that has changed
-    according to a sitemap. ``kept_interval``: the interval of a page after a change of policies.
+    according to signals. ``kept_interval``: the interval of a page after a change of policies.
     """
 
     over_discovery: Callable[[Usage], bool] = lambda _: False
     prioritize: Prioritize = by_importance
-    forward: SitemapNews = SitemapNews(RefetchSection())
+    forward: ChangeSignals = ChangeSignals(RefetchSection())
     kept_interval: KeptInterval = lambda _section, _url, interval_s, _cell: interval_s

@@ -23,6 +23,7 @@ from collections.abc import Callable, Collection
 
 import msgspec
 
+from lycosa.base.config.policy_classes import listing_of
 from lycosa.base.config.refetch_policies import PolicyKind, class_of, find_policy, policies_version
 from lycosa.base.config.sections import RefetchSection
 from lycosa.base.messages.progress import MAX_PROMISES, PromiseNote
@@ -185,6 +186,9 @@ class PolicyWalk:
             self._kept_interval(self._section, name, float(history.interval_s), history.cell)
         )
         number = class_of(self._section, name)
+        if listing_of(history.policy):
+            # A sitemap or feed has its own schedule, unless it is not fetched again.
+            number, interval = history.policy, interval and (history.interval_s or interval)
         keeps_time = interval == history.interval_s and bool(interval) == bool(record.due_at)
         if keeps_time and number == history.policy:
             return False

@@ -39,11 +39,14 @@ def factors_of_found(found: Discovered, authority: float, now: float) -> Factors
     return Factors(found.importance, authority, found.depth, change_s, hint=found.hint)
 
 
-def factors_of_known(record: UrlRecord, authority: float, now: float) -> Factors:
+def factors_of_known(
+    record: UrlRecord, authority: float, now: float, doubt: float = 1.0
+) -> Factors:
     """The factors of a URL that is queued again, or was fetched.
 
     How often it changes is what its cell says, from which the time of the refetch was calculated
     too. A record without one has its refetch interval, which followed the observed changes.
+    ``doubt`` is the chance that all signals of a change are wrong, 1 without any.
     """
     # negative in a record of an older program, which did not store it
     importance = record.importance / 255 if record.importance >= 0 else authority
@@ -56,7 +59,7 @@ def factors_of_known(record: UrlRecord, authority: float, now: float) -> Factors
     change_s, chance = float(history.interval_s), -1.0
     if history.cell:
         change_s = _DAY_S / rate_in(history.cell)
-        chance = -math.expm1(-age_s / change_s)
+        chance = 1.0 - doubt * math.exp(-age_s / change_s)
     return Factors(importance, authority, record.depth, change_s, age_s, given=given, chance=chance)
 
 

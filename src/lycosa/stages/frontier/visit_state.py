@@ -14,6 +14,7 @@ import msgspec
 
 from lycosa.base.model.errand import Errand, Question
 from lycosa.base.model.pace import Pace, with_times
+from lycosa.base.model.source_truth import SourceTruth
 from lycosa.base.model.url_state import UrlState
 from lycosa.base.model.usage import Usage
 from lycosa.base.reasons import Reason
@@ -84,7 +85,8 @@ class VisitRecord(msgspec.Struct, array_like=True):
     row without any answer, ``dns_failures`` lookups without one; ``away_since`` is the time of the
     first of either (0 = none). ``answered_at`` are the times of its last answers by http and
     by https. ``stated`` counts its captures by what it stated about the use of the page
-    (``preference_labels``).
+    (``preference_labels``). ``signals`` has, by ``SignalSource``, how often the source was right
+    about the pages of the host.
     """
 
     host: str
@@ -119,6 +121,7 @@ class VisitRecord(msgspec.Struct, array_like=True):
     away_since: float = 0.0
     answered_at: tuple[float, float] = (0.0, 0.0)
     stated: dict[str, int] = {}
+    signals: dict[int, SourceTruth] = {}
 
     @property
     def rests_until(self) -> float:

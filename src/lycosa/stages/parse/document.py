@@ -17,6 +17,7 @@ import msgspec
 import turbohtml
 
 from lycosa.base.config.sections import ParseSection
+from lycosa.base.listing_kind import ListingKind
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.fetched import MAX_SITEMAP_BYTES, as_sent
 from lycosa.base.model.parsed import Directives, Document, Parsed
@@ -49,6 +50,7 @@ from lycosa.stages.parse.sitemap import (
 from lycosa.stages.parse.srcset import srcset_urls
 from lycosa.stages.parse.syndication_feed import read_feed
 
+_FEED = (ListingKind.NONE, ListingKind.FEED)
 _MAX_DESCRIPTION = 2000
 _GZIP_LAYERS = 2
 _BROKEN_OFF = frozenset({Reason.DECODE_FAILED, Reason.DECODE_LIMIT})
@@ -127,6 +129,7 @@ class _Reading:
         self._is_cut = False
         self._outlinks: Outlinks | None = None
         self._changes: dict[str, int] = {}
+        self._is_feed = False
 
     def result(self, started: float) -> Parsed:
         media_type = media_type_of(self._document.headers)
@@ -270,6 +273,7 @@ class _Reading:
         self, body: bytes, label: str | None
     ) -> tuple[RawPage, None, dict[str, tuple[int, float]]]:
         feed = read_feed(body, label)
+        self._is_feed = True
         page = RawPage(label.lower() if label else "", title=feed.title, language=feed.language)
         page.metas.append(("description", feed.description))
         hints: dict[str, tuple[int, float]] = {}
@@ -341,6 +345,7 @@ class _Reading:
             remarks=remarks if len(remarks) > 1 else (),
             statements=self._statements(page),
             content=content,
+            listing=sitemap.kind if sitemap is not None else _FEED[self._is_feed],
         )
 
     def _statements(self, page: RawPage) -> tuple[Statement, ...]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from lycosa.base.listing_kind import ListingKind
 from lycosa.stages.parse.xml_stream import ended_elements, local_name, release, text_of, url_of
 
 if TYPE_CHECKING:
@@ -81,6 +82,14 @@ class Sitemap(msgspec.Struct, frozen=True, array_like=True):
 
     entries: list[SitemapEntry]
     is_index: bool = False
+
+    @property
+    def kind(self) -> ListingKind:
+        """The kind of sitemap; one of news has titles of articles."""
+        if self.is_index:
+            return ListingKind.INDEX
+        is_news = any(entry.title for entry in self.entries)
+        return ListingKind.NEWS if is_news else ListingKind.SITEMAP
 
 
 @dataclass(slots=True)

@@ -31,6 +31,8 @@ class FoundContent(msgspec.Struct, frozen=True, gc=False):
     ``at`` is the wall time of the answer, ``digest`` the SHA-1 of the payload, ``text_digest`` that
     of what a reader sees (``page_change``), ``simhash`` the fingerprint of the text (0 = none).
     ``status`` is that of the answer; ``was_gone`` says that the URL was known as gone.
+    ``unchanged_since`` is the wall time since which a trusted date says that it has not changed (0
+    = nothing, ``dated_evidence``).
     """
 
     meaning: Meaning
@@ -40,6 +42,7 @@ class FoundContent(msgspec.Struct, frozen=True, gc=False):
     simhash: int = 0
     status: int = 0
     was_gone: bool = False
+    unchanged_since: float = 0.0
 
 
 class RefetchPlan(msgspec.Struct, frozen=True, gc=False):
@@ -63,7 +66,7 @@ class RefetchPlan(msgspec.Struct, frozen=True, gc=False):
             history,
             changes=before.changes + (changed and before.fetches > 0),
             interval_s=int(self.interval_s),
-            forwards=0 if changed else before.forwards,
+            forwards=0,
             text_digest=text_digest,
             observations=self.observations,
             cell=self.cell,
@@ -117,12 +120,21 @@ def _observations(old: History, found: FoundContent, changed: bool) -> bytes:
     known = old.observations
     if not known and not old.text_digest:  # a record of an older program
         known = seed_observations(old.fetches, old.changes, float(old.interval_s))
+    since = found.unchanged_since
+    if not old.fetches and since and found.meaning is Meaning.FETCHED:
+        return add_observation(known, found.at - since, False, None)
     # A failed fetch is no observation, and neither is the one after it: an error page was kept.
     if not old.fetches or found.meaning is Meaning.FAILED or has_failed(old):
         return known
     has_both = old.simhash and found.simhash
     distance = (old.simhash ^ found.simhash).bit_count() if has_both else None
-    return add_observation(known, found.at - old.fetched_at, changed, distance)
+    if not (changed and since):
+        return add_observation(known, found.at - old.fetched_at, changed, distance)
+    known = add_observation(known, since - old.fetched_at, True, distance)
+    # A restless page differs at each request, so its date says nothing.
+    if finding_in(known[-1]) is ChangeFinding.IMMATERIAL:
+        return known
+    return add_observation(known, found.at - since, False, None)
 
 
 def _is_immaterial(observations: bytes) -> bool:

@@ -28,6 +28,7 @@ from lycosa.base.config.policy_classes import (
     EVERY_CLASS,
     NEVER_CLASS,
     class_bounds,
+    listing_of,
 )
 from lycosa.base.config.sections import RefetchRule, RefetchSection
 from lycosa.base.model.refetch_cell import class_and_cell, rate_in, weight_in
@@ -108,7 +109,7 @@ def has_price(section: RefetchSection, policy: int) -> bool:
         return False
     if policy == BY_RULE_CLASS:
         return section.rule is RefetchRule.VALUE
-    return policy not in (NEVER_CLASS, EVERY_CLASS, ADAPTIVE_CLASS)
+    return policy not in (NEVER_CLASS, EVERY_CLASS, ADAPTIVE_CLASS) and not listing_of(policy)
 
 
 @lru_cache(_CACHED)

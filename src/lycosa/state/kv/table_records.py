@@ -25,7 +25,11 @@ are sorted:
     ``V url8``                  a known URL, when URL-seen is a Bloom filter that the table confirms
     ``C digest`` ``S`` ``s``    content-seen (module ``seen``)
     ``T url8``                  the hosts whose robots.txt names this sitemap
-    ``N host8``                 how many sitemaps the host had, and how many URLs they listed
+    ``N host8``                 how many sitemaps and feeds the host had, and how many URLs its
+                                sitemaps listed
+    ``l host8 url8``            what a sitemap or feed listed (module ``frontier.listings``)
+    ``a host8 url8``            signals that a page has changed (module ``frontier.change_signals``)
+    ``i host8``                 keys of a site that announces changes (module ``visit.key_files``)
     ``B host8 url8``            a stored body that was not parsed (``frontier.unparsed_bodies``)
     ``Y host8 url8``            the verdict that the page is a near-duplicate (module
                                 ``frontier.alike_pages``)
@@ -296,6 +300,21 @@ def sitemap_key(url8: bytes) -> bytes:
 
 def sitemap_count_key(host8: bytes) -> bytes:
     return b"N" + host8
+
+
+def announced_key(url: bytes) -> bytes:
+    """The key of the signals about a URL, given by its host8 and url8."""
+    return b"a" + url
+
+
+def listing_key(host8: bytes, url8: bytes = b"") -> bytes:
+    """The key of what a sitemap or feed listed, or the prefix of those of a host."""
+    return b"l" + host8 + url8
+
+
+def indexnow_key(host8: bytes) -> bytes:
+    """The key of the IndexNow keys of a host."""
+    return b"i" + host8
 
 
 def meta_key(name: str) -> bytes:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import msgspec
 
 from lycosa.base.calls import (
+    AnnounceChanges,
     DeadLetterDecision,
     GiveResults,
     GiveUrls,
     HostDecision,
     LeaseUrls,
     ReparseDecision,
+    SiteNotice,
 )
+from lycosa.worker.calls.announced_changes import AnnouncedChanges
 from lycosa.worker.calls.call_router import CallHandler, CallRouter
 from lycosa.worker.calls.dead_letter_decisions import DeadLetterHandler
 from lycosa.worker.calls.host_decisions import HostDecisionHandler
@@ -42,8 +45,12 @@ def build_calls(
     incoming.take_own_parcels(intake.outgoing.outboxes)
     decisions = HostDecisionHandler(worker, intake.intake, owned.clock)
     leases = LeaseService(worker, visit, owned.clock)
+    submission = UrlSubmission(intake.intake, owned.clock)
+    changes = AnnouncedChanges(intake.intake, submission, owned.clock)
     handlers: dict[type, CallHandler] = {
-        GiveUrls: UrlSubmission(intake.intake, owned.clock).take_urls,
+        GiveUrls: submission.take_urls,
+        AnnounceChanges: changes.take_changes,
+        SiteNotice: visit.keys.take_notice,
         HostDecision: decisions.decide_host,
         ReparseDecision: decisions.decide_reparse,
         DeadLetterDecision: DeadLetterHandler(intake.intake, owned.clock).decide_dead_letters,

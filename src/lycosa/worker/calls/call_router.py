@@ -19,6 +19,7 @@ from lycosa.base.calls import (
     CallRefusal,
     CallReply,
     LeaseUrls,
+    SiteNotice,
     StateQuestion,
     decode_call,
     encode_reply,
@@ -76,8 +77,8 @@ class CallRouter:
         if handler is None:
             return await self._answer_question(partition, call, read)
         # A fetcher that asks again and again must not keep the crawl from its end; what it is lent
-        # does.
-        has_effect = not isinstance(call, LeaseUrls)
+        # does. Neither must strangers that send notices.
+        has_effect = not isinstance(call, LeaseUrls | SiteNotice)
         self._worker.open_calls += has_effect
         self._asking += not has_effect
         # after the handler's first step, which says what the call waits for

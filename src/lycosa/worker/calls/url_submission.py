@@ -39,11 +39,17 @@ class UrlSubmission:
         """Take the URLs, some in each step of the loop; the verdicts are in their order."""
         if len(call.urls) > MAX_GIVEN:
             return CallRefusal(f"{len(call.urls)} URLs: a call may have {MAX_GIVEN}")
+        return GivenVerdicts(await self.take_given(partition, call.urls))
+
+    async def take_given(
+        self, partition: Partition, urls: Sequence[GivenUrl]
+    ) -> list[GivenVerdict]:
+        """Take URLs, some in each step of the loop; returns the verdicts in their order."""
         verdicts: list[GivenVerdict] = []
-        for start in range(0, len(call.urls), _URLS_AT_ONCE):
-            verdicts += self._take(partition, call.urls[start : start + _URLS_AT_ONCE])
+        for start in range(0, len(urls), _URLS_AT_ONCE):
+            verdicts += self._take(partition, urls[start : start + _URLS_AT_ONCE])
             await self._clock.sleep(0)
-        return GivenVerdicts(verdicts)
+        return verdicts
 
     def _take(self, partition: Partition, given: Sequence[GivenUrl]) -> list[GivenVerdict]:
         judged = [self._judge(partition, each) for each in given]

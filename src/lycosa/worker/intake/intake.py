@@ -206,6 +206,9 @@ class Intake:
                 yield
         if listing is not None:
             self._sitemaps.note_listed(partition, source.host8, listing)
+        if parsed.listing:
+            refused = sum(page.refused.values())
+            self._sitemaps.note_reading(partition, lease, parsed, refused)
         for reason, number in page.refused.items():
             self._refuse(source, reason, number)
 
@@ -357,6 +360,10 @@ class Intake:
     def _is_page(self, lease: Lease) -> bool:
         """Whether a licence is in scope as a page too: any site may call any page its licence."""
         return self.admission.scope.judge_url(lease.url, LinkKind.A, lease.record.depth) is None
+
+    def listings(self, host: VisitState) -> int:
+        """The number of sitemaps and feeds of a host."""
+        return self._sitemaps.listings(self._partitions[host.partition], host.host8)
 
     def is_sitemap(self, lease: Lease) -> bool:
         return self._sitemaps.is_sitemap(self._partitions[lease.host.partition], lease)

@@ -21,6 +21,7 @@ from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import host_of, target_of
 from lycosa.stages.admit.sitemap_scope import may_list, may_name
 from lycosa.stages.frontier.lease import Lease
+from lycosa.stages.frontier.listings import ListingRow, find_listing, put_listing
 from lycosa.stages.frontier.partition import Partition
 from lycosa.state.kv.table_records import encode_record, sitemap_count_key, sitemap_key
 
@@ -33,10 +34,11 @@ _HOSTS = msgspec.msgpack.Decoder(list[str])
 
 
 class Counts(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What the sitemaps of one host contributed: files, and URLs listed in them."""
+    """What the sitemaps of one host contributed: files, URLs listed in them, and its feeds."""
 
     files: int = 0
     urls: int = 0
+    feeds: int = 0
 
 
 _COUNTS = msgspec.msgpack.Decoder(Counts)
@@ -139,10 +141,12 @@ class Sitemaps:
             if room <= 0:
                 break
             part, files = files[:room], files[room:]
-            if new := sum(discover(part)):
-                put_counts(
-                    partition, host8, msgspec.structs.replace(counts, files=counts.files + new)
-                )
+            new = [found for found, is_new in zip(part, discover(part), strict=True) if is_new]
+            for found in new:
+                put_listing(partition.table, host8, found.url8, ListingRow())
+            if new:
+                files_now = counts.files + len(new)
+                put_counts(partition, host8, msgspec.structs.replace(counts, files=files_now))
         return len(files)
 
     def vouching_hosts(self, partition: Partition, lease: Lease) -> tuple[str, ...]:
@@ -190,6 +194,32 @@ class Sitemaps:
             put_counts(
                 partition, host8, msgspec.structs.replace(counts, urls=counts.urls + listing.listed)
             )
+
+    def note_reading(
+        self, partition: Partition, lease: Lease, parsed: Parsed, refused: int
+    ) -> None:
+        """Keep what a sitemap or feed listed, when all of it was judged."""
+        host8, url8, table = lease.host.host8, lease.entry.url8, partition.table
+        before = find_listing(table, host8, url8)
+        # A sitemap was counted when it was found, and a folder of an earlier version has no row.
+        if before is None and lease.record.kind not in _FROM_SITEMAPS:
+            counts = read_counts(partition, host8)
+            put_counts(partition, host8, msgspec.structs.replace(counts, feeds=counts.feeds + 1))
+        since = before.read_at if before is not None else 0
+        history = lease.record.history
+        row = ListingRow(
+            parsed.listing,
+            history.fetched_at if history is not None else 0,
+            max(len(parsed.links), len(parsed.hints)),
+            sum(lastmod > since for lastmod, _ in parsed.hints.values()),
+            refused,
+        )
+        put_listing(table, host8, url8, row)
+
+    def listings(self, partition: Partition, host8: bytes) -> int:
+        """The number of sitemaps and feeds of a host."""
+        counts = read_counts(partition, host8)
+        return counts.files + counts.feeds
 
     def _vouching(self, partition: Partition, url8: bytes) -> list[str]:
         """The hosts whose robots.txt names a sitemap, or an index that lists it."""

@@ -14,7 +14,9 @@ from typing import NamedTuple
 
 import msgspec
 
+from lycosa.base.config.policy_classes import listing_of
 from lycosa.base.config.sections import Config
+from lycosa.base.listing_kind import ListingKind
 from lycosa.base.model.capture import (
     TOLD_CHANGES,
     Capture,
@@ -29,6 +31,7 @@ from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.fetched import Fetched, FetchKind
 from lycosa.base.model.page import page_of
 from lycosa.base.model.parsed import Parsed
+from lycosa.base.model.source_truth import UNKNOWN_TRUTH, SignalSource
 from lycosa.base.model.url_state import Completed, History, NotedChange, UrlState
 from lycosa.base.ports import Offload
 from lycosa.base.preferences.kept_markup import markup_of
@@ -37,11 +40,20 @@ from lycosa.base.reasons import Reason
 from lycosa.stages.frontier.crawl_clock import CrawlClock
 from lycosa.stages.frontier.lease import Lease
 from lycosa.stages.frontier.ranking import factors_of_known
+from lycosa.stages.frontier.visit_state import VisitState
 from lycosa.stages.parse.identify import identify
+from lycosa.stages.politeness.delay import ordinary_delay_s
+from lycosa.stages.schedule.dated_evidence import unchanged_since, was_right
 from lycosa.stages.schedule.fetch_outcome import FetchOutcome, Meaning
-from lycosa.stages.schedule.page_change import change_distance, change_of, text_digest_of
+from lycosa.stages.schedule.listing_schedule import with_own_schedule
+from lycosa.stages.schedule.page_change import (
+    change_distance,
+    change_of,
+    is_changed,
+    text_digest_of,
+)
 from lycosa.stages.schedule.priority import weigher
-from lycosa.stages.schedule.refetch_plan import FoundContent, plan_refetch
+from lycosa.stages.schedule.refetch_plan import FoundContent, RefetchPlan, plan_refetch
 from lycosa.state.seen.duplicates import Duplicates
 from lycosa.state.seen.foreign_keys import NO_ANSWERS, ContentAnswers
 from lycosa.state.store.segments import SegmentStore
@@ -95,6 +107,7 @@ class CaptureBuilder:
         sinks: tuple[PageSink, ...] = (),
     ) -> None:
         self.refetch = config.refetch  # its settings may change while the crawl runs
+        self._sitemaps, self._politeness = config.sitemaps, config.politeness
         self._weigh = weigher(config.priority)
         self._clock = clock
         self._duplicates = duplicates
@@ -190,11 +203,7 @@ class CaptureBuilder:
             is_near = known.near is not None
             simhash = body.parsed.simhash if body.parsed is not None else 0
             self._duplicates.remember_capture(known.digest, simhash, made, body.known, is_near)
-        weight = self._weigh(factors_of_known(lease.record, lease.host.record.importance, found.at))
-        is_once = lease.record.kind is LinkKind.LICENSE
-        plan = plan_refetch(
-            self.refetch, lease.url, old, found, weight, self._store.formats, is_once
-        )
+        plan = self._plan(lease, body.parsed, old, found)
         history = self._history(lease, capture, known, location, target)
         history = plan.kept_in(history, old, found.text_digest)
         interval = plan.interval_s
@@ -207,6 +216,24 @@ class CaptureBuilder:
         host8, url8 = lease.host.host8, lease.entry.url8
         noted = self._noted(capture)
         return Completed(host8, url8, lease.number, state, reason, detail, due, history, noted)
+
+    def _plan(
+        self, lease: Lease, parsed: Parsed | None, old: History, found: FoundContent
+    ) -> RefetchPlan:
+        """When the URL is fetched next; a sitemap or feed has its own schedule."""
+        weight = self._weigh(factors_of_known(lease.record, lease.host.record.importance, found.at))
+        is_once = lease.record.kind is LinkKind.LICENSE
+        plan = plan_refetch(
+            self.refetch, lease.url, old, found, weight, self._store.formats, is_once
+        )
+        kind = parsed.listing if parsed is not None else listing_of(old.policy)
+        if parsed is None and not kind and self._intake.is_sitemap(lease):
+            kind = ListingKind.SITEMAP
+        if not kind:
+            return plan
+        host, formats = lease.host, self._store.formats
+        turns = self._intake.listings(host), ordinary_delay_s(host.record.pace, self._politeness)
+        return with_own_schedule(plan, self._sitemaps, kind, old, found, turns, formats)
 
     def _judged(self, capture: Capture, old: History, found: FoundContent) -> Capture:
         """The capture with how it differs from the one before, in formats that have that."""
@@ -335,7 +362,7 @@ class CaptureBuilder:
             else:
                 words = parsed.text if parsed is not None else ""
                 text = text_digest_of(words, target, known.digest)
-        return FoundContent(
+        found = FoundContent(
             outcome.meaning,
             self._clock.wall(),
             known.digest,
@@ -344,6 +371,10 @@ class CaptureBuilder:
             fetched.status,
             lease.record.reason is Reason.GONE,
         )
+        # At the first fetch of a host there is nothing to compare, and nothing that was learned.
+        if not old.fetches and not lease.host.record.signals:
+            return found
+        return _with_date(lease.host, old, found, fetched.header("last-modified"))
 
     @staticmethod
     def _state(
@@ -402,3 +433,22 @@ def _payload_digest(fetched: Fetched) -> bytes:
         return hashlib.sha1(fetched.body, usedforsecurity=False).digest()
     with open(fetched.spool, "rb") as file:  # noqa: PTH123 (hashlib.file_digest wants a raw file, and this is the hot path)
         return hashlib.file_digest(file, lambda: hashlib.sha1(usedforsecurity=False)).digest()
+
+
+def _with_date(
+    host: VisitState, old: History, found: FoundContent, last_modified: str
+) -> FoundContent:
+    """What was found, with what Last-Modified says of it if its host is trusted.
+
+    The header is compared with what was found, and the result is counted for the host.
+    """
+    if not last_modified:
+        return found
+    changed = is_changed(old, found.meaning, found.digest, found.text_digest)
+    truth = host.record.signals.get(SignalSource.LAST_MODIFIED, UNKNOWN_TRUTH)
+    since = unchanged_since(truth, last_modified, old, found.at)
+    right = was_right(old, found.meaning, last_modified, changed, found.at)
+    if right is not None:
+        truth = truth.with_signal(float(right))
+        host.record.signals = {**host.record.signals, int(SignalSource.LAST_MODIFIED): truth}
+    return msgspec.structs.replace(found, unchanged_since=since) if since else found

@@ -35,6 +35,7 @@ from lycosa.stages.frontier.errand_queue import (
     find_errand,
     find_question,
     has_question,
+    is_for_key,
     put_question,
     with_asker,
 )
@@ -305,6 +306,8 @@ class Errands:
         """
         partition = self._frontier.partitions[host.partition]
         for errand in host.record.errands:
+            if is_for_key(errand):
+                continue
             secure = errand.url.startswith("https:")
             if errand.url == robots_url(host.name, secure):
                 await self._robots.load_origin(partition, host, secure)
@@ -354,6 +357,11 @@ class Errands:
             # After the answer, because many sitemaps are taken in slices, between which others run.
             await self._take_sitemaps(host, secure, learned)
         return True
+
+    def end_key_errand(self, host: VisitState, url: str) -> None:
+        """End an errand for a key file; a robots.txt that redirects there asks again later."""
+        detail = "it was requested as a key file of its host"
+        self.answer_askers(host, Answer((), url, reason=Reason.ERRAND_LIMIT, detail=detail))
 
     def answer_askers(self, host: VisitState, answer: Answer) -> None:
         """End the errand for ``answer.url``: send the answer to all askers."""

@@ -55,7 +55,7 @@ class Leasing:
         if not visit.passed:
             await self._refill(visit)
         visit.host.ran_errand = False
-        lease = visit.take_url()
+        lease = visit.take_url(self._clock.time())
         if lease is None:
             return TurnOver()
         visit.is_secure = lease.record.secure

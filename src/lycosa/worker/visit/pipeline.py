@@ -68,6 +68,7 @@ from lycosa.worker.intake.intake import MANY_LINKS
 from lycosa.worker.visit.address_finder import AddressFinder
 from lycosa.worker.visit.capture_builder import CaptureBuilder, ExaminedBody
 from lycosa.worker.visit.errands import Errands
+from lycosa.worker.visit.key_files import KeyFiles
 from lycosa.worker.visit.leasing import Leasing
 from lycosa.worker.visit.lending import Lending
 from lycosa.worker.visit.page_preferences import page_preferences
@@ -94,6 +95,7 @@ class VisitSteps(msgspec.Struct, frozen=True):
     pages: PageTurns
     parsing: ParserQueue
     capturing: CaptureBuilder
+    keys: KeyFiles
     tdm_files: TdmFiles | None = None
 
 

@@ -11,10 +11,11 @@ from functools import partial
 
 import msgspec
 
-from lycosa.base.model.errand import Answer
+from lycosa.base.model.errand import Answer, Errand
 from lycosa.base.model.fetched import Fetched
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import robots_url
+from lycosa.stages.frontier.errand_queue import is_for_key
 from lycosa.stages.frontier.visit_state import VisitState
 from lycosa.stages.politeness.robots_cache import RobotsState, robots_state
 from lycosa.stages.schedule.fetch_outcome import REDIRECTS, is_away
@@ -30,6 +31,7 @@ from lycosa.state.attempts import Suspicion
 from lycosa.worker.intake.intake import LINKS_AT_ONCE
 from lycosa.worker.visit.errands import Errands
 from lycosa.worker.visit.host_robots import Learned, Robots, robots_capture
+from lycosa.worker.visit.key_files import KeyFiles
 from lycosa.worker.visit.tdm_files import TdmFiles
 from lycosa.worker.visit.visit_in_progress import Visit
 from lycosa.worker.visit.worker_stages import Stages
@@ -43,9 +45,11 @@ class RobotsTurns:
         stages: Stages,
         robots: Robots,
         errands: Errands,
+        keys: KeyFiles,
         tdm_files: TdmFiles | None = None,
     ) -> None:
         self._stages, self._robots, self._errands = stages, robots, errands
+        self._keys = keys
         self._tdm_files = tdm_files
         self._clock, self._suspicion = stages.clock, stages.suspicion
 
@@ -141,10 +145,19 @@ class RobotsTurns:
     async def find_errand(self, visit: Visit, step: FindErrand) -> ErrandFound | TurnOver:
         """Find the errand that needs a request, if there is one."""
         visit.host.ran_errand = True
-        errand = visit.errand = await self._errands.next_errand(visit.host)
+        errand = await self._key_errand(visit.host)
+        errand = visit.errand = errand or await self._errands.next_errand(visit.host)
         if errand is None:
             return TurnOver()
         return ErrandFound(self._suspicion(errand.url) is Suspicion.HOPELESS)
+
+    async def _key_errand(self, host: VisitState) -> Errand | None:
+        """What to request next for a notice of the site; there is one of an hour at most."""
+        for errand in filter(is_for_key, host.record.errands):
+            if (file := await self._keys.next_step(host, errand)) is not None:
+                return file
+            self._errands.end_key_errand(host, errand.url)
+        return None
 
     async def refuse_errand(self, visit: Visit, step: RefuseErrand) -> HostSetAside:
         """Answer the errand without a request."""
@@ -154,11 +167,15 @@ class RobotsTurns:
         return HostSetAside(False)
 
     async def run_errand(self, visit: Visit) -> TurnOver:
-        """Send one request for the target of another host's robots.txt redirect."""
+        """Send one request: for the target of another host's robots.txt, or for a key file."""
         errand = visit.errand
         assert errand is not None and visit.slot is not None
         with self._stages.pacing.rest_of(visit.host) as rest:
-            if await self._errands.run_errand(visit.host, errand, visit.slot, rest):
+            if is_for_key(errand):
+                if await self._keys.fetch(visit.host, errand, visit.slot, rest):
+                    self._errands.end_key_errand(visit.host, errand.url)
+                    self._stages.ended.settled.append(errand.url)
+            elif await self._errands.run_errand(visit.host, errand, visit.slot, rest):
                 self._stages.ended.settled.append(errand.url)
         return TurnOver()
 

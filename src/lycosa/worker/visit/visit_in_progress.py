@@ -75,10 +75,10 @@ class Visit:
 
     # -- taking
 
-    def take_url(self) -> Lease | None:
-        """Lease the host's next URL; ``None`` if it has none."""
+    def take_url(self, now: float) -> Lease | None:
+        """Lease the host's next URL at crawl time ``now``; ``None`` if it has none."""
         self.passed += 1
-        self._lease = self.partition.lease_next(self.host)
+        self._lease = self.partition.lease_next(self.host, now)
         return self._lease
 
     def take_permit(self) -> bool:

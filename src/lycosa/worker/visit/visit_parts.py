@@ -28,6 +28,7 @@ from lycosa.worker.visit.address_finder import AddressFinder
 from lycosa.worker.visit.capture_builder import CaptureBuilder
 from lycosa.worker.visit.errands import Errands
 from lycosa.worker.visit.host_robots import MOST_RULES, Robots
+from lycosa.worker.visit.key_files import KeyFiles
 from lycosa.worker.visit.leasing import Leasing
 from lycosa.worker.visit.lending import Lending
 from lycosa.worker.visit.pacing import Pacing
@@ -56,6 +57,7 @@ class VisitParts(msgspec.Struct, frozen=True):
     capturing: CaptureBuilder
     lending: Lending
     tdm_files: TdmFiles | None
+    keys: KeyFiles
     close: Callable[[], None]
 
 
@@ -100,6 +102,7 @@ def build_visit(
         capturing=steps.capturing,
         lending=lending,
         tdm_files=steps.tdm_files,
+        keys=steps.keys,
         close=close,
     )
 
@@ -134,6 +137,7 @@ def _steps(
     extensions: Extensions,
 ) -> VisitSteps:
     config, errands = job.config, Errands(stages, robots, below.outgoing)
+    keys = KeyFiles(stages, robots, config.indexnow)
     tdm_files = TdmFiles(stages, config, ports.offload) if wants_tdm_files(config) else None
     capturing = CaptureBuilder(
         config,
@@ -148,11 +152,12 @@ def _steps(
         leasing=Leasing(stages, robots, errands, ports.offload, tdm_files),
         errands=errands,
         addresses=AddressFinder(stages, config.politeness.address_delay_s),
-        robots=RobotsTurns(stages, robots, errands, tdm_files),
+        robots=RobotsTurns(stages, robots, errands, keys, tdm_files),
         pages=PageTurns(stages),
         parsing=ParserQueue(ports.parser, config.fetch.open_bytes // 2, stages.clock),
         capturing=capturing,
         tdm_files=tdm_files,
+        keys=keys,
     )
 
 

@@ -1,0 +1,25 @@
+"""Documents that list pages: what kind of sitemap or feed a document is."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class ListingKind(IntEnum):
+    """The kind of a document that lists pages. The value is written to disk."""
+
+    NONE = 0  # a page
+    SITEMAP = 1
+    NEWS = 2  # a sitemap with articles of news (Google's extension)
+    FEED = 3
+    INDEX = 4  # a sitemap of sitemaps
+
+    @property
+    def label(self) -> str:
+        """The name in outputs."""
+        return self.name.lower()
+
+    @property
+    def is_fast(self) -> bool:
+        """Whether it lists what is new, and only that."""
+        return self in (ListingKind.NEWS, ListingKind.FEED)
