@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from lycosa.base.config.sections import Config
     from lycosa.base.config.sources import SettingsError, settings
     from lycosa.base.model.discovered import Discovered, LinkKind
-    from lycosa.base.model.page import Page
     from lycosa.base.reasons import Reason
     from lycosa.processes.embedded_crawl import Crawl, Report
     from lycosa.stages.admit.refusal import Refusal
+    from lycosa.stages.parse.page import Page
     from lycosa.state.folder.seed_sources import SeedSource
 else:
     __getattr__ = lazy_names(
@@ -26,7 +26,7 @@ else:
             "base.config.sources": "SettingsError settings",
             "processes.embedded_crawl": "Crawl Report",
             "base.model.discovered": "Discovered LinkKind",
-            "base.model.page": "Page",
+            "stages.parse.page": "Page",
             "base.reasons": "Reason",
             "state.folder.seed_sources": "SeedSource",
         },

@@ -23,13 +23,13 @@ from lycosa.base.config.sections import Config
 from lycosa.base.config.sources import check_config
 from lycosa.base.messages.progress import Progress
 from lycosa.base.model.end import End
-from lycosa.base.model.page import Page
 from lycosa.base.system.memory_plan import MemoryPlan, memory_plan
 from lycosa.inspect.unfetched import failed_seeds, unfetched_of
 from lycosa.processes.seed_check import SeedCheck
 from lycosa.processes.session import Session, open_session
 from lycosa.processes.status_file import held_up_by
 from lycosa.processes.upload_thread import Uploads, begin_uploads, check_place
+from lycosa.stages.parse.page import Page
 from lycosa.state.folder.manifest import has_manifest
 from lycosa.state.folder.pause_note import save_pause
 from lycosa.state.folder.seed_sources import (

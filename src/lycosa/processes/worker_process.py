@@ -36,7 +36,6 @@ from lycosa.base.messages.worker_messages import (
     encode_worker_message,
 )
 from lycosa.base.model.end import End
-from lycosa.base.model.page import Page
 from lycosa.base.model.parsed import ParserHealth
 from lycosa.base.system.frame_stream import FrameStream
 from lycosa.base.system.frames import FrameError
@@ -47,6 +46,7 @@ from lycosa.inspect.queries.question_thread import StateReader, measure_reader
 from lycosa.processes.failures import failure_of
 from lycosa.processes.folder_place import FolderPlace, WorkerPlace
 from lycosa.processes.worker_views import views_of_worker
+from lycosa.stages.parse.page import Page
 from lycosa.state.kv.rocks import SharedCache, opener_within
 from lycosa.state.shard.live_view import viewable
 from lycosa.worker.assemble import Assembled, assemble

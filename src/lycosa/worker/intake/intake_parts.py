@@ -75,7 +75,7 @@ def _intake(owned: OwnedShard, outgoing: OutgoingParcels, extensions: Extensions
         Admission(
             scope,
             traps,
-            extensions.rules,
+            extensions.guarded_rules(),
             config.budgets,
             config.sitemaps,
             config.agent.fetch_licenses,
