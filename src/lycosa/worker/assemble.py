@@ -114,8 +114,7 @@ def _assembled(
 
     def close() -> None:
         meter.stop_watching()
-        if extensions.pages is not None:
-            extensions.pages.close()
+        extensions.close()
         visit.close()
         owned.opened.close()
 

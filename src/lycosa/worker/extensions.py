@@ -17,13 +17,14 @@ from typing import Protocol
 
 import msgspec
 
-from lycosa.base.model.code_failure import CodeFailure, failure_in, name_of_code
+from lycosa.base.model.code_failure import CodeFailure, TooSlow, failure_in, name_of_code
 from lycosa.base.model.discovered import Discovered
 from lycosa.base.model.fetched import Fetched, FetchRequest
 from lycosa.base.reasons import Reason
 from lycosa.stages.admit.refusal import Refusal
 from lycosa.stages.parse.page import Page
 from lycosa.worker.extension_failures import ExtensionFailures
+from lycosa.worker.rule_watch import RuleWatch
 
 UserRule = Callable[[Discovered], Refusal | None]
 """A rule of the user: returns why a URL is refused, or ``None``."""
@@ -50,35 +51,44 @@ class PageSinks(Protocol):
 class Extensions(msgspec.Struct, frozen=True):
     """Rules that judge each URL, sinks that get each capture, listeners that get each attempt.
 
-    ``sinks`` are called on the loop and ``pages`` elsewhere.
+    ``sinks`` are called on the loop and ``pages`` elsewhere. ``watch`` bounds the time of rules.
     """
 
     rules: tuple[UserRule, ...] = ()
     sinks: tuple[PageSink, ...] = ()
     listeners: tuple[AttemptListener, ...] = ()
-    pages: PageSinks | None = None
+    pages: tuple[PageSinks, ...] = ()
     failures: ExtensionFailures = msgspec.field(default_factory=ExtensionFailures)
-
-    @property
-    def has_code(self) -> bool:
-        """Whether there are rules or sinks."""
-        return bool(self.rules or self.sinks or self.pages)
+    watch: RuleWatch | None = None
 
     def guarded_rules(self) -> tuple[UserRule, ...]:
         """The rules, so that one that raises refuses."""
-        return tuple(_guarded(rule, self.failures) for rule in self.rules)
+        watch = self.watch or RuleWatch(0.0)  # which is not started
+        return tuple(_guarded(rule, self.failures, watch) for rule in self.rules)
+
+    def close(self) -> None:
+        """Call nothing any more."""
+        if self.watch is not None:
+            self.watch.stop()
+        for each in self.pages:
+            each.close()
 
 
-def _guarded(rule: UserRule, failures: ExtensionFailures) -> UserRule:
+def _guarded(rule: UserRule, failures: ExtensionFailures, watch: RuleWatch) -> UserRule:
     name = name_of_code(rule)
 
     def judge(found: Discovered) -> Refusal | None:
         try:
+            if watch.is_suspended:
+                raise TooSlow("rules were too slow too often, and are not called in this run")
+            watch.begin_call()
             refusal = rule(found)
+            watch.end_call()
             if refusal is not None and not isinstance(refusal, Refusal):
                 raise TypeError(f"a rule returns lycosa.Refusal or None, not {refusal!r}")
             return refusal
-        except Exception as error:
+        except (Exception, TooSlow) as error:
+            watch.end_call()
             failure = failure_in("rule", name, error)
             failures.note(failure)
             return Refusal(Reason.RULE_FAILED, name, failure.error)

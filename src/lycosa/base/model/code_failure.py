@@ -13,6 +13,8 @@ import msgspec
 from lycosa.base.model.remark import Remark
 from lycosa.base.reasons import Reason
 
+PROGRAM = "__lycosa_program__"
+"""The name under which a worker imports the program that started it."""
 _MAX_TEXT, _MAX_TRACE = 300, 2000  # characters; a message may contain a page
 _PACKAGE = __file__.rpartition("/base/")[0]
 
@@ -61,7 +63,8 @@ class FailureNote(msgspec.Struct, frozen=True):
 def name_of_code(code: object) -> str:
     """``module:function``, or the class of an object that is called."""
     named = code if hasattr(code, "__qualname__") else type(code)
-    return f"{getattr(named, '__module__', '?')}:{getattr(named, '__qualname__', '?')}"
+    module = getattr(named, "__module__", "?")
+    return f"{'__main__' if module == PROGRAM else module}:{getattr(named, '__qualname__', '?')}"
 
 
 def failure_in(kind: str, name: str, error: BaseException) -> CodeFailure:

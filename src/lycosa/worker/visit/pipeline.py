@@ -23,6 +23,7 @@ from typing import Any
 import msgspec
 
 from lycosa.base.config.sections import Config
+from lycosa.base.model.code_failure import CodeFailure
 from lycosa.base.model.dead_letter import DeadLetter
 from lycosa.base.model.fetched import Fetched, FetchKind
 from lycosa.base.model.remark import Remark
@@ -66,7 +67,7 @@ from lycosa.stages.schedule.steps import (
 )
 from lycosa.stages.schedule.visit_decisions import decide
 from lycosa.state.store.warc_records import packed_file
-from lycosa.worker.extensions import Extensions, PageSinks, called_sinks
+from lycosa.worker.extensions import Extensions, called_sinks
 from lycosa.worker.intake.intake import MANY_LINKS
 from lycosa.worker.visit.address_finder import AddressFinder
 from lycosa.worker.visit.capture_builder import CaptureBuilder, ExaminedBody
@@ -282,8 +283,8 @@ class Pipeline:
     # a page that has very many links.
 
     async def _store(self, visit: Visit, step: StoreCapture) -> TurnOver:
-        if self._extensions.pages is not None:
-            await self._give_page(visit, step, self._extensions.pages)
+        if self._extensions.pages:
+            await self._give_page(visit, step)
         parsed = visit.body.parsed if visit.body is not None else None
         is_long = parsed is not None and len(parsed.links) > MANY_LINKS
         start = partial(self._capture, visit, step)
@@ -330,7 +331,7 @@ class Pipeline:
             place = ended.history
             self._stages.store.add_remarks(place.segment, place.offset, tuple(remarks))
 
-    async def _give_page(self, visit: Visit, step: StoreCapture, sinks: PageSinks) -> None:
+    async def _give_page(self, visit: Visit, step: StoreCapture) -> None:
         """Let the sinks that are called elsewhere have the page, before it is stored.
 
         Meanwhile it counts as a document that waits for the parser: its body is in memory.
@@ -339,8 +340,10 @@ class Pipeline:
         assert body is not None and fetched is not None and visit.decision is not None
         stated = self._stated(visit, fetched, body, step)
         page = self._capturing.page_of_visit(visit.lease, fetched, body, visit.decision, stated)
+        failed: list[CodeFailure] = []
         with self.parsing.counted(fetched):
-            failed = await self.parsing.waited_for(sinks.give_page(page))
+            for sinks in self._extensions.pages:
+                failed += await self.parsing.waited_for(sinks.give_page(page))
         if failed:
             visit.body = _remarked(body, self._extensions.failures.note_all(failed))
 
