@@ -133,6 +133,7 @@ def summary_values(
         },
         "unparsed": progress.unparsed,
         "unread_seeds": msgspec.to_builtins(progress.unread_seeds),
+        "failures": msgspec.to_builtins(progress.failures),
         "reparsed": progress.reparsed,
         "waiting": (
             {"urls": urls_left_waiting(outcome), "next_due_in_s": round(progress.next_in_s, 3)}
@@ -177,6 +178,7 @@ def summary_lines(
     lines = count_lines(outcome)
     lines += reason_lines(progress.reasons)
     lines += _parser_lines(progress.parser)
+    lines += [str(each) for each in progress.failures]
     lines += unfetched.lines(str(folder), time.time())
     if held_up := held_up_by(progress):
         lines.append(f"at the end it waited for {held_up}")

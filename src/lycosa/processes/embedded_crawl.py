@@ -197,10 +197,7 @@ class Crawl:
     @staticmethod
     def _refuse_worker() -> None:
         if PROGRAM in sys.modules:
-            raise RuntimeError(
-                "a worker process imports this program for its rules: begin the crawl below"
-                ' `if __name__ == "__main__":`'
-            )
+            raise RuntimeError("this process crawls already: it is a worker of the program")
 
     def _show(self, progress: Progress) -> None:
         if self._on_progress is not None:

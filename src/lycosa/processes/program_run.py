@@ -181,7 +181,7 @@ class RunWithWorkers:
 
     def __init__(self, session: Session, plan: MemoryPlan, parts: ProgramParts) -> None:
         self._session, self._parts = session, parts
-        self._rules_told: set[str] = set()
+        self._rules_told, self._is_stopping = set[str](), False
         named = active_plugins(session.config.extensions)
         rules = (*named.rules, *(importable_name(rule) for rule in parts.rules))
         self._stack = ExitStack()
@@ -221,8 +221,10 @@ class RunWithWorkers:
         return RunEnd(End(outcome.end), outcome.progress, outcome.refused_seeds)
 
     def stop(self) -> None:
-        """See ``ProgramRun``."""
-        self._supervisor.stop()
+        """See ``ProgramRun``. To the supervisor a second stop would be an operator's impatience."""
+        if not self._is_stopping:
+            self._is_stopping = True
+            self._supervisor.stop()
 
     def pause(self, is_paused: bool) -> None:
         """See ``ProgramRun``."""

@@ -86,6 +86,9 @@ def _guarded(rule: UserRule, failures: ExtensionFailures, watch: RuleWatch) -> U
             watch.end_call()
             if refusal is not None and not isinstance(refusal, Refusal):
                 raise TypeError(f"a rule returns lycosa.Refusal or None, not {refusal!r}")
+            # Under one reason, because the audit counts what it cannot judge again.
+            if refusal is not None and refusal.reason is not Reason.USER_RULE:
+                return msgspec.structs.replace(refusal, reason=Reason.USER_RULE)
             return refusal
         except (Exception, TooSlow) as error:
             watch.end_call()

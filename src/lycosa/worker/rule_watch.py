@@ -1,10 +1,11 @@
 """Breaks off rules that take too long: they run on the worker's loop, where all hosts wait.
 
-A thread looks once in a while whether a call has exceeded its time, and then sends the main thread
-a signal. Python runs the handler in the main thread, between two instructions of the rule or inside
-its regular expression or its sleep, and there it raises ``TooSlow``. The handler raises only while
+A timer of the system sends the process a signal a few times in the time of one call. Python runs
+the handler in the main thread, between two instructions of the rule or inside its regular
+expression or its sleep, and if the call is too old, the handler raises ``TooSlow`` there. (A thread
+could not watch: a regular expression does not let other threads run.) The handler raises only while
 a rule is called, so nothing else can be hit. It cannot break off a call into C that never looks at
-signals. Off the main thread, or where the program uses the signal itself, nothing is watched.
+signals. Off the main thread, or where the program uses the timer itself, nothing is watched.
 
 After some overruns the rule is not called any more in this run; all that it would judge is refused.
 """
@@ -29,9 +30,7 @@ class RuleWatch:
         self._longest_s = longest_s
         self._began = 0.0  # when the call that runs began (monotonic); 0 while none does
         self.overruns = 0
-        self._ended = threading.Event()
-        self._main = threading.main_thread().ident or 0
-        self._thread: threading.Thread | None = None
+        self._is_watching = False
 
     @property
     def is_suspended(self) -> bool:
@@ -48,33 +47,30 @@ class RuleWatch:
 
     def start(self) -> bool:
         """Begin to watch; returns whether that is possible here."""
-        is_main = threading.get_ident() == self._main
-        if not is_main or signal.getsignal(signal.SIGALRM) is not signal.SIG_DFL:
+        is_main = threading.current_thread() is threading.main_thread()
+        is_free = signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
+        if not is_main or not is_free or signal.getitimer(signal.ITIMER_REAL)[0]:
             return False
         signal.signal(signal.SIGALRM, self._handle)
-        self._thread = threading.Thread(target=self._watch, name="rules", daemon=True)
-        self._thread.start()
+        signal.siginterrupt(signal.SIGALRM, False)  # libraries need not know of it
+        signal.setitimer(signal.ITIMER_REAL, self._longest_s / 2, self._longest_s / 2)
+        self._is_watching = True
         return True
 
     def stop(self) -> None:
         """Stop watching. Further calls do nothing."""
-        if self._thread is not None:
-            self._ended.set()
-            self._thread.join()
-            self._thread = None
+        if self._is_watching:
+            self._is_watching = False
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            # This drops a signal that waits to be delivered; by default it would kill the process.
+            signal.signal(signal.SIGALRM, signal.SIG_IGN)
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
-
-    def _watch(self) -> None:
-        while not self._ended.wait(self._longest_s / 4):
-            if self._is_late():
-                signal.pthread_kill(self._main, signal.SIGALRM)
 
     def _is_late(self) -> bool:
         began = self._began
         return bool(began) and time.monotonic() - began > self._longest_s
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        # The call may have ended between the look and the signal.
         if self._is_late():
             self._began = time.monotonic()  # for a rule that catches everything and goes on
             self.overruns += 1

@@ -142,5 +142,12 @@ def _program(file: Path) -> Any:
         raise ImportError(f"{file} cannot be imported")
     module = module_from_spec(spec)
     sys.modules[PROGRAM] = module  # before it runs, so that it can be asked for meanwhile
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException as error:  # also sys.exit
+        raise ImportError(
+            f"a worker process imports {file} for its rules, and that raised"
+            f" {type(error).__name__}: {error}; begin the crawl below"
+            ' `if __name__ == "__main__":`'
+        ) from error
     return module
