@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lycosa.base.model.remark import Remark
     from lycosa.base.reasons import Reason
     from lycosa.base.signing.signing_key import KeyFileError
-    from lycosa.feeds.stored_pages import StoredCrawl, open
+    from lycosa.feeds.stored_pages import OpenedCrawl, open
     from lycosa.processes.embedded_crawl import Crawl, Report
     from lycosa.processes.worker_handle import WorkerFailed
     from lycosa.stages.admit.refusal import Refusal
@@ -50,7 +50,7 @@ else:
             "base.model.remark": "Remark",
             "base.reasons": "Reason",
             "base.signing.signing_key": "KeyFileError",
-            "feeds.stored_pages": "StoredCrawl open",
+            "feeds.stored_pages": "OpenedCrawl open",
             "processes.embedded_crawl": "Crawl Report",
             "processes.worker_handle": "WorkerFailed",
             "stages.admit.refusal": "Refusal",
@@ -88,6 +88,7 @@ __all__ = [
     "NewerFormat",
     "NotACrawl",
     "ObjectError",
+    "OpenedCrawl",
     "Page",
     "Progress",
     "Reason",
@@ -98,7 +99,6 @@ __all__ = [
     "SeedSource",
     "SettingsError",
     "StoreDamaged",
-    "StoredCrawl",
     "TableLocked",
     "WorkerFailed",
     "open",

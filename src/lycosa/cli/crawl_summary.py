@@ -117,13 +117,7 @@ def summary_values(
         "rule_refusals": progress.rule_refusals,
         "refused_seeds": [{"seed": seed, "reason": reason} for seed, reason in refused],
         "seed_sources": [_source_values(each) for each in files.seeds],
-        "hosts": {
-            "met": progress.hosts,
-            "parked": progress.hosts_parked,
-            "retired": progress.hosts_retired,
-            "paused": progress.hosts_paused,
-            "snoozed": progress.hosts_snoozed,
-        },
+        "hosts": _host_values(progress),
         "worker_deaths": outcome.deaths,
         "lacking_files": [{"file": each.file, "reason": each.reason} for each in files.lacking],
         "parser": {
@@ -144,6 +138,16 @@ def summary_values(
         "unfetched": _unfetched_values(unfetched or Unfetched()),
         "uploads": msgspec.to_builtins(progress.uploads),
         "incomplete_feeds": list(files.feeds),
+    }
+
+
+def _host_values(progress: Progress) -> dict[str, Any]:
+    return {
+        "met": progress.hosts,
+        "parked": progress.hosts_parked,
+        "retired": progress.hosts_retired,
+        "paused": progress.hosts_paused,
+        "snoozed": progress.hosts_snoozed,
     }
 
 

@@ -28,7 +28,7 @@ from lycosa.feeds.committed_lines import CommittedLines
 from lycosa.stages.parse.page import Page, Received
 from lycosa.state.folder.manifest import load_manifest
 from lycosa.state.store import layout
-from lycosa.state.store.journal import decode_row
+from lycosa.state.store.journal import decode_journal_row
 from lycosa.state.store.journal_rows import UNCHANGED, JournalRow, Links, remarks_of
 from lycosa.state.store.stored_bodies import record_with_body, reference_of
 from lycosa.state.store.stored_data import RecordError, read_record_at
@@ -88,7 +88,7 @@ class StoredPages:
         Raises ``LogDamaged``, ``JournalError`` or ``OSError``.
         """
         for line, policy in self._committed.new_lines():
-            row = decode_row(line)
+            row = decode_journal_row(line)
             if self._everything or (row.kind is FetchKind.PAGE and row.revisit != UNCHANGED):
                 yield row, policy
 
@@ -105,7 +105,7 @@ class StoredPages:
         self._committed.skip_lines()
 
 
-class StoredCrawl:
+class OpenedCrawl:
     """A crawl folder, opened for reading; made by ``lycosa.open``."""
 
     def __init__(self, folder: Path) -> None:
@@ -114,7 +114,7 @@ class StoredCrawl:
         """The UUID of the crawl."""
 
     def __repr__(self) -> str:
-        return f"<StoredCrawl {self.folder}>"
+        return f"<OpenedCrawl {self.folder}>"
 
     def pages(
         self,
@@ -153,12 +153,12 @@ class StoredCrawl:
                 yield page_of_row(row, policy, self.folder)
 
 
-def open(folder: str | Path) -> StoredCrawl:
+def open(folder: str | Path) -> OpenedCrawl:
     """A crawl folder for reading: ``lycosa.open("example").pages()``.
 
     The crawl may run. Raises ``NotACrawl``, ``NewerFormat``, or another ``ManifestError``.
     """
-    return StoredCrawl(Path(folder))
+    return OpenedCrawl(Path(folder))
 
 
 def _microseconds(moment: datetime | None) -> int:

@@ -4,7 +4,7 @@
 
     report = lycosa.Crawl(["https://example.org/"], folder="example").run()
 
-One worker runs in the program's process, several in processes of their own. The program's sinks are
+One worker runs in the program's process, several in separate processes. The program's sinks are
 called in a thread, its rules on the loop of the worker.
 """
 
@@ -34,8 +34,8 @@ from lycosa.processes.program_run import (
     OnProgress,
     ProgramParts,
     ProgramRun,
-    RunHere,
-    RunWithWorkers,
+    SeveralRun,
+    SingleRun,
 )
 from lycosa.processes.seed_check import SeedCheck
 from lycosa.processes.session import open_session
@@ -173,7 +173,7 @@ class Crawl:
                 self._seeds, self._rules, self._sinks, self._show, self._note_seeds
             )
             try:
-                run = (RunHere if is_one else RunWithWorkers)(session, plan, parts)
+                run = (SingleRun if is_one else SeveralRun)(session, plan, parts)
                 report = await self._with_uploads(await self._run_to_end(run))
             finally:
                 if self._uploads is not None:

@@ -79,12 +79,12 @@ class ProgramRun(Protocol):
 
 
 def log_failure(failure: CodeFailure, number: int) -> None:
-    """Say in the program's log what failed, as a ``Tell``."""
+    """Say in the program's log what failed, as a ``TellFailure``."""
     more = f" ({number:,} times since the last message)" if number > 1 else ""
     LOG.error("%s%s\n%s", failure.headline, more, failure.trace)
 
 
-class RunHere:
+class SingleRun:
     """One worker on the program's loop. All seeds are committed before the first request."""
 
     def __init__(self, session: Session, plan: MemoryPlan, parts: ProgramParts) -> None:
@@ -173,7 +173,7 @@ class _ProgramSeeds:
         self._parts.note_seeds(self._taken)
 
 
-class RunWithWorkers:
+class SeveralRun:
     """Several worker processes, and the program's sinks in a thread of this one.
 
     Raises ``ValueError`` for a rule that workers cannot import, and ``OSError``.
@@ -198,7 +198,7 @@ class RunWithWorkers:
         )
 
     def __repr__(self) -> str:
-        return f"<RunWithWorkers {self._sockets}>"
+        return f"<SeveralRun {self._sockets}>"
 
     async def run(self) -> RunEnd:
         """See ``ProgramRun``."""
@@ -232,7 +232,7 @@ class RunWithWorkers:
 
     def _show(self, progress: Progress) -> None:
         for each in progress.failures:
-            # those of sinks are told where they are called, in this process
+            # those of sinks are logged where they are called, in this process
             if each.first.kind == "rule" and each.first.name not in self._rules_told:
                 self._rules_told.add(each.first.name)
                 log_failure(each.first, each.failures)

@@ -1,6 +1,6 @@
 """Prepares a user's rules and sinks for a worker: where they are called, and what bounds them.
 
-A process of its own for user code would take over here: it would stand in the place of
+A separate process for user code would take over here: it would stand in the place of
 ``SinkThread``, and of the watched rules.
 """
 

@@ -1,7 +1,7 @@
 """Counts what failed in a user's rules and sinks, and says it in the log, at a bounded rate.
 
 User code never ends a crawl. A function that raises at every page would fill a log, so the first
-failure of each kind is told with its traceback, and from then on the number of them once a minute.
+failure of each kind is logged with its traceback, and from then on their number once a minute.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MAX_NOTED = 5
 _AGAIN_S = 60.0
 _MAX_KINDS = 1000  # of which it is remembered when they were told last
 
-Tell = Callable[[CodeFailure, int], object]
+TellFailure = Callable[[CodeFailure, int], object]
 """Gets a failure, and how many of its kind there were since the last call (1 = it is the first)."""
 
 
@@ -26,7 +26,7 @@ class ExtensionFailures:
 
     def __init__(
         self,
-        tell: Tell = lambda failure, number: None,
+        tell: TellFailure = lambda failure, number: None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.tell, self._monotonic = tell, monotonic

@@ -7,7 +7,7 @@ that raises changes nothing of its page. In both cases the page gets the remark
 
 Rules decide on the worker's loop, where nothing can interrupt them. A sink gets pages either there
 (``sinks``) or elsewhere (``pages``): in a thread (``sink_thread``), or in the program that started
-the workers. A process of its own for user code would be a further implementation of ``PageSinks``.
+the workers. A separate process for user code would be a further implementation of ``PageSinks``.
 """
 
 from __future__ import annotations

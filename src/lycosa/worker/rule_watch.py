@@ -72,6 +72,6 @@ class RuleWatch:
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self._is_late():
-            self._began = time.monotonic()  # for a rule that catches everything and goes on
+            self._began = time.monotonic()  # for a rule that catches everything and continues
             self.overruns += 1
             raise TooSlow(f"a call of a rule may take {self._longest_s:g} s")

@@ -1,4 +1,4 @@
-"""Sinks in a thread of their own: the loop continues, and a sink that never returns stops nothing.
+"""Sinks in a separate thread: the loop continues, and a sink that never returns stops nothing.
 
 Pages are given one after another, so a sink needs no lock. Each page waits for its sinks before it
 is stored, because their failures are remarks in its row. So no more pages wait than the crawl has

@@ -2,8 +2,8 @@
 
 These are groups of entry points. What is installed is never active by itself: a package that came
 as the dependency of another one must not change a crawl. The settings name what is active. They
-name entry points and not modules, so whoever may write settings cannot make a node run other code
-than what its administrator installed for this purpose.
+name entry points and not modules, so a program that may write settings cannot make a node run other
+code than what its administrator installed for this purpose.
 
 The supervisor looks entry points up once, because importing the library that searches the installed
 packages takes some 30 ms. Workers load the objects by name.

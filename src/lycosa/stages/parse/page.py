@@ -51,8 +51,8 @@ class Page(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     ``description``, ``text`` and the anchors of links are empty.
 
     ``location`` is that of the record; a sink gets the page before it has one. ``is_unchanged``:
-    the server answered "not modified", so the page has the body of an earlier capture, and no text
-    or links of its own.
+    the server answered "not modified", so the page has the body of an earlier capture, and neither
+    text nor links.
     """
 
     url: str

@@ -53,7 +53,7 @@ def encode_line(row: JournalRow) -> bytes:
     return _encoder.encode(row) + b"\n"
 
 
-def decode_row(line: bytes) -> JournalRow:
+def decode_journal_row(line: bytes) -> JournalRow:
     """The row of one line, as this program wrote it."""
     return _rows.decode(line)
 

@@ -197,7 +197,7 @@ class SegmentStore:
             return False
 
         def remarked(line: bytes) -> bytes:
-            row = journal.decode_row(line)
+            row = journal.decode_journal_row(line)
             noted = distinct((*remarks_of(row), *remarks))
             return journal.encode_line(msgspec.structs.replace(row, remarks=noted))
 
