@@ -20,6 +20,9 @@ import pytest
 
 import lycosa
 from lycosa.inspect.audit.folder_audit import audit
+from lycosa.inspect.committed_state import read_folder
+from lycosa.inspect.explain.explanation import explain
+from lycosa.inspect.saved_settings import load_saved_settings
 from lycosa.synthetic import Response
 from scripted import scripted_crawl
 from serving import served
@@ -124,6 +127,12 @@ def test_rules_and_sinks_that_raise_end_nothing_with_one_worker_or_several(
     assert "no_nine: KeyError" in remarks[5][0] and "sink: ValueError" in remarks[7][0]
     checked = audit(folder)
     assert checked.is_clean, checked
+    reader, now = read_folder(folder), datetime.now(UTC).timestamp()
+    saved = load_saved_settings(reader)
+    refused = explain(reader, saved, f"{seeds(port)[0]}11", now)
+    assert "rules of the user refused links 8 times" in refused.headline
+    failed = explain(reader, saved, f"{seeds(port)[0]}7", now)
+    assert failed.headline.endswith("a rule or sink of the user failed at it.")
 
 
 def test_stop_before_run_counts_and_the_next_run_goes_on(tmp_path: Path, port: int) -> None:
