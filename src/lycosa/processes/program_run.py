@@ -92,13 +92,10 @@ class SingleRun:
         config = session.config
         job = session.job(0, tuple(range(config.frontier.partitions)), plan)
         named = active_plugins(config.extensions)
+        rules = (*loaded(named.rules), *parts.rules)
+        sinks = (*loaded(named.sinks), *parts.sinks)
         self._ports = real_ports(job, opener_within(cache_of(plan)))
-        extensions = prepared_extensions(
-            config.extensions,
-            (*loaded(named.rules), *parts.rules),
-            (*loaded(named.sinks), *parts.sinks),
-            log_failure,
-        )
+        extensions = prepared_extensions(config.extensions, rules, sinks, log_failure)
         try:
             self._assembled: Assembled = assemble(job, self._ports, extensions=extensions)
         except BaseException:
@@ -184,18 +181,19 @@ class SeveralRun:
         self._rules_told, self._is_stopping = set[str](), False
         named = active_plugins(session.config.extensions)
         rules = (*named.rules, *(importable_name(rule) for rule in parts.rules))
-        self._stack = ExitStack()
-        self._sockets = self._stack.enter_context(SocketFolder()).path
-        pages = str(self._sockets / PAGES_SOCKET) if parts.sinks else ""
-        plugins = Plugins(rules, named.sinks, tuple(each for each in sys.path if each), pages)
-        self._supervisor = Supervisor(
-            session,
-            plan,
-            _ProgramSeeds(parts),
-            self._show,
-            LOG.warning,
-            hosting=RunRules(self._sockets, plugins=plugins),
-        )
+        with ExitStack() as stack:
+            self._sockets = stack.enter_context(SocketFolder()).path
+            pages = str(self._sockets / PAGES_SOCKET) if parts.sinks else ""
+            plugins = Plugins(rules, named.sinks, tuple(each for each in sys.path if each), pages)
+            self._supervisor = Supervisor(
+                session,
+                plan,
+                _ProgramSeeds(parts),
+                self._show,
+                LOG.warning,
+                hosting=RunRules(self._sockets, plugins=plugins),
+            )
+            self._stack = stack.pop_all()  # which ``run`` closes
 
     def __repr__(self) -> str:
         return f"<SeveralRun {self._sockets}>"
