@@ -171,7 +171,7 @@ def test_run_says_what_to_do_where_a_loop_runs(tmp_path: Path, port: int) -> Non
     assert asyncio.run(cell()).captured == NUMBERS
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_pages_are_those_of_earlier_runs_and_then_the_new_ones(
     workers: int, tmp_path: Path, port: int
 ) -> None:
@@ -314,7 +314,7 @@ def started(file: Path, *arguments: str) -> subprocess.Popen[str]:
     )
 
 
-@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize("workers", ["1", pytest.param("2", marks=pytest.mark.long)])
 def test_kill_9_around_a_raising_sink_loses_nothing(
     workers: str, tmp_path: Path, port: int
 ) -> None:

@@ -21,7 +21,13 @@ from lycosa.base.messages.progress import Progress
 from lycosa.base.model.code_failure import CodeFailure, name_of_code
 from lycosa.base.model.end import End
 from lycosa.base.system.memory_plan import MemoryPlan
-from lycosa.base.system.plugins import Plugins, active_plugins, loaded
+from lycosa.base.system.plugins import (
+    Plugins,
+    active_plugins,
+    inactive_lines,
+    installed_extensions,
+    loaded,
+)
 from lycosa.processes.called_crawl import CalledCrawl
 from lycosa.processes.page_socket import PAGES_SOCKET, PageServer
 from lycosa.processes.session import Session
@@ -91,7 +97,10 @@ class SingleRun:
         self._session, self._parts = session, parts
         config = session.config
         job = session.job(0, tuple(range(config.frontier.partitions)), plan)
-        named = active_plugins(config.extensions)
+        installed = installed_extensions()
+        named = active_plugins(config.extensions, installed)
+        for line in inactive_lines(config.extensions, installed):
+            LOG.warning(line)
         rules = (*loaded(named.rules), *parts.rules)
         sinks = (*loaded(named.sinks), *parts.sinks)
         self._ports = real_ports(job, opener_within(cache_of(plan)))
