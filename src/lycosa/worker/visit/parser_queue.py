@@ -94,8 +94,14 @@ class ParserQueue:
             is_sitemap,
             is_cut,
         )
+        # As ``waited_for``, without a further call for each page.
+        task = cast("asyncio.Task[None]", asyncio.current_task())
+        self._waiting.add(task)
         began = self._clock.monotonic()
-        parsed = await self.waited_for(self._parser.parse(document))
+        try:
+            parsed = await self._parser.parse(document)
+        finally:
+            self._waiting.discard(task)
         self.times.observe(self._clock.monotonic() - began)
         if parsed.reason in _FAILURES:
             self.failures[parsed.reason.label] += 1
