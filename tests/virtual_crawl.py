@@ -34,7 +34,7 @@ from lycosa.synthetic.resolver import SyntheticResolver
 from lycosa.synthetic.synthetic_web import Responder, SyntheticWeb
 from lycosa.synthetic.virtual_clock import VirtualClock, VirtualOffload, run_virtual
 from lycosa.worker.assemble import Assembled, assemble
-from lycosa.worker.extensions import Extensions, PageSink
+from lycosa.worker.extensions import Extensions, PageSink, UserRule
 from lycosa.worker.job import WorkerJob
 from lycosa.worker.worker_ports import Ports
 
@@ -60,7 +60,7 @@ class VirtualCrawl:
     ``log`` is the web's record of all requests of all runs. ``now`` is the virtual time in seconds;
     increase it between two runs to let time pass. The following may be replaced before a run:
     ``answers`` (answers requests; by default the web), ``resolver``, ``wrap`` (a wrapper around the
-    fetcher), ``sinks`` (receive the pages), ``lease`` (makes the lease of a run's worker) and
+    fetcher), ``sinks`` (receive the pages), ``rules`` (judge URLs), ``lease`` (makes the lease of a run's worker) and
     ``told`` (changes the worker's job). A run that takes more than ``longest_s`` ends with
     ``TimeoutError``.
     """
@@ -82,6 +82,7 @@ class VirtualCrawl:
         self.resolver: Resolver = SyntheticResolver(web.hosts, self.clock)
         self.wrap: Callable[[Fetcher], Fetcher] = lambda fetcher: fetcher
         self.sinks: tuple[PageSink, ...] = ()
+        self.rules: tuple[UserRule, ...] = ()
         self.lease: Callable[[], ShardLease] = folder_lease
         self.told: Callable[[WorkerJob], WorkerJob] = lambda job: job
         self.open_table: Opener = open_table or in_memory(MemoryTables())
@@ -135,7 +136,7 @@ class VirtualCrawl:
         began = self.clock.monotonic()
         with self.session() as session:
             job = self.told(session.job(0, tuple(range(self.config.frontier.partitions))))
-            extensions = Extensions(sinks=self.sinks)
+            extensions = Extensions(self.rules, self.sinks)
             assembled = assemble(job, self._ports(faults), extensions=extensions)
             try:
                 if meanwhile is not None:

@@ -271,6 +271,10 @@ SECTIONS: dict[str, list[Panel]] = {
                 ("sum(lycosa_parse_waiting{$in})", "bodies that wait"),
                 ("sum(lycosa_unparsed_bodies{$in})", "bodies to parse again"),
                 ("sum(increase(lycosa_parser_deaths_total{$in}[1h]))", "deaths in an hour"),
+                (
+                    "sum(increase(lycosa_extension_failures_total{$in}[1h]))",
+                    "failures of rules and sinks in an hour",
+                ),
                 ("max(lycosa_parser_away_seconds{$in})", "seconds away"),
             ],
         ),

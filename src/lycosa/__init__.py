@@ -11,37 +11,96 @@ from lycosa.base.system.lazy_imports import lazy_names
 if TYPE_CHECKING:
     from lycosa.base.config.sections import Config
     from lycosa.base.config.sources import SettingsError, settings
+    from lycosa.base.messages.progress import Progress
+    from lycosa.base.model.code_failure import CodeFailure, FailureNote
     from lycosa.base.model.discovered import Discovered, LinkKind
-    from lycosa.base.model.page import Page
+    from lycosa.base.model.end import End
+    from lycosa.base.model.fetched import FetchKind
+    from lycosa.base.model.parsed import Link
+    from lycosa.base.model.remark import Remark
     from lycosa.base.reasons import Reason
+    from lycosa.base.signing.signing_key import KeyFileError
+    from lycosa.feeds.stored_pages import OpenedCrawl, open
     from lycosa.processes.embedded_crawl import Crawl, Report
+    from lycosa.processes.worker_handle import WorkerFailed
     from lycosa.stages.admit.refusal import Refusal
+    from lycosa.stages.parse.page import Page
+    from lycosa.state.commit import LogDamaged
+    from lycosa.state.folder.lock import CrawlInUse
+    from lycosa.state.folder.manifest import IdentityChanged, ManifestError, NewerFormat, NotACrawl
     from lycosa.state.folder.seed_sources import SeedSource
+    from lycosa.state.folder.start_check import CommittedDataMissing
+    from lycosa.state.kv.kv_port import TableLocked
+    from lycosa.state.objects.object_errors import ObjectError
+    from lycosa.state.store.damage import StoreDamaged
+    from lycosa.state.store.journal import JournalError
+    from lycosa.state.store.stored_data import RecordError
 else:
     __getattr__ = lazy_names(
         __name__,
         {
-            "stages.admit.refusal": "Refusal",
             "base.config.sections": "Config",
             "base.config.sources": "SettingsError settings",
-            "processes.embedded_crawl": "Crawl Report",
+            "base.messages.progress": "Progress",
+            "base.model.code_failure": "CodeFailure FailureNote",
             "base.model.discovered": "Discovered LinkKind",
-            "base.model.page": "Page",
+            "base.model.end": "End",
+            "base.model.fetched": "FetchKind",
+            "base.model.parsed": "Link",
+            "base.model.remark": "Remark",
             "base.reasons": "Reason",
+            "base.signing.signing_key": "KeyFileError",
+            "feeds.stored_pages": "OpenedCrawl open",
+            "processes.embedded_crawl": "Crawl Report",
+            "processes.worker_handle": "WorkerFailed",
+            "stages.admit.refusal": "Refusal",
+            "stages.parse.page": "Page",
+            "state.commit": "LogDamaged",
+            "state.folder.lock": "CrawlInUse",
+            "state.folder.manifest": "IdentityChanged ManifestError NewerFormat NotACrawl",
             "state.folder.seed_sources": "SeedSource",
+            "state.folder.start_check": "CommittedDataMissing",
+            "state.kv.kv_port": "TableLocked",
+            "state.objects.object_errors": "ObjectError",
+            "state.store.damage": "StoreDamaged",
+            "state.store.journal": "JournalError",
+            "state.store.stored_data": "RecordError",
         },
     )
 
 __all__ = [
+    "CodeFailure",
+    "CommittedDataMissing",
     "Config",
     "Crawl",
+    "CrawlInUse",
     "Discovered",
+    "End",
+    "FailureNote",
+    "FetchKind",
+    "IdentityChanged",
+    "JournalError",
+    "KeyFileError",
+    "Link",
     "LinkKind",
+    "LogDamaged",
+    "ManifestError",
+    "NewerFormat",
+    "NotACrawl",
+    "ObjectError",
+    "OpenedCrawl",
     "Page",
+    "Progress",
     "Reason",
+    "RecordError",
     "Refusal",
+    "Remark",
     "Report",
     "SeedSource",
     "SettingsError",
+    "StoreDamaged",
+    "TableLocked",
+    "WorkerFailed",
+    "open",
     "settings",
 ]

@@ -14,11 +14,11 @@ from judging import are_balanced, asked, host_states, is_polite, outcomes, quick
 from lycosa.base.config.sections import AgentSection, LimitSection
 from lycosa.base.model.end import End
 from lycosa.base.model.fetched import Fetched, FetchRequest
-from lycosa.base.model.page import Page
 from lycosa.base.model.url_state import UrlState
 from lycosa.base.ports import Fetcher
 from lycosa.base.reasons import Reason
 from lycosa.stages.frontier.visit_state import HostState
+from lycosa.stages.parse.page import Page
 from lycosa.synthetic import Crash
 from scripted import page, robots, scripted_crawl
 from virtual_crawl import VirtualCrawl

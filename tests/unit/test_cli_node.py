@@ -6,10 +6,12 @@ import asyncio
 from pathlib import Path
 
 import click
+import msgspec
 import pytest
 
 from lycosa.base.config.cluster_file import ClusterFile, KafkaSection
-from lycosa.base.config.sections import AgentSection, Config
+from lycosa.base.config.sections import AgentSection, Config, ExtensionSection
+from lycosa.base.config.sources import SettingsError
 from lycosa.base.signing.signing_key import KeyFileError, create_key
 from lycosa.cli.node import check_listen, with_key
 from lycosa.cluster.network import Credentials
@@ -62,6 +64,23 @@ def test_a_node_uses_its_own_key_file_and_is_refused_without_a_usable_one(tmp_pa
     create_key(tmp_path / "own.pem")
     job = session().job(0, memory.plan(1), ClusterJob(tmp_path, 0, "", tmp_path))
     assert job.config.agent.key_file == str(tmp_path / "own.pem")
+    told: list[str] = []
+    # An extension that is not installed here: a node that starts is refused, and one that runs
+    # keeps the settings of before.
+    wants = msgspec.structs.replace(own.config, extensions=ExtensionSection(rules=("absent",)))
+    wanted = msgspec.structs.replace(own, config=wants)
+
+    def node(of: StoredCrawl) -> ClusterSession:
+        folder = NodeFolder(tmp_path / "node")
+        return ClusterSession(given, of, folder, memory, "127.0.0.1", told.append, lambda: wanted)
+
+    with pytest.raises(SettingsError, match="no installed package has 'absent'"):
+        node(wanted)
+    running = node(own)
+    running.follow_settings()
+    assert "new settings cannot be used here" in told[-1] and "'absent'" in told[-1]
+    kept = running.job(0, memory.plan(1), ClusterJob(tmp_path, 0, "", tmp_path))
+    assert kept.config.extensions == ExtensionSection()
     # What a worker is sent over its socket has the path, and not the key.
     pem = (tmp_path / "own.pem").read_bytes().splitlines()[1]
     assert b"own.pem" in encode_job(job) and pem not in encode_job(job)

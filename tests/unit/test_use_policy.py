@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from lycosa.base.config.checks import CHECKS, USES
 from lycosa.base.config.sections import AgentSection
 from lycosa.base.model.capture import Location
-from lycosa.base.model.page import page_of
 from lycosa.base.preferences.kept_markup import MOST_CHARACTERS, MOST_KEPT, markup_of
 from lycosa.base.preferences.preference_model import (
     NOTHING_STATED,
@@ -37,6 +36,7 @@ from lycosa.base.preferences.preference_words import (
     statement_words,
 )
 from lycosa.base.preferences.use_policy import RECORD_ONLY, UsePolicy, agent_policy, policy_of
+from lycosa.stages.parse.page import page_of
 from lycosa.state.store import SegmentStore
 from lycosa.state.store.journal import (
     encode_header,
@@ -165,13 +165,13 @@ def test_markup_in_a_record_is_bounded_and_denies_what_it_denied(stated: list[St
 
 
 def test_a_sink_gets_what_the_purpose_may_use() -> None:
-    denied = page_of(capture(parsed=parsed(), preferences=DENIED), LOCATION, TRAIN)
+    denied = page_of(capture(parsed=parsed(), preferences=DENIED), TRAIN)
     assert (denied.text, denied.title, denied.may_use) == ("", "", False)
     assert denied.links and {link.anchor for link in denied.links} == {""}
     assert denied.body and denied.preferences == DENIED
-    allowed = page_of(capture(parsed=parsed()), LOCATION, TRAIN)
+    allowed = page_of(capture(parsed=parsed()), TRAIN)
     assert (allowed.text, allowed.may_use) == (parsed().text, True)
-    recorded = page_of(capture(parsed=parsed(), preferences=DENIED), LOCATION)
+    recorded = page_of(capture(parsed=parsed(), preferences=DENIED))
     assert (recorded.text, recorded.may_use) == (parsed().text, None)
 
 

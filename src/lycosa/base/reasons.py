@@ -42,6 +42,7 @@ class Reason(IntEnum):
     SITEMAP_FOREIGN = 16
     SITEMAP_LIMIT = 17
     LICENSE_LIMIT = 18
+    RULE_FAILED = 19
 
     # Refusals that depend on state, stored with the URL (40-79).
     ROBOTS_DISALLOWED = 40
@@ -99,6 +100,7 @@ class Reason(IntEnum):
     CONTENT_TYPE = 148
     REDIRECTED = 149
     PARSE_STALLED = 150
+    EXTENSION_FAILED = 151
 
     @property
     def meaning(self) -> str:
@@ -151,6 +153,7 @@ _TABLE: dict[Reason, tuple[Cause, str]] = {
     Reason.USER_RULE: (_O, "refused by a rule of the crawl's own program"),
     Reason.SITEMAP_FOREIGN: (_T, "listed in a sitemap that is not valid for its host or folder"),
     Reason.SITEMAP_LIMIT: (_O, "listed in a sitemap beyond the limits on nesting, files and URLs"),
+    Reason.RULE_FAILED: (_O, "a rule of the crawl's own program raised an exception; see the log"),
     Reason.LICENSE_LIMIT: (_O, "a licence beyond the limit on licences of one site"),
     Reason.ROBOTS_DISALLOWED: (_T, "robots.txt disallows it"),
     Reason.HOST_PAGE_BUDGET: (_O, "the host is at its page budget"),
@@ -218,4 +221,5 @@ _TABLE: dict[Reason, tuple[Cause, str]] = {
     Reason.BODY_TRUNCATED: (_O, "the body was cut at the limit"),
     Reason.CONTENT_TYPE: (_O, "stored, but not a kind of document that is parsed"),
     Reason.REDIRECTED: (_T, "redirects to another URL"),
+    Reason.EXTENSION_FAILED: (_O, "stored, but a rule or sink of the user failed at it"),
 }

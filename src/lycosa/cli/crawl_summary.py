@@ -117,13 +117,7 @@ def summary_values(
         "rule_refusals": progress.rule_refusals,
         "refused_seeds": [{"seed": seed, "reason": reason} for seed, reason in refused],
         "seed_sources": [_source_values(each) for each in files.seeds],
-        "hosts": {
-            "met": progress.hosts,
-            "parked": progress.hosts_parked,
-            "retired": progress.hosts_retired,
-            "paused": progress.hosts_paused,
-            "snoozed": progress.hosts_snoozed,
-        },
+        "hosts": _host_values(progress),
         "worker_deaths": outcome.deaths,
         "lacking_files": [{"file": each.file, "reason": each.reason} for each in files.lacking],
         "parser": {
@@ -133,6 +127,7 @@ def summary_values(
         },
         "unparsed": progress.unparsed,
         "unread_seeds": msgspec.to_builtins(progress.unread_seeds),
+        "failures": msgspec.to_builtins(progress.failures),
         "reparsed": progress.reparsed,
         "waiting": (
             {"urls": urls_left_waiting(outcome), "next_due_in_s": round(progress.next_in_s, 3)}
@@ -143,6 +138,16 @@ def summary_values(
         "unfetched": _unfetched_values(unfetched or Unfetched()),
         "uploads": msgspec.to_builtins(progress.uploads),
         "incomplete_feeds": list(files.feeds),
+    }
+
+
+def _host_values(progress: Progress) -> dict[str, Any]:
+    return {
+        "met": progress.hosts,
+        "parked": progress.hosts_parked,
+        "retired": progress.hosts_retired,
+        "paused": progress.hosts_paused,
+        "snoozed": progress.hosts_snoozed,
     }
 
 
@@ -177,6 +182,7 @@ def summary_lines(
     lines = count_lines(outcome)
     lines += reason_lines(progress.reasons)
     lines += _parser_lines(progress.parser)
+    lines += [str(each) for each in progress.failures]
     lines += unfetched.lines(str(folder), time.time())
     if held_up := held_up_by(progress):
         lines.append(f"at the end it waited for {held_up}")

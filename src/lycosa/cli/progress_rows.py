@@ -183,6 +183,7 @@ PROGRESS_ROWS: tuple[tuple[str, Callable[[Progress], str]], ...] = (
     ("policies", _policies),
     ("uploads", uploads_in_words),
     ("feeds", lambda progress: "; ".join(progress.feeds_away)),
+    ("extensions", lambda progress: "; ".join(str(each) for each in progress.failures)),
     ("waiting for", waiting_for),
     ("estimate", estimate_of),
 )

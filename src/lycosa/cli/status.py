@@ -191,6 +191,7 @@ def _print_head(status: CrawlStatus, estimated: str, now: float) -> None:
             ("policies", _policies(status)),
             ("uploads", (uploads_in_words(live) if live else "") or stored_at),
             ("feeds", "; ".join(live.feeds_away) if live else ""),
+            ("extensions", "; ".join(str(each) for each in live.failures) if live else ""),
             ("estimate", estimated),
             ("clock", _clock(status)),
             *(("seeds", line) for line in _seeds(status)),

@@ -17,14 +17,14 @@ from typing import Protocol
 
 from lycosa.base.model.dead_letter import DeadLetter
 from lycosa.base.urls.identity import join_url
+from lycosa.feeds.committed_lines import CommittedLines
 from lycosa.feeds.feed_position import BadPosition, position_text, read_position
-from lycosa.feeds.folder_source import FolderSource, JournalEnd
+from lycosa.feeds.folder_source import FolderSource
 from lycosa.stages.frontier.dead_letters import LETTERS, decode_letter, number_of
 from lycosa.stages.frontier.visit_state import decode_visit
 from lycosa.state.kv.kv_port import SavedTable
 from lycosa.state.kv.table_records import dead_letter_key, decode_url, host_key, prefix_end, url_key
-from lycosa.state.store.feed_rows import DEAD_LETTERS, PAGES, dead_letter_row, page_row
-from lycosa.state.store.journal import JournalError
+from lycosa.state.store.feed_rows import DEAD_LETTERS, dead_letter_row, page_row
 
 
 class FolderFeed(Protocol):
@@ -48,16 +48,6 @@ class FolderFeed(Protocol):
         ...
 
 
-class _Read:
-    """How far a worker's rows were given: segment and rows, and a place in its journal."""
-
-    __slots__ = ("bytes", "bytes_rows", "number", "rows")
-
-    def __init__(self, number: int, rows: int) -> None:
-        self.number, self.rows = number, rows
-        self.bytes = self.bytes_rows = 0  # an end of a frame, and the rows before it
-
-
 class PageFeed:
     """The captures of a crawl folder after a position, as a ``FolderFeed``.
 
@@ -65,58 +55,18 @@ class PageFeed:
     """
 
     def __init__(self, folder: Path, after: str = "") -> None:
-        self._source = FolderSource(folder)
-        self._crawl = self._source.origin.manifest.crawl
-        given = read_position(PAGES, self._crawl, after, 2)
-        self._read = {worker: _Read(*numbers) for worker, numbers in given.items()}
+        self._lines = CommittedLines(folder, after)
 
     @property
     def position(self) -> str:
-        return position_text(PAGES, self._crawl, self._numbers())
-
-    def _numbers(self) -> dict[int, tuple[int, int]]:
-        return {worker: (each.number, each.rows) for worker, each in self._read.items()}
+        return self._lines.position
 
     @property
     def is_behind(self) -> bool:
-        return bool(self._source.count_waiting())
+        return self._lines.is_behind
 
     def new_rows(self) -> Iterator[bytes]:
-        for _ in self._source.commits():
-            pass
-        for worker, ends in sorted(self._source.journal_ends().items()):
-            read = self._read.setdefault(worker, _Read(ends[0].number, 0))
-            for end in ends:
-                if end.number >= read.number:
-                    self._refuse_gap(worker, end)
-                    yield from self._rows(read, end)
-
-    def _refuse_gap(self, worker: int, end: JournalEnd) -> None:
-        """Raise ``JournalError`` for a missing journal: the position stays in front of it."""
-        if end.is_missing:
-            behind = {**self._numbers(), worker: (end.number + 1, 0)}
-            raise JournalError(
-                f"{self._source.journal_path(end.segment)} is missing, and its rows with it (a feed"
-                f" with --after {position_text(PAGES, self._crawl, behind)} leaves them out)"
-            )
-
-    def _rows(self, read: _Read, end: JournalEnd) -> Iterator[bytes]:
-        if end.number > read.number:
-            read.number, read.rows, read.bytes, read.bytes_rows = end.number, 0, 0, 0
-        if end.bytes <= read.bytes:
-            return
-        count, policy = read.bytes_rows, self._source.policy_of(end.segment)
-        for line in self._source.read_journal(end.segment, read.bytes, end.bytes):
-            count += 1
-            if count > read.rows:
-                read.rows = count
-                yield page_row(line, policy)[1]
-        if count < read.rows:
-            raise BadPosition(
-                f"the position names row {read.rows} of segment {end.segment}, which has {count}:"
-                " the crawl was restored from an older copy"
-            )
-        read.bytes, read.bytes_rows = end.bytes, read.rows
+        return (page_row(line, policy)[1] for line, policy in self._lines.new_lines())
 
 
 class DeadLetterFeed:

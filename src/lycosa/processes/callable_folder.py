@@ -20,10 +20,12 @@ from lycosa.base.calls import Call, CallReply, StateQuestion, new_call
 from lycosa.base.config.live_settings import check_live
 from lycosa.base.messages.control_records import CrawlAction, SettingsSaved
 from lycosa.base.system.memory_plan import memory_plan
+from lycosa.base.system.plugins import active_plugins, loaded
 from lycosa.inspect.queries.answering import StateAnswers
 from lycosa.inspect.queries.question_thread import OpenView
 from lycosa.inspect.queries.time_budget import TimeBudget
 from lycosa.processes.session import open_session
+from lycosa.processes.user_code import prepared_extensions
 from lycosa.processes.worker_views import views_of_worker
 from lycosa.service.api.places import PartitionFinder
 from lycosa.state.folder.names import crawl_sites
@@ -159,7 +161,10 @@ async def open_stopped_folder(folder: Path) -> AsyncIterator[CallableFolder]:
         addressing = PartitionFinder(config, crawl_sites(folder, job.manifest.identity.suffixes))
         ports = real_ports(job, opener_within(cache_of(plan)), fetches=False)
         shard = open_folder_shard(job, ports.open_table)
-        assembled = assemble(job, ports, shard)
+        # The rules judge what a document that is parsed again links to.
+        rules = loaded(active_plugins(config.extensions).rules)
+        extensions = prepared_extensions(config.extensions, rules, (), lambda *_: None)
+        assembled = assemble(job, ports, shard, extensions)
         committer = assembled.worker.committer
         try:
             try:

@@ -4,16 +4,18 @@
 
     report = lycosa.Crawl(["https://example.org/"], folder="example").run()
 
-Everything runs in the program's process, except the parser, which runs in a child process. The
-program's rules and sinks are called on the crawl's event loop, so they should be quick.
+One worker runs in the program's process, several in separate processes. The program's sinks are
+called in a thread, its rules on the loop of the worker.
 """
 
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 import warnings
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -22,14 +24,24 @@ import uvloop
 from lycosa.base.config.sections import Config
 from lycosa.base.config.sources import check_config
 from lycosa.base.messages.progress import Progress
+from lycosa.base.model.code_failure import PROGRAM, FailureNote
 from lycosa.base.model.end import End
-from lycosa.base.model.page import Page
-from lycosa.base.system.memory_plan import MemoryPlan, memory_plan
+from lycosa.base.system.memory_plan import memory_plan, worker_count
+from lycosa.feeds.stored_pages import StoredPages
 from lycosa.inspect.unfetched import failed_seeds, unfetched_of
+from lycosa.processes.program_run import (
+    LOG,
+    OnProgress,
+    ProgramParts,
+    ProgramRun,
+    SeveralRun,
+    SingleRun,
+)
 from lycosa.processes.seed_check import SeedCheck
-from lycosa.processes.session import Session, open_session
+from lycosa.processes.session import open_session
 from lycosa.processes.status_file import held_up_by
 from lycosa.processes.upload_thread import Uploads, begin_uploads, check_place
+from lycosa.stages.parse.page import Page
 from lycosa.state.folder.manifest import has_manifest
 from lycosa.state.folder.pause_note import save_pause
 from lycosa.state.folder.seed_sources import (
@@ -40,15 +52,9 @@ from lycosa.state.folder.seed_sources import (
     save_sources,
     unread,
 )
-from lycosa.state.kv.rocks import opener_within
-from lycosa.worker.assemble import Assembled, assemble
-from lycosa.worker.extensions import Extensions, PageSink, UserRule
-from lycosa.worker.real_ports import cache_of, real_ports
-from lycosa.worker.worker import Worker
-from lycosa.worker.worker_progress import ProgressReport
+from lycosa.worker.extensions import PageSink, UserRule
 
-_QUEUED_PAGES = 100
-_SEED_BATCH = 10_000
+_LOOK_S = 0.2  # between two looks for pages that were committed
 _SMALL = 1000  # failed seeds are searched among this number of URLs
 
 
@@ -58,8 +64,8 @@ class Report(msgspec.Struct, frozen=True):
     It has the reason of the end, the counts of the whole crawl, and the refused seeds with reasons.
     ``unread_seeds`` are sources of seeds that an earlier run did not read to their end. For
     example, the command line continues to read a file that it was given. ``reasons`` say why URLs
-    were not fetched, a line for each cause and for each seed that failed; ``captured`` counts the
-    captures of this run.
+    were not fetched, a line for each cause and for each seed that failed, and which rules and sinks
+    failed; ``captured`` counts the captures of this run.
     """
 
     end: End
@@ -69,17 +75,31 @@ class Report(msgspec.Struct, frozen=True):
     reasons: list[str] = []
     captured: int = 0
 
+    @property
+    def failures(self) -> list[FailureNote]:
+        """The rules and sinks that failed in this run, each with its first failure."""
+        return self.progress.failures
+
 
 class Crawl:
     """One crawl folder and what to do there.
 
     Each ``run`` continues the last one, also after a crash. ``rules`` judge every URL that is
     found, after scope and traps, and refuse one by returning a ``Refusal``. ``sinks`` get every
-    capture before its commit, after a crash possibly twice. ``run`` raises the errors that the
-    command line reports in one line: ``ManifestError``, ``CrawlInUse``, ``StoreDamaged``,
-    ``KeyFileError``, ``ObjectError``, ``OSError``. It raises ``ValueError`` when no seed of a new
-    crawl can be crawled, with the reasons. Settings are checked at once: the constructor raises
-    ``SettingsError``.
+    capture before its commit, after a crash possibly twice; they are called in one thread, a page
+    after the other. A rule that raises refuses the URL, a sink that raises changes nothing: the
+    page gets a remark, the failure is in ``Report.failures`` and in the log ``lycosa`` of
+    ``logging``. ``on_progress`` gets the progress about twice a second.
+
+    With ``workers`` greater than 1 in the settings, that many processes crawl. They import rules by
+    their names, so these must be functions of a module or of the program's file, and a program must
+    begin its crawl below ``if __name__ == "__main__":``. Sinks are called in the program's process
+    in any case.
+
+    ``run`` raises ``CrawlInUse``, ``ManifestError``, ``CommittedDataMissing``, ``LogDamaged``,
+    ``StoreDamaged``, ``KeyFileError``, ``ObjectError``, ``WorkerFailed`` or ``OSError``, all of
+    them names of ``lycosa``. It raises ``ValueError`` when no seed of a new crawl can be crawled,
+    with the reasons. Settings are checked at once: the constructor raises ``SettingsError``.
     """
 
     def __init__(
@@ -90,6 +110,7 @@ class Crawl:
         *,
         rules: Sequence[UserRule] = (),
         sinks: Sequence[PageSink] = (),
+        on_progress: OnProgress | None = None,
     ) -> None:
         if isinstance(seeds, str):
             raise TypeError(f"seeds must be a list of URLs, for instance [{seeds!r}]")
@@ -97,22 +118,47 @@ class Crawl:
         self._folder = Path(folder)
         self._config = config if config is not None else Config()
         check_config(self._config)
-        self._rules = tuple(rules)
-        self._sinks = tuple(sinks)
-        self._worker: Worker | None = None
+        self._rules, self._sinks = tuple(rules), tuple(sinks)
+        self._on_progress = on_progress
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._run: ProgramRun | None = None
         self._uploads: Uploads | None = None
+        self._is_open = asyncio.Event()
+        self._is_stopped = self._is_paused = False
 
     def __repr__(self) -> str:
-        return f"<Crawl {self._folder} {self._worker!r}>"
+        return f"<Crawl {self._folder} {self._run!r}>"
 
     def run(self) -> Report:
-        """Crawl until no work is left, a limit is reached, or ``stop`` is called. Blocks."""
+        """Crawl until no work is left, a limit is reached, or ``stop`` is called. Blocks.
+
+        Raises ``RuntimeError`` where an event loop runs, as in a notebook: use ``run_async`` there.
+        """
+        self._refuse_worker()
+        if _running_loop() is not None:
+            raise RuntimeError(
+                "an event loop runs here, as in a notebook: use `await crawl.run_async()`"
+            )
         return uvloop.run(self.run_async())
 
     async def run_async(self) -> Report:
         """The same on a running event loop."""
+        self._refuse_worker()
+        if self._loop is not None:
+            raise RuntimeError("this crawl runs already")
         self._check_seeds()
-        plan = memory_plan(msgspec.structs.replace(self._config, workers=1))
+        self._loop = asyncio.get_running_loop()
+        try:
+            return await self._run_session()
+        finally:
+            self._loop = self._run = None
+            self._is_open.clear()
+            self._is_stopped = self._is_paused = False
+
+    async def _run_session(self) -> Report:
+        is_one = worker_count(self._config) == 1
+        config = msgspec.structs.replace(self._config, workers=1) if is_one else self._config
+        plan = memory_plan(config)
         session = open_session(self._folder, self._config)
         session.on_locked = lambda: self._note_seeds(0)
         if self._config.upload.url:
@@ -122,8 +168,13 @@ class Crawl:
             if unshared := session.share_addresses():
                 warnings.warn(unshared, RuntimeWarning, stacklevel=2)
             self._uploads = begin_uploads(session, lambda _: None)
+            self._is_open.set()
+            parts = ProgramParts(
+                self._seeds, self._rules, self._sinks, self._show, self._note_seeds
+            )
             try:
-                report = await self._with_uploads(await self._run(session, plan))
+                run = (SingleRun if is_one else SeveralRun)(session, plan, parts)
+                report = await self._with_uploads(await self._run_to_end(run))
             finally:
                 if self._uploads is not None:
                     self._uploads.stop()
@@ -131,61 +182,115 @@ class Crawl:
         captured = report.progress.captures - sum(session.recovered.captures.values())
         return msgspec.structs.replace(report, reasons=reasons, captured=captured)
 
+    async def _run_to_end(self, run: ProgramRun) -> Report:
+        self._run = run
+        if self._is_paused:
+            run.pause(True)
+        if self._is_stopped:
+            run.stop()
+        try:
+            ended = await run.run()
+        finally:
+            self._run = None
+        return Report(ended.end, ended.progress, ended.refused, self._unread())
+
+    @staticmethod
+    def _refuse_worker() -> None:
+        if PROGRAM in sys.modules:
+            raise RuntimeError("this process crawls already: it is a worker of the program")
+
+    def _show(self, progress: Progress) -> None:
+        if self._on_progress is not None:
+            try:
+                self._on_progress(progress)
+            except Exception:
+                LOG.exception("on_progress failed, and is not called any more")
+                self._on_progress = None
+
     @staticmethod
     def _reasons(report: Report, folder: Path) -> list[str]:
-        """Why URLs were not fetched, read from what the run left."""
+        """Why URLs were not fetched, read from what the run left, and which user code failed."""
         now, progress = time.time(), report.progress
         held_up = held_up_by(progress)
         lines = [f"at the end it waited for {held_up}"] if held_up else []
+        lines += [str(each) for each in report.failures]
         lines += unfetched_of(folder, now).lines(str(folder), now)
         is_small = progress.discovered <= _SMALL
         return [*lines, *failed_seeds(folder)] if is_small else lines
 
+    # -- control, from any thread
+
     def stop(self) -> None:
         """Finish and commit what is in flight, then return from ``run``.
 
-        Call it from the loop's thread, for instance from a sink.
+        Before ``run`` it lets the next one end at once. It may be called from any thread, for
+        instance by a sink.
         """
-        if self._worker is not None:
-            self._worker.stop()
+        self._is_stopped = True
+        self._call(self._stop)
+
+    def pause(self) -> None:
+        """Start no new request until ``resume``. It may be called from any thread."""
+        self._is_paused = True
+        self._call(lambda: self._pause_run(True))
+
+    def resume(self) -> None:
+        """End a pause."""
+        self._is_paused = False
+        self._call(lambda: self._pause_run(False))
+
+    def _stop(self) -> None:
+        if self._run is not None:
+            self._run.stop()
         elif self._uploads is not None:
             self._uploads.stop()
 
-    def pause(self) -> None:
-        """Start no new request until ``resume``."""
-        if self._worker is not None:
-            self._worker.pause()
+    def _pause_run(self, is_paused: bool) -> None:
+        if self._run is not None:
+            self._run.pause(is_paused)
 
-    def resume(self) -> None:
-        if self._worker is not None:
-            self._worker.resume()
+    def _call(self, act: Callable[[], object]) -> None:
+        """Do something on the loop of the run, at once if this is its thread."""
+        loop = self._loop
+        if loop is not None and loop is _running_loop():
+            act()
+        elif loop is not None:
+            with suppress(RuntimeError):  # the run has just ended, and its loop is closed
+                loop.call_soon_threadsafe(act)
 
-    async def pages(self) -> AsyncIterator[Page]:
-        """Run the crawl and yield its captures.
+    # -- pages
 
-        The crawl is paused while the program is far behind.
+    async def pages(self, *, new_only: bool = False) -> AsyncIterator[Page]:
+        """Run the crawl and yield its pages, each once, when they are committed.
+
+        First come those that the folder has from earlier runs, so what a program gets does not
+        depend on how often it was started; with ``new_only`` they are left out. Pages are read from
+        the folder, as by ``lycosa.open``: a slow program does not slow the crawl down. Leaving the
+        loop stops the crawl. Not yielded are sitemaps, robots.txt files, and answers that a page
+        has not changed.
         """
-        queue: asyncio.Queue[Page | None] = asyncio.Queue()
-
-        def put(page: Page) -> None:
-            queue.put_nowait(page)
-            if queue.qsize() >= _QUEUED_PAGES:
-                self.pause()
-
-        sinks, self._sinks = self._sinks, (*self._sinks, put)
         running = asyncio.create_task(self.run_async())
-        running.add_done_callback(lambda _: queue.put_nowait(None))
+        opened = asyncio.create_task(self._is_open.wait())
         try:
-            while (page := await queue.get()) is not None:
-                yield page
-                if queue.empty():
-                    self.resume()
+            await asyncio.wait([running, opened], return_when=asyncio.FIRST_COMPLETED)
+            if self._is_open.is_set():
+                stored = StoredPages(self._folder)
+                if new_only:
+                    await asyncio.to_thread(stored.skip_to_end)
+                is_last = False
+                while not is_last:
+                    is_last = running.done()
+                    while batch := await asyncio.to_thread(stored.next_pages):
+                        for page in batch:
+                            yield page
+                    await asyncio.wait([running], timeout=_LOOK_S)
             await running
         finally:
-            self._sinks = sinks
+            opened.cancel()
             self.stop()
             self.resume()
             await asyncio.wait([running])
+            self._is_stopped = False
             if not running.cancelled():
                 # The program has left the loop, so an error of the crawl is not raised any more.
                 running.exception()
@@ -229,32 +334,9 @@ class Crawl:
     def _unread(self) -> list[SeedSource]:
         return unread(load_sources(self._folder))
 
-    async def _give_seeds(self, assembled: Assembled) -> list[tuple[str, str]]:
-        """Commit all seeds before the first request; return those that were refused."""
-        refused: list[tuple[str, str]] = []
-        for at in range(0, len(self._seeds), _SEED_BATCH):
-            refused += assembled.intake.take_seeds(self._seeds[at : at + _SEED_BATCH])
-            await assembled.worker.committer.commit()
-        self._note_seeds(len(self._seeds))
-        return refused
 
-    async def _run(self, session: Session, plan: MemoryPlan) -> Report:
-        job = session.job(0, tuple(range(self._config.frontier.partitions)), plan)
-        ports = real_ports(job, opener_within(cache_of(plan)))
-        extensions = Extensions(self._rules, self._sinks)
-        assembled = assemble(job, ports, extensions=extensions)
-        self._worker = assembled.worker
-        try:
-            refused = await self._give_seeds(assembled)
-            end = await assembled.worker.run()
-            return Report(
-                end,
-                ProgressReport(assembled, session.config).make_report(),
-                refused,
-                self._unread(),
-            )
-        finally:
-            self._worker = None
-            await ports.parser.close()
-            await assembled.sender.close()
-            assembled.close()
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None  # in a thread without one, as in an ordinary program

@@ -18,7 +18,12 @@ from lycosa.base.messages.coordinator_messages import ToCoordinator, ToNode
 from lycosa.base.messages.progress import Progress
 from lycosa.base.messages.worker_messages import Ended, Failed, FromWorker
 from lycosa.base.system.memory_plan import MemoryPlan
-from lycosa.base.system.plugins import registered
+from lycosa.base.system.plugins import (
+    Plugins,
+    active_plugins,
+    inactive_lines,
+    installed_extensions,
+)
 from lycosa.base.system.shortage import in_thread
 from lycosa.cluster.coordinator.node_acts import (
     Died,
@@ -64,11 +69,17 @@ class Node:
     """The workers of one run over a crawl folder, on this machine.
 
     ``sockets`` is a folder that is private to the user, for the sockets of the workers: other
-    programs call them there. Without it several workers get a separate folder.
+    programs call them there. Without it several workers get a separate folder. ``plugins`` are the
+    rules and sinks of a program; by default those of the settings are active.
     """
 
     def __init__(
-        self, session: Session, plan: MemoryPlan, listener: Listener, sockets: Path | None = None
+        self,
+        session: Session,
+        plan: MemoryPlan,
+        listener: Listener,
+        sockets: Path | None = None,
+        plugins: Plugins | None = None,
     ) -> None:
         self._session = session
         self._memory = plan
@@ -83,7 +94,10 @@ class Node:
             )
         self._own_sockets = SocketFolder() if count > 1 and sockets is None else None
         self._sockets = sockets or (self._own_sockets.path if self._own_sockets else None)
-        self._plugins = registered()
+        section, installed = session.config.extensions, installed_extensions()
+        self._plugins = plugins or active_plugins(section, installed)
+        for line in inactive_lines(section, installed):
+            listener.show_note(line)
 
     # -- called by the part that runs the node
 

@@ -27,6 +27,7 @@ from lycosa.base.ports import Clock
 from lycosa.base.system.clock import SystemClock
 from lycosa.base.system.durable import replace_file
 from lycosa.base.system.memory_plan import RECOVERY_BYTES, MemoryPlan, fitted, worker_count
+from lycosa.base.system.plugins import active_plugins
 from lycosa.base.system.software import SOFTWARE
 from lycosa.stages.fetch.headers import build_user_agent
 from lycosa.stages.fetch.key_check import check_key
@@ -63,7 +64,8 @@ class Session:
     """Locks a crawl folder for one run. Entering it blocks; use it as a context manager.
 
     A new crawl gets the ID ``crawl_id``, by default a random UUID. ``read_table`` reads tables that
-    ``open_table`` opens. A run that never ``fetches`` needs no key. Raises ``KeyFileError``,
+    ``open_table`` opens. A run that never ``fetches`` needs no key and no extensions. Raises
+    ``SettingsError`` for an extension that is not installed, ``KeyFileError``,
     ``ManifestError``, ``CrawlInUse``, ``IdentityChanged``, ``CommittedDataMissing``,
     ``LogDamaged``, ``StoreDamaged``, ``TableLocked`` or ``OSError``.
     """
@@ -91,6 +93,7 @@ class Session:
         """Called when the folder is locked, before anything else is written there."""
         if fetches:
             check_key(config.agent)
+            active_plugins(config.extensions)  # raises for what is not installed
         self.user_agent = build_user_agent(
             config.agent.product, version("lycosa"), config.agent.page or config.agent.contact
         )

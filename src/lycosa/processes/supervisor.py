@@ -30,6 +30,7 @@ from lycosa.base.messages.coordinator_messages import (
     NodeReport,
     NoMoreAsks,
     OutgoingMessage,
+    PauseCrawl,
     Refused,
     Relay,
     Said,
@@ -43,6 +44,7 @@ from lycosa.base.messages.worker_messages import Seeds
 from lycosa.base.model.end import End
 from lycosa.base.system.machine import cores
 from lycosa.base.system.memory_plan import MemoryPlan
+from lycosa.base.system.plugins import Plugins
 from lycosa.base.system.process_memory import cpu_s
 from lycosa.cluster.coordinator.coordinator import Coordinator
 from lycosa.cluster.serve.coordinator_links import PeerLink
@@ -77,13 +79,14 @@ class RunRules(msgspec.Struct, frozen=True):
 
     A run that ``is_endless`` waits for more requests when it has nothing to do. ``changed`` are the
     live settings that an earlier run of the same service changed. A run that ``is_paused`` requests
-    nothing until it is resumed.
+    nothing until it is resumed. ``plugins`` are the rules and sinks of a Python program.
     """
 
     sockets: Path
     is_endless: bool = False
     changed: dict[str, str] = {}
     is_paused: bool = False
+    plugins: Plugins | None = None
 
 
 class SeedFeed(Protocol):
@@ -134,7 +137,8 @@ class Supervisor:
         self._coordinator = Coordinator(
             number, plan.workers, limits, ONE_PROCESS, time.monotonic(), control
         )
-        self._node = Node(session, plan, self, hosting.sockets if hosting is not None else None)
+        sockets = hosting.sockets if hosting is not None else None
+        self._node = Node(session, plan, self, sockets, rules.plugins)
         # messages, in the order in which they are handled
         self._waiting: deque[OutgoingMessage | ToCoordinator] = deque()
         self._is_handling = False
@@ -164,6 +168,10 @@ class Supervisor:
             self._node.kill()
         else:
             self._carry(StopCrawl(End.STOPPED.value, at_once=self._stops == 2))
+
+    def pause(self, is_paused: bool, by: str = "lycosa.Crawl") -> None:
+        """Request nothing until this is called with ``False``."""
+        self._carry(PauseCrawl(is_paused, by))
 
     def reach_time_limit(self) -> None:
         """Stop because ``--max-time`` is over."""

@@ -18,6 +18,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from itertools import count
+from pathlib import Path
 
 import msgspec
 import uvloop
@@ -35,8 +36,8 @@ from lycosa.base.messages.worker_messages import (
     decode_to_worker,
     encode_worker_message,
 )
+from lycosa.base.model.code_failure import CodeFailure
 from lycosa.base.model.end import End
-from lycosa.base.model.page import Page
 from lycosa.base.model.parsed import ParserHealth
 from lycosa.base.system.frame_stream import FrameStream
 from lycosa.base.system.frames import FrameError
@@ -46,7 +47,10 @@ from lycosa.base.system.process_memory import give_back, use_few_arenas
 from lycosa.inspect.queries.question_thread import StateReader, measure_reader
 from lycosa.processes.failures import failure_of
 from lycosa.processes.folder_place import FolderPlace, WorkerPlace
+from lycosa.processes.page_socket import PageCaller
+from lycosa.processes.user_code import prepared_extensions
 from lycosa.processes.worker_views import views_of_worker
+from lycosa.stages.parse.page import Page
 from lycosa.state.kv.rocks import SharedCache, opener_within
 from lycosa.state.shard.live_view import viewable
 from lycosa.worker.assemble import Assembled, assemble
@@ -133,7 +137,7 @@ class WorkerProcess:
         self._ports, self._pool_use = ports, place.pool_use
 
         shard = viewable(place.shard or open_folder_shard(job, ports.open_table))
-        extensions = _extensions(job, self._listeners())
+        extensions = _extensions(job, self._listeners(), self._log)
         assembled = assemble(job, ports, shard, extensions, has_coordinator=True)
         self._reader = StateReader(views_of_worker(job, shard, assembled))
         measure_reader(assembled.meter, self._reader)
@@ -300,11 +304,26 @@ def _trace(failed: Failed) -> dict[str, str]:
     return {"kind": failed.kind, "trace": failed.trace}
 
 
-def _extensions(job: WorkerJob, listeners: Sequence[AttemptListener]) -> Extensions:
-    """The extensions of installed packages, the hooks of a test, and ``listeners``."""
-    hooks = (_misbehave_at_hook,) if os.environ.get(_HOOKS_VARIABLE) == "1" else ()
-    return Extensions(
-        loaded(job.plugins.rules), (*loaded(job.plugins.sinks), *hooks), tuple(listeners)
+def _extensions(job: WorkerJob, listeners: Sequence[AttemptListener], log: EventLog) -> Extensions:
+    """The rules and sinks of the job, the hooks of a test, and ``listeners``.
+
+    Raises ``ImportError``, ``AttributeError``, and what a module of the user raises.
+    """
+    plugins = job.plugins
+    sys.path += [each for each in plugins.path if each not in sys.path]
+
+    def tell(failure: CodeFailure, number: int) -> None:
+        values = {"trace": failure.trace, "since_last": number}
+        log.note(LogLevel.ERROR, "extension_failed", failure.headline, values=values)
+
+    return prepared_extensions(
+        job.config.extensions,
+        loaded(plugins.rules),
+        loaded(plugins.sinks),
+        tell,
+        elsewhere=PageCaller(Path(plugins.pages)) if plugins.pages else None,
+        listeners=listeners,
+        hooks=(_misbehave_at_hook,) if os.environ.get(_HOOKS_VARIABLE) == "1" else (),
     )
 
 

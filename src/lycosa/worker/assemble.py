@@ -22,6 +22,7 @@ from lycosa.worker.calls.call_router import CallRouter
 from lycosa.worker.calls.incoming_parcels import IncomingParcels
 from lycosa.worker.commit.commit_parts import build_commit
 from lycosa.worker.commit.folder_shard import open_folder_shard
+from lycosa.worker.extension_failures import ExtensionFailures
 from lycosa.worker.extensions import Extensions
 from lycosa.worker.intake.inbox_topic import InboxTopic
 from lycosa.worker.intake.intake import Intake
@@ -63,6 +64,7 @@ class Assembled(msgspec.Struct, frozen=True):
     live: AppliedSettings
     meter: Meter
     calls: CallRouter
+    failures: ExtensionFailures
     close: Callable[[], None]
 
 
@@ -96,7 +98,7 @@ def assemble(
         has_coordinator=has_coordinator,
     )
     calls = build_calls(owned, intake, visit, worker)
-    return _assembled(owned, intake, visit, worker, calls)
+    return _assembled(owned, intake, visit, worker, calls, extensions)
 
 
 def _assembled(
@@ -105,11 +107,14 @@ def _assembled(
     visit: VisitParts,
     worker: Worker,
     calls: CallParts,
+    extensions: Extensions,
 ) -> Assembled:
-    meter = measured_worker(worker, intake, visit, owned.clock)
+    failures = extensions.failures
+    meter = measured_worker(worker, intake, visit, owned.clock, failures)
 
     def close() -> None:
         meter.stop_watching()
+        extensions.close()
         visit.close()
         owned.opened.close()
 
@@ -131,5 +136,6 @@ def _assembled(
         AppliedSettings(owned.job.config, worker, visit.stages.pacing, visit.capturing),
         meter,
         calls.calls,
+        failures,
         close,
     )

@@ -18,6 +18,7 @@ from lycosa.stages.fetch import CachingResolver, CurlFetcher
 from lycosa.stages.frontier.frontier import Frontier
 from lycosa.state.shard.counters import Counters
 from lycosa.worker.commit.reparser import Reparser
+from lycosa.worker.extension_failures import ExtensionFailures
 from lycosa.worker.intake.intake import Intake
 from lycosa.worker.intake.intake_parts import IntakeParts
 from lycosa.worker.visit.pipeline import Pipeline
@@ -29,7 +30,13 @@ _SHARE = 0.005  # of the loop's time, for numbers that are costly to find
 _OFTEN_S = 5.0
 
 
-def measured_worker(worker: Worker, intake: IntakeParts, visit: VisitParts, clock: Clock) -> Meter:
+def measured_worker(
+    worker: Worker,
+    intake: IntakeParts,
+    visit: VisitParts,
+    clock: Clock,
+    failures: ExtensionFailures,
+) -> Meter:
     """A meter that reads all parts of a worker."""
     meter = Meter()
     meter.set("lycosa_worker_starts_total", 1)
@@ -59,6 +66,7 @@ def measured_worker(worker: Worker, intake: IntakeParts, visit: VisitParts, cloc
         if visit.tdm_files is not None:
             meter.set_table("lycosa_tdm_answers_total", visit.tdm_files.answers)
         meter.set_table("lycosa_contents_total", visit.capturing.contents)
+        meter.set_table("lycosa_extension_failures_total", failures.counts)
         waiting, lag_s = intake.outgoing.lag()
         meter.set("lycosa_parcels_waiting", waiting)
         meter.set("lycosa_parcel_lag_seconds", lag_s)

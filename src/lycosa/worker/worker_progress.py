@@ -43,7 +43,7 @@ class ProgressReport:
         waits: Callable[[], str] = lambda: "",
     ) -> None:
         self._worker, self._meter = assembled.worker, assembled.meter
-        self._undelivered = assembled.outgoing.stalled
+        self._undelivered, self._failures = assembled.outgoing.stalled, assembled.failures
         self._slots = assembled.sender.slots
         self._clock = assembled.clock
         self._pacing, self._host_pages = assembled.pacing, config.budgets.host_pages
@@ -97,6 +97,7 @@ class ProgressReport:
                 for url, reason in self._worker.reparsing.unread_seeds(MAX_UNREAD)
             ],
             promises=self._worker.frontier.broken_promises(),
+            failures=self._failures.notes(),
         )
 
     def _next_in_s(self, now: float) -> float:

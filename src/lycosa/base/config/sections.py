@@ -44,6 +44,7 @@ __all__ = [
     "Config",
     "Cookies",
     "DnsSection",
+    "ExtensionSection",
     "FetchSection",
     "FrontierSection",
     "IndexNowSection",
@@ -335,6 +336,33 @@ class LimitSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     max_time_s: Annotated[float, setting("Maximum duration of this run.", ge=0)] = 0.0
 
 
+class ExtensionSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Rules and sinks of installed packages, and how long a call of user code may take."""
+
+    rules: Annotated[
+        tuple[str, ...],
+        setting(
+            "Scope rules of installed packages that are active, by the names of their entry points "
+            "(lycosa.scope_rules), or PACKAGE/NAME."
+        ),
+    ] = ()
+    sinks: Annotated[
+        tuple[str, ...],
+        setting(
+            "Page sinks of installed packages that are active, by the names of their entry points "
+            "(lycosa.page_sinks), or PACKAGE/NAME."
+        ),
+    ] = ()
+    rule_s: Annotated[
+        float,
+        setting("Seconds after which a call of a rule is broken off; the URL is refused.", gt=0),
+    ] = 1.0
+    sink_s: Annotated[
+        float,
+        setting("Seconds after which a page is stored without waiting longer for the sinks.", gt=0),
+    ] = 30.0
+
+
 class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The whole tree."""
 
@@ -358,6 +386,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     frontier: FrontierSection = FrontierSection()
     limits: LimitSection = LimitSection()
     indexnow: IndexNowSection = IndexNowSection()
+    extensions: ExtensionSection = ExtensionSection()
     workers: Annotated[
         int,
         setting(

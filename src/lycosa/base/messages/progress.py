@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from lycosa.base.model.code_failure import FailureNote, summed_notes
 from lycosa.base.model.parsed import ParserHealth
 from lycosa.base.model.pool_use import PoolState, PoolUse
 from lycosa.base.model.upload_progress import UploadState
@@ -114,7 +115,7 @@ class Progress(msgspec.Struct, frozen=True, tag=True):
     ``lycosa crawl --feed`` whose processes do not run, with the reason. ``unread_seeds`` names the
     first seeds that the parser could not read. ``promises`` are hosts whose pages were promised
     more fetches (``every`` of ``refetch.policies``) than the host has turns, as of the last change
-    of policies.
+    of policies. ``failures`` are the rules and sinks of users that failed in this run.
     """
 
     meter: MeterSnapshot = MeterSnapshot()
@@ -135,6 +136,7 @@ class Progress(msgspec.Struct, frozen=True, tag=True):
     feeds_away: tuple[str, ...] = ()
     unread_seeds: list[UnreadSeed] = []
     promises: list[PromiseNote] = []
+    failures: list[FailureNote] = []
 
     def with_numbers(
         self, numbers: Mapping[str, Number], tables: Mapping[str, dict[str, Number]] | None = None
@@ -275,6 +277,7 @@ def total(reports: list[Progress]) -> Progress:
             (each for report in reports for each in report.promises),
             key=lambda each: each.turns / each.promised,
         )[:MAX_PROMISES],
+        failures=summed_notes([each for report in reports for each in report.failures]),
     )
 
 

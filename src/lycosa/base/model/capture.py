@@ -9,6 +9,7 @@ import msgspec
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.fetched import Fetched, FetchKind
 from lycosa.base.model.parsed import Parsed
+from lycosa.base.model.remark import Remark
 from lycosa.base.preferences.preference_model import NOTHING_STATED, Preferences
 
 
@@ -105,7 +106,7 @@ class Capture(msgspec.Struct, frozen=True, gc=False):
     ``media_type`` is the detected type of the body, without parameters. ``preferences`` are what
     the site stated about the use of the page, as of this fetch. ``change_distance`` is the number
     of SimHash bits in which the text differs from that of the capture before, if both have a
-    SimHash.
+    SimHash. ``remarks`` are those of user code.
     """
 
     fetched: Fetched
@@ -127,6 +128,7 @@ class Capture(msgspec.Struct, frozen=True, gc=False):
     preferences: Preferences = NOTHING_STATED
     change: Change = Change.NONE
     change_distance: int | None = None
+    remarks: tuple[Remark, ...] = ()
 
 
 class Location(msgspec.Struct, frozen=True, array_like=True, gc=False):

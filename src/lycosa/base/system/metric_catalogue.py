@@ -299,6 +299,13 @@ _PARSE = (
     ),
     Metric("lycosa_question_seconds_total", _C, "Processor time of the workers for these answers."),
     Metric("lycosa_parser_deaths_total", _C, "Parse children that died or were killed."),
+    Metric(
+        "lycosa_extension_failures_total",
+        _C,
+        "Calls of rules and sinks of users that raised an exception or took too long.",
+        "kind",
+        ("rule", "sink"),
+    ),
     Metric("lycosa_unparsed_bodies", _G, "Stored bodies that wait to be parsed again."),
     Metric("lycosa_reparsed_total", _C, "Stored bodies that were parsed again."),
     Metric(

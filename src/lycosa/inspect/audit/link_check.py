@@ -5,8 +5,9 @@ it. A link without a record is checked by the saved settings with the seeds of t
 link that would be admitted is a breach. A link that still waits in an outbox for its owner counts
 as known. The tables of a running crawl are read one after the other, so a parcel may have left the
 sender's table and not yet be in the receiver's. Links without a record are therefore looked up
-again in a second reading, after the parcel has arrived. Documents that crashed the parse child are
-not parsed here, because they could crash the audit.
+again in a second reading, after the parcel has arrived. Links that rules of the user refused are
+only counted, so as many may lack a record. Documents that crashed the parse child are not parsed
+here, because they could crash the audit.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import msgspec
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.fetched import Fetched, FetchKind
 from lycosa.base.model.parsed import Document, Link
+from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import InvalidUrl, hash8, host_of, partition_of
 from lycosa.inspect.audit.audit_report import Check
 from lycosa.inspect.committed_state import CrawlReader, TableView
@@ -182,8 +184,24 @@ class LinkCheck:
                 for each in self._doubtful
                 if each[0] not in waiting and reader.find_url(each[1]) is None
             ]
+        missing, refused = len({key for key, _, _ in self._doubtful}), self._refused_by_code()
+        if missing and missing <= refused:
+            self.check.add_note(
+                f"{missing} links have no record; rules of the user refused links {refused} times,"
+                " and which ones is not stored"
+            )
+            return
         for _, _, told in self._doubtful:
             self.check.add_breach(told)
+
+    def _refused_by_code(self) -> int:
+        """How often rules of the user refused a link: these cannot be asked again here."""
+        counted = [view.counters().rule_refusals for view in self._views.values()]
+        return sum(
+            each.get(reason, 0)
+            for each in counted
+            for reason in (Reason.USER_RULE, Reason.RULE_FAILED)
+        )
 
     def _is_known(self, link: Link) -> bool:
         return (

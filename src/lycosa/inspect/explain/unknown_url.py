@@ -145,6 +145,12 @@ class UnknownUrl:
             )
         self._variant()
         # A link without a record and without a reason is a contradiction, which the audit checks.
+        if link is not None and (refused := self._refused_by_code()):
+            return answer.set_verdict(
+                "never_seen",
+                f"{link.page} links to it, and it has no record: rules of the user refused links"
+                f" {refused} times, and which ones is not stored.",
+            )
         if link is not None:
             return answer.set_verdict(
                 "never_seen",
@@ -154,6 +160,15 @@ class UnknownUrl:
         when = " when its host is resumed" if host.pause is not None else ""
         known = f"{when}{'' if verdict else _IF_ALLOWED}"
         return answer.set_verdict("never_seen", f"{self._never}{_CRAWLED}{known}.")
+
+    def _refused_by_code(self) -> int:
+        """How often rules of the user refused a link; they cannot be asked again here."""
+        counted = [each.counters().rule_refusals for each in self._reader.partition_views()]
+        return sum(
+            each.get(reason, 0)
+            for each in counted
+            for reason in (Reason.USER_RULE, Reason.RULE_FAILED)
+        )
 
     def _variant(self) -> None:
         """The same URL with the other scheme."""

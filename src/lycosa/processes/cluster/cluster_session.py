@@ -23,7 +23,7 @@ from lycosa.base.system.memory_plan import (
     node_config,
     plan_memory,
 )
-from lycosa.base.system.plugins import registered
+from lycosa.base.system.plugins import active_plugins, inactive_lines, installed_extensions
 from lycosa.base.system.software import SOFTWARE
 from lycosa.cluster.shards.stored_crawl import StoredCrawl
 from lycosa.processes.cluster.node_folder import NodeFolder
@@ -75,7 +75,8 @@ class ClusterSession:
 
     ``folder`` is locked for it, ``listen`` the host on which its workers listen. ``read_again``
     reads the crawl as ``shards.stored_crawl.read_crawl`` does, and blocks.
-    Raises ``KeyFileError`` when requests are to be signed and cannot be.
+    Raises ``KeyFileError`` when requests are to be signed and cannot be, and ``SettingsError`` when
+    the crawl names an extension that is not installed here.
     """
 
     def __init__(
@@ -99,7 +100,10 @@ class ClusterSession:
         self._user_agent = build_user_agent(
             agent.product, version("lycosa"), agent.page or agent.contact
         )
-        self._plugins = registered()
+        section, installed = crawl.config.extensions, installed_extensions()
+        self._plugins = active_plugins(section, installed)
+        for line in inactive_lines(section, installed):
+            show_note(line)
         self._table = self._address_table(show_note)
 
     def _address_table(self, show_note: Callable[[str], None]) -> Path | None:
@@ -134,7 +138,13 @@ class ClusterSession:
             found = self._read_again()
             # this node was not started for the shards of another generation
             if found.manifest.generation == self._generation:
+                self._plugins = active_plugins(found.config.extensions)
                 self._crawl = found
+        except SettingsError as error:
+            # without a rule that they name, a worker would fetch what it should not
+            self._show_note(
+                f"the crawl's new settings cannot be used here, so those of before stay: {error}"
+            )
         except (ManifestError, ObjectError) as error:
             # the settings of before are valid, so a store that is away stops nothing
             self._show_note(

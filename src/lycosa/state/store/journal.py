@@ -53,6 +53,11 @@ def encode_line(row: JournalRow) -> bytes:
     return _encoder.encode(row) + b"\n"
 
 
+def decode_journal_row(line: bytes) -> JournalRow:
+    """The row of one line, as this program wrote it."""
+    return _rows.decode(line)
+
+
 def encode_header(header: SegmentHeader) -> bytes:
     """The first line with its line end. Each option is a key next to the other fields."""
     fields = msgspec.structs.asdict(header)

@@ -17,7 +17,7 @@ import msgspec
 from lycosa.base.model.capture import Capture, Change, Original, RobotsDecision, Want
 from lycosa.base.model.compatibility import LATE_FIELDS, PROTOCOL
 from lycosa.base.model.discovered import LinkKind
-from lycosa.base.model.fetched import Fetched, FetchKind
+from lycosa.base.model.fetched import FetchKind
 from lycosa.base.model.page_content import PageContent
 from lycosa.base.model.parsed import Directives, Link, Parsed
 from lycosa.base.model.remark import Remark, distinct
@@ -294,7 +294,7 @@ class RowBuilder:
             text=parsed.text if self._text else "",
             is_cut=parsed.is_cut,
             fetcher=fetched.fetcher,
-            remarks=_remarks(fetched, parsed) if self.formats >= LATE_FIELDS else (),
+            remarks=_remarks(capture, parsed) if self.formats >= LATE_FIELDS else (),
             change=capture.change,
             change_distance=capture.change_distance,
             body_segment=place.body_segment,
@@ -307,14 +307,15 @@ class RowBuilder:
 _UNPARSED, _NO_ROBOTS, _NO_LINKS = Parsed(), RobotsDecision(), Links()
 
 
-def _remarks(fetched: Fetched, parsed: Parsed) -> tuple[Remark, ...]:
+def _remarks(capture: Capture, parsed: Parsed) -> tuple[Remark, ...]:
     """The remarks, unless ``reason``, ``detail`` and ``parse_reason`` of the row say the same."""
-    if parsed.reason is Reason.NONE:
+    fetched, of_code = capture.fetched, capture.remarks
+    if parsed.reason is Reason.NONE and not of_code:
         return ()
     of_fetch, of_parse = Remark(fetched.reason, fetched.detail), parsed.remarks
-    if not of_parse and not parsed.detail:
+    if not of_parse and not parsed.detail and not of_code:
         return ()
-    return distinct((of_fetch, *(of_parse or (Remark(parsed.reason, parsed.detail),))))
+    return distinct((of_fetch, *(of_parse or (Remark(parsed.reason, parsed.detail),)), *of_code))
 
 
 def date_us(seconds: float) -> int:

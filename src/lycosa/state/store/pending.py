@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from lycosa.state.store.warc_records import Member
@@ -31,6 +31,16 @@ class SegmentPart:
         self.memory_bytes += len(line) + sum(
             len(piece) for piece in member.data if isinstance(piece, bytes)
         )
+
+    def replace_line(self, having: bytes, change: Callable[[bytes], bytes]) -> bool:
+        """Change the newest line that contains these bytes; returns whether there was one."""
+        for at in range(len(self.lines) - 1, -1, -1):
+            before = self.lines[at]
+            if having in before:
+                self.lines[at] = change(before)
+                self.memory_bytes += len(self.lines[at]) - len(before)
+                return True
+        return False
 
 
 class PendingWrite:

@@ -20,6 +20,7 @@ import msgspec
 from lycosa.base.config.sections import StoreSection
 from lycosa.base.model.capture import Capture, Location
 from lycosa.base.model.compatibility import LATE_FIELDS
+from lycosa.base.model.remark import Remark, distinct
 from lycosa.base.preferences.use_policy import RECORD_ONLY, UsePolicy
 from lycosa.state.store import journal, layout, warc_records
 from lycosa.state.store.closing import ClosedSegment
@@ -30,6 +31,7 @@ from lycosa.state.store.journal_rows import (
     RowBuilder,
     SegmentHeader,
     date_us,
+    remarks_of,
 )
 from lycosa.state.store.pending import PendingWrite, SegmentPart
 from lycosa.state.store.segments_port import FoundSegments
@@ -184,6 +186,26 @@ class SegmentStore:
         line = journal.encode_line(self._rows.build_row(capture, place))
         segment.add_record(built, line)
         return Location(name, offset, built.main_length, draft.record_id)
+
+    def add_remarks(self, segment: str, offset: int, remarks: tuple[Remark, ...]) -> bool:
+        """Add remarks to the row of a capture that waits for the next commit.
+
+        ``segment`` and ``offset`` are those of its ``Location``. Returns whether the row was there,
+        and in formats that have remarks.
+        """
+        if self.formats < LATE_FIELDS:
+            return False
+
+        def remarked(line: bytes) -> bytes:
+            row = journal.decode_journal_row(line)
+            noted = distinct((*remarks_of(row), *remarks))
+            return journal.encode_line(msgspec.structs.replace(row, remarks=noted))
+
+        return any(
+            each.part.replace_line(b'"offset":%d,' % offset, remarked)
+            for each in self._all_open()
+            if layout.warc_name(each.name) == segment
+        )
 
     def append_dns(self, name: str, addresses: Sequence[str], date: float) -> Location:
         """Append the addresses that a name had at ``date`` (seconds since 1970).

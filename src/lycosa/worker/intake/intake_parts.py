@@ -76,7 +76,7 @@ def _intake(owned: OwnedShard, outgoing: OutgoingParcels, extensions: Extensions
         Admission(
             scope,
             traps,
-            extensions.rules,
+            extensions.guarded_rules(),
             config.budgets,
             config.sitemaps,
             # An older owner of the shard could not read the find of a licence.

@@ -29,8 +29,8 @@ from lycosa.base.model.capture import (
 from lycosa.base.model.compatibility import LATE_FIELDS
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.fetched import Fetched, FetchKind
-from lycosa.base.model.page import page_of
 from lycosa.base.model.parsed import Parsed
+from lycosa.base.model.remark import Remark
 from lycosa.base.model.source_truth import UNKNOWN_TRUTH, SignalSource
 from lycosa.base.model.url_state import Completed, History, NotedChange, UrlState
 from lycosa.base.ports import Offload
@@ -42,6 +42,7 @@ from lycosa.stages.frontier.lease import Lease
 from lycosa.stages.frontier.ranking import factors_of_known
 from lycosa.stages.frontier.visit_state import VisitState
 from lycosa.stages.parse.identify import identify
+from lycosa.stages.parse.page import Page, page_of
 from lycosa.stages.politeness.delay import ordinary_delay_s
 from lycosa.stages.schedule.dated_evidence import unchanged_since, was_right
 from lycosa.stages.schedule.fetch_outcome import FetchOutcome, Meaning
@@ -58,7 +59,6 @@ from lycosa.state.seen.duplicates import Duplicates
 from lycosa.state.seen.foreign_keys import NO_ANSWERS, ContentAnswers
 from lycosa.state.store.segments import SegmentStore
 from lycosa.state.store.warc_records import Packed
-from lycosa.worker.extensions import PageSink
 from lycosa.worker.intake.intake import Intake
 
 LARGE_BYTES = 65_536
@@ -72,13 +72,15 @@ class ExaminedBody(msgspec.Struct, frozen=True):
     """A body after ``examine_body``.
 
     It has the digest, what the parser found, what other workers know of equal bodies and similar
-    texts, and the response record of a large body.
+    texts, and the response record of a large body. ``remarks`` are those of sinks, which got the
+    page before it is stored.
     """
 
     digest: bytes
     parsed: Parsed | None = None
     known: ContentAnswers = NO_ANSWERS
     packed: Packed | None = None
+    remarks: tuple[Remark, ...] = ()
 
 
 class _Known(NamedTuple):
@@ -104,7 +106,6 @@ class CaptureBuilder:
         store: SegmentStore,
         intake: Intake,
         offload: Offload,
-        sinks: tuple[PageSink, ...] = (),
     ) -> None:
         self.refetch = config.refetch  # its settings may change while the crawl runs
         self._sitemaps, self._politeness = config.sitemaps, config.politeness
@@ -114,7 +115,6 @@ class CaptureBuilder:
         self._store = store
         self._intake = intake
         self._offload = offload
-        self._sinks = sinks
         self.contents = {"new": 0, "duplicate": 0, "near_duplicate": 0}
         """Bodies with status 200 by what was known of their content."""
 
@@ -179,14 +179,10 @@ class CaptureBuilder:
         old, known = lease.record.history or History(), self._compare(lease, fetched, body, outcome)
         found = self._content(lease, fetched, body.parsed, known, outcome, target)
         capture = self._capture(lease, fetched, body.parsed, decision, known, stated)
-        capture = self._judged(capture, old, found)
+        capture = self._judged(capture, old, found, body.remarks)
         location = self._store.append_capture(capture, body.packed)
         if capture.preferences.license:
             self._intake.take_license(lease, capture.preferences)
-        if self._sinks:
-            page = page_of(capture, location, self._store.policy)
-            for sink in self._sinks:
-                sink(page)
         if fetched.status == 200:
             kind = "near_duplicate" if known.near is not None else "new"
             self.contents["duplicate" if known.original is not None else kind] += 1
@@ -210,9 +206,13 @@ class CaptureBuilder:
         state, reason = self._state(outcome, body.parsed, known.original, known.near, lease)
         if plan.is_gone:
             state, reason = UrlState.GONE, Reason.GONE
+        elif reason is Reason.NONE and capture.remarks:
+            reason = Reason.EXTENSION_FAILED
         due = int(self._clock.time() + interval) if interval else 0
         is_failed = outcome.meaning is Meaning.FAILED
         detail = fetched.detail or (f"status {fetched.status}" if is_failed else "")
+        if reason is Reason.EXTENSION_FAILED:
+            detail = capture.remarks[0].detail
         host8, url8 = lease.host.host8, lease.entry.url8
         noted = self._noted(capture)
         return Completed(host8, url8, lease.number, state, reason, detail, due, history, noted)
@@ -235,14 +235,37 @@ class CaptureBuilder:
         turns = self._intake.listings(host), ordinary_delay_s(host.record.pace, self._politeness)
         return with_own_schedule(plan, self._sitemaps, kind, old, found, turns, formats)
 
-    def _judged(self, capture: Capture, old: History, found: FoundContent) -> Capture:
+    def page_of_visit(
+        self,
+        lease: Lease,
+        fetched: Fetched,
+        body: ExaminedBody,
+        decision: RobotsDecision,
+        stated: Preferences,
+    ) -> Page:
+        """The page as sinks get it, before its capture is made.
+
+        Of duplicates it has those by equal body.
+        """
+        original = None
+        if fetched.status == 200 and fetched.body_bytes:
+            original = self._duplicates.find_original(body.digest, 0, body.known)[0]
+        known = _Known(body.digest, original, is_not_modified=fetched.status == 304)
+        capture = self._capture(lease, fetched, body.parsed, decision, known, stated)
+        return page_of(capture, self._store.policy)
+
+    def _judged(
+        self, capture: Capture, old: History, found: FoundContent, remarks: tuple[Remark, ...]
+    ) -> Capture:
         """The capture with how it differs from the one before, in formats that have that."""
         if self._store.formats < LATE_FIELDS:
             return capture
         meaning, text = found.meaning, found.text_digest
         change = change_of(old, meaning, found.status, found.digest, text, found.was_gone)
         distance = change_distance(old, meaning, found.simhash)
-        return msgspec.structs.replace(capture, change=change, change_distance=distance)
+        return msgspec.structs.replace(
+            capture, change=change, change_distance=distance, remarks=remarks
+        )
 
     def _noted(self, capture: Capture) -> NotedChange | None:
         """The change of a page, if it is one that is reported."""

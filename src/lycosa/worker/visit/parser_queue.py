@@ -8,9 +8,9 @@ parser could be started for some seconds, nothing more is fetched for it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
-from typing import cast
+from typing import TypeVar, cast
 
 from lycosa.base.model.fetched import Fetched
 from lycosa.base.model.parsed import Document, Parsed, ParserHealth
@@ -23,6 +23,7 @@ from lycosa.base.system.metric_catalogue import SECONDS
 # about 20 kB in addition to its body.
 _MAX = 1000
 _MAX_AWAY_S = 5.0
+_Result = TypeVar("_Result")
 _FAILURES = (
     Reason.PARSE_KILLED,
     Reason.PARSE_TIMEOUT,
@@ -82,11 +83,7 @@ class ParserQueue:
             self._bytes -= size
 
     async def parse_body(self, fetched: Fetched, *, is_sitemap: bool) -> Parsed:
-        """Parse a body; wait while the parser is unavailable.
-
-        ``break_off`` cancels the waiting task.
-        """
-        task = cast("asyncio.Task[None]", asyncio.current_task())
+        """Parse a body; wait while the parser is unavailable."""
         is_cut = bool(fetched.truncated)
         document = Document(
             fetched.url,
@@ -97,6 +94,8 @@ class ParserQueue:
             is_sitemap,
             is_cut,
         )
+        # As ``waited_for``, without a further call for each page.
+        task = cast("asyncio.Task[None]", asyncio.current_task())
         self._waiting.add(task)
         began = self._clock.monotonic()
         try:
@@ -108,8 +107,17 @@ class ParserQueue:
             self.failures[parsed.reason.label] += 1
         return parsed
 
+    async def waited_for(self, work: Awaitable[_Result]) -> _Result:
+        """Await work of another process or thread; ``break_off`` cancels the waiting task."""
+        task = cast("asyncio.Task[None]", asyncio.current_task())
+        self._waiting.add(task)
+        try:
+            return await work
+        finally:
+            self._waiting.discard(task)
+
     def break_off(self) -> None:
-        """Cancel the visits that wait for the parser.
+        """Cancel the visits that wait for the parser, or for user code.
 
         Their leases are open, so their URLs stay queued and are fetched by a later run.
         """

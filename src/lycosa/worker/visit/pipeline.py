@@ -8,6 +8,7 @@ step. The pipeline performs the step with one stage and reports the result as th
 this module knows which stage performs which step; the stages do not know each other.
 ``visit.visit_in_progress`` keeps what a visit holds.
 
+Sinks of the user that are called elsewhere get a page before it is stored, and are waited for.
 From dedup on no commit is cut until the page is stored completely (``slicing``). So a commit
 contains a capture, the end of its lease and its outlinks together, or none of them.
 """
@@ -22,8 +23,10 @@ from typing import Any
 import msgspec
 
 from lycosa.base.config.sections import Config
+from lycosa.base.model.code_failure import CodeFailure
 from lycosa.base.model.dead_letter import DeadLetter
 from lycosa.base.model.fetched import Fetched, FetchKind
+from lycosa.base.model.remark import Remark
 from lycosa.base.model.url_state import Completed, UrlState
 from lycosa.base.preferences.preference_model import NOTHING_STATED, Preferences
 from lycosa.base.urls.identity import InvalidUrl
@@ -64,6 +67,7 @@ from lycosa.stages.schedule.steps import (
 )
 from lycosa.stages.schedule.visit_decisions import decide
 from lycosa.state.store.warc_records import packed_file
+from lycosa.worker.extensions import Extensions, called_sinks
 from lycosa.worker.intake.intake import MANY_LINKS
 from lycosa.worker.visit.address_finder import AddressFinder
 from lycosa.worker.visit.capture_builder import CaptureBuilder, ExaminedBody
@@ -103,8 +107,15 @@ class Pipeline:
     """Takes hosts from ``Frontier.acquire`` through one exchange each; one per worker."""
 
     def __init__(
-        self, config: Config, stages: Stages, steps: VisitSteps, lending: Lending, permits: Permits
+        self,
+        config: Config,
+        stages: Stages,
+        steps: VisitSteps,
+        lending: Lending,
+        permits: Permits,
+        extensions: Extensions,
     ) -> None:
+        self._extensions = extensions
         self._stages, self._lending, self._permits = stages, lending, permits
         self._rules = VisitRules(config.retry, config.budgets, config.scope.max_hops)
         self._clock, self._product = stages.clock, config.agent.product
@@ -274,6 +285,8 @@ class Pipeline:
     # a page that has very many links.
 
     async def _store(self, visit: Visit, step: StoreCapture) -> TurnOver:
+        if self._extensions.pages:
+            await self._give_page(visit, step)
         parsed = visit.body.parsed if visit.body is not None else None
         is_long = parsed is not None and len(parsed.links) > MANY_LINKS
         start = partial(self._capture, visit, step)
@@ -285,16 +298,56 @@ class Pipeline:
         lease, body = visit.lease, visit.body
         assert body is not None and visit.decision is not None and visit.answer is not None
         stated = self._stated(visit, visit.answer, body, step)
+        if self._extensions.sinks:
+            page = self._capturing.page_of_visit(lease, visit.answer, body, visit.decision, stated)
+            failed = called_sinks(self._extensions.sinks, page)
+            if failed:
+                body = visit.body = _remarked(body, self._extensions.failures.note_all(failed))
         fetched = self._count_answer(visit, is_capture=True, stated=stated)
         visit.use_permit(fetched.body_bytes)
         capture = self._capturing.make_capture
         ended = capture(lease, fetched, body, visit.decision, step.outcome, step.target, stated)
         self._end(visit, ended)
+        has_rules = bool(self._extensions.rules)
+        if has_rules:
+            self._extensions.failures.take_rule_remarks()  # of URLs that were found elsewhere
+        steps: Iterator[None] = iter(())
         if step.target:
             self._stages.intake.take_redirect(lease, step.target)
         elif body.parsed is not None and step.outcome.meaning is Meaning.FETCHED:
-            return self._stages.intake.outlink_steps(lease, body.parsed)
-        return iter(())
+            steps = self._stages.intake.outlink_steps(lease, body.parsed)
+        return self._noting_rules(ended, steps) if has_rules else steps
+
+    def _noting_rules(self, ended: Completed, steps: Iterator[None]) -> Iterator[None]:
+        """Take the steps, and add a remark to the page's row for each rule that failed.
+
+        The row waits for the next commit, which is not cut before the last step.
+        """
+        failures, remarks = self._extensions.failures, list[Remark]()
+        for _ in steps:
+            remarks += failures.take_rule_remarks()
+            yield
+            failures.take_rule_remarks()  # of other pages, which have taken theirs
+        remarks += failures.take_rule_remarks()
+        if remarks and ended.history is not None:
+            place = ended.history
+            self._stages.store.add_remarks(place.segment, place.offset, tuple(remarks))
+
+    async def _give_page(self, visit: Visit, step: StoreCapture) -> None:
+        """Let the sinks that are called elsewhere have the page, before it is stored.
+
+        Meanwhile it counts as a document that waits for the parser: its body is in memory.
+        """
+        body, fetched = visit.body, visit.answer
+        assert body is not None and fetched is not None and visit.decision is not None
+        stated = self._stated(visit, fetched, body, step)
+        page = self._capturing.page_of_visit(visit.lease, fetched, body, visit.decision, stated)
+        failed: list[CodeFailure] = []
+        with self.parsing.counted(fetched):
+            for sinks in self._extensions.pages:
+                failed += await self.parsing.waited_for(sinks.give_page(page))
+        if failed:
+            visit.body = _remarked(body, self._extensions.failures.note_all(failed))
 
     def _stated(
         self, visit: Visit, fetched: Fetched, body: ExaminedBody, step: StoreCapture
@@ -345,6 +398,10 @@ class Pipeline:
             self._stages.ended.given_up.append(letter)
             visit.partition.dead_letters.add(done.host8 + done.url8, letter)
         self._stages.ended.settled.append(visit.end_lease(done))
+
+
+def _remarked(body: ExaminedBody, remarks: tuple[Remark, ...]) -> ExaminedBody:
+    return msgspec.structs.replace(body, remarks=remarks)
 
 
 def _completed(lease: Lease, step: EndUrl | RejectAnswer, due: int = 0) -> Completed:

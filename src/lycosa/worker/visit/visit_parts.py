@@ -85,7 +85,7 @@ def build_visit(
     if job.held_until:
         owned.frontier.hold_all(job.held_until, stages.pacing.delay_of)
     robots, permits = _robots(job, ports, stages), _permits(owned, ports, signals)
-    steps = _steps(job, ports, below, stages, robots, extensions)
+    steps = _steps(job, ports, below, stages, robots)
     lending = Lending(stages, steps.pages, permits, job.manifest.crawl)
 
     def close() -> None:
@@ -94,7 +94,7 @@ def build_visit(
 
     return VisitParts(
         stages=stages,
-        pipeline=Pipeline(config, stages, steps, lending, permits),
+        pipeline=Pipeline(config, stages, steps, lending, permits, extensions),
         permits=permits,
         robots=robots,
         errands=steps.errands,
@@ -134,7 +134,6 @@ def _steps(
     below: IntakeParts,
     stages: Stages,
     robots: Robots,
-    extensions: Extensions,
 ) -> VisitSteps:
     config, errands = job.config, Errands(stages, robots, below.outgoing)
     keys = KeyFiles(stages, robots, config.indexnow)
@@ -146,7 +145,6 @@ def _steps(
         stages.store,
         below.intake,
         ports.offload,
-        extensions.sinks,
     )
     return VisitSteps(
         leasing=Leasing(stages, robots, errands, ports.offload, tdm_files),
