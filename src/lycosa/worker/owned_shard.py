@@ -24,6 +24,7 @@ from lycosa.stages.frontier.partition_rules import FrontierRules
 from lycosa.stages.frontier.sitemap_news import SitemapNews
 from lycosa.stages.frontier.workbench import Workbench
 from lycosa.stages.politeness.delay import hosts_of_address, longest_delay, longest_wait
+from lycosa.stages.schedule.price_in_force import PriceInForce
 from lycosa.stages.schedule.priority import prioritizer
 from lycosa.stages.schedule.refetch import kept_interval, longest_interval
 from lycosa.state.attempts import AttemptLog, CrashCounts, Since, boot_id, last_contacts, suspects
@@ -56,6 +57,7 @@ class OwnedShard(msgspec.Struct, frozen=True):
     on_workbench: list[str]
     crashes: CrashCounts
     attempts: AttemptLog
+    prices: PriceInForce
 
 
 def open_owned_shard(job: WorkerJob, clock: CrawlClock, shard: Shard) -> OwnedShard:
@@ -63,8 +65,11 @@ def open_owned_shard(job: WorkerJob, clock: CrawlClock, shard: Shard) -> OwnedSh
     config, attempts = job.config, attempts_folder(job.folder)
     # The term is in it, so that a new owner does not repeat the choices of the one before.
     chance = random.Random(f"{config.seed}:{job.number}:{shard.term}")
+    last = shard.last
+    found = (last.price, last.price_number) if last is not None else (0.0, 0)
+    prices = PriceInForce(config.refetch, *found)
     partitions = {
-        number: _partition(job, number, data, clock) for number, data in shard.data.items()
+        number: _partition(job, number, data, clock, prices) for number, data in shard.data.items()
     }
     sites = Sites(suffix_list(job.folder))
 
@@ -93,11 +98,13 @@ def open_owned_shard(job: WorkerJob, clock: CrawlClock, shard: Shard) -> OwnedSh
     lent = _lent_hosts(partitions, clock)
     frontier.hold_back(recent | {host: max(at, recent.get(host, at)) for host, at in lent.items()})
     return OwnedShard(
-        job, shard, clock, chance, sites, partitions, frontier, on_workbench, crashes, log
+        job, shard, clock, chance, sites, partitions, frontier, on_workbench, crashes, log, prices
     )
 
 
-def _partition(job: WorkerJob, number: int, data: PartitionData, clock: CrawlClock) -> Partition:
+def _partition(
+    job: WorkerJob, number: int, data: PartitionData, clock: CrawlClock, prices: PriceInForce
+) -> Partition:
     config = job.config
     return Partition(
         number,
@@ -109,6 +116,9 @@ def _partition(job: WorkerJob, number: int, data: PartitionData, clock: CrawlClo
             prioritize=prioritizer(config.priority),
             forward=SitemapNews(config.refetch, lambda: ahead_s(clock.time(), clock.wall())),
             kept_interval=kept_interval,
+            look_at=prices.look_at,
+            host_prices=prices.hosts,
+            has_host_prices=lambda: prices.uses_value,
         ),
         lists_known=config.seen.urls is SeenChoice.BLOOM,
         most_bounds=job.plan.note_hosts // job.plan.owned if job.plan else sys.maxsize,

@@ -190,10 +190,19 @@ class RefetchSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
         setting(
             "With the rule `value`: the days for which a fetch must be expected to keep the copy of"
             " a page of weight 1 as the page is. Half the price means about 1.4 to 2 times as many"
-            " fetches; `lycosa status` shows how many.",
+            " fetches; `lycosa status` shows how many. With a `refetch.budget` the search begins"
+            " here.",
             gt=0,
         ),
     ] = 1.0
+    budget: Annotated[
+        str,
+        setting(
+            "With the rule `value`: how many refetches there may be, as `12000/d`, `2/s`, or `20%`"
+            " of what slots, processor and delays allow; the price is then found by itself. Empty:"
+            " it is `refetch.price`."
+        ),
+    ] = ""
     least_chance: Annotated[
         float,
         setting(

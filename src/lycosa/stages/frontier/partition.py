@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from lycosa.base.config.sections import FrontierSection
 from lycosa.base.model.discovered import Discovered, LinkKind
 from lycosa.base.model.parsed import Link
-from lycosa.base.model.url_state import Completed, UrlState
+from lycosa.base.model.url_state import Completed, History, UrlState
 from lycosa.base.preferences.preference_model import NOTHING_STATED, Preferences
 from lycosa.base.preferences.preference_words import preference_labels
 from lycosa.base.reasons import Reason
@@ -27,6 +27,7 @@ from lycosa.stages.frontier.dead_letters import DeadLetters
 from lycosa.stages.frontier.decision_log import DecisionLog
 from lycosa.stages.frontier.discovery import Bounds, Discovery, LinkSource, record_of
 from lycosa.stages.frontier.due import DueQueue
+from lycosa.stages.frontier.host_grids import LARGE, HostGrids
 from lycosa.stages.frontier.lease import Lease
 from lycosa.stages.frontier.outside_leases import OutsideLeases, is_outside
 from lycosa.stages.frontier.partition_rules import FrontierRules
@@ -88,12 +89,14 @@ class Partition:
         self.places = WaitingPlaces(table, section.bands, self.visits, self._parked, self.counters)
         self.front, self.lines = self.places.front, self.places.lines
         self.set_aside_hosts = SetAsideHosts(self.visits, self.places, self._parked, self.counters)
+        self.host_grids = HostGrids(table, self.visits, rules.host_prices)
         self.policy_walk = PolicyWalk(
             table,
             self._due,
             self.visits,
-            self.counters,
+            self._move_cell,
             rules.kept_interval,
+            rules.look_at,
             rules.forward.ahead_s,
         )
         self.unparsed = UnparsedBodies(table, self.counters, self._due)
@@ -271,7 +274,9 @@ class Partition:
         is_over = done.history is not None and done.state is not UrlState.QUEUED
         record.tries = 0 if is_over else record.tries + 1
         if done.history is not None:
-            self.counters.move_cell(record.history, done.history)
+            host.record.cells += self.counters.move_cell(record.history, done.history)
+            if host.record.cells > LARGE or host.host8 in self.host_grids.known:
+                self._move_in_host(host, lease.entry.url8, record.history, done.history)
             record.history = done.history
             self._rank(host, record, done.history.fetched_at)
         host.record.errors += done.state in (UrlState.QUEUED, UrlState.FAILED)
@@ -289,6 +294,20 @@ class Partition:
         self._put(host.host8, lease.entry.url8, record)
         self.unparsed.note_ended_lease(host.host8 + lease.entry.url8, record, done)
         return True
+
+    def _move_cell(self, host: VisitState, url8: bytes, old: History, new: History) -> None:
+        host.record.cells += self.counters.move_cell(old, new)
+        self.visits.mark_changed(host)
+        self._move_in_host(host, url8, old, new)
+
+    def _move_in_host(
+        self, host: VisitState, url8: bytes, old: History | None, new: History | None
+    ) -> None:
+        """Count a page in the grid of its host, if the host is large enough to have one."""
+        grids = self.host_grids
+        begins = host.record.cells > LARGE and self.rules.has_host_prices()
+        if begins or host.host8 in grids.known:
+            grids.move_page(host.host8, url8, old, new)
 
     def note_capture(
         self,
@@ -423,6 +442,7 @@ class Partition:
         """All writes since the last commit, including counters; empty when nothing happened."""
         self.take_gathered()
         self.visits.write_back()
+        self.host_grids.save()
         self.places.save()
         for queue in self.alarms:
             queue.save()

@@ -84,7 +84,8 @@ class VisitRecord(msgspec.Struct, array_like=True):
     row without any answer, ``dns_failures`` lookups without one; ``away_since`` is the time of the
     first of either (0 = none). ``answered_at`` are the times of its last answers by http and
     by https. ``stated`` counts its captures by what it stated about the use of the page
-    (``preference_labels``).
+    (``preference_labels``). ``cells`` counts its pages that have a cell in the grid of the refetch
+    price.
     """
 
     host: str
@@ -119,6 +120,7 @@ class VisitRecord(msgspec.Struct, array_like=True):
     away_since: float = 0.0
     answered_at: tuple[float, float] = (0.0, 0.0)
     stated: dict[str, int] = {}
+    cells: int = 0
 
     @property
     def rests_until(self) -> float:

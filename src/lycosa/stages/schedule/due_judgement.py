@@ -10,7 +10,6 @@ Both shares are 1 when the page is just due.
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 
 from lycosa.base.config.policy_texts import PolicyKind
 from lycosa.base.config.refetch_policies import find_policy
@@ -18,41 +17,51 @@ from lycosa.base.config.sections import RefetchSection
 from lycosa.base.model.due_band import DueBand, DueJudgement, band_of
 from lycosa.base.model.refetch_cell import rate_in, weight_in
 from lycosa.base.model.url_state import History, UrlState
-from lycosa.stages.schedule.refetch_value import days_until_due, fetch_value
+from lycosa.stages.schedule.refetch_value import fetch_value, wanted_days
 from lycosa.state.kv.table_records import UrlRecord
 
 _DAY_S = 86_400.0
 _ENOUGH = 0.9  # of the price: times are whole seconds, and a price moves a little all the time
-_CACHED = 4096  # cells at a few prices
 
 
 def judge_due(
-    section: RefetchSection, url: str, record: UrlRecord, price: float, now_wall: float
+    section: RefetchSection,
+    url: str,
+    record: UrlRecord,
+    price: float,
+    now_wall: float,
+    probe_s: float = 0.0,
 ) -> DueJudgement:
     """The judgement of a page that was fetched before and whose time has come.
 
-    ``price`` is that of a fetch in days, ``now_wall`` in seconds since 1970.
+    ``price`` is that of a fetch at its host in days (``PriceInForce.of_host``), ``now_wall`` is in
+    seconds since 1970. ``probe_s`` is the shortest interval of probes, where the maximum
+    interval of the policy would be too often.
     """
     history = record.history
     assert history is not None, "a page without a capture is new"
     policy, age_s = find_policy(section, url), max(now_wall - history.fetched_at, 0.0)
-    # Before the second fetch nothing is known of the page's changes, so `first_s` is kept. A page
-    # that is gone has intervals that do not depend on its value.
-    has_value = history.cell and history.observations and record.state is not UrlState.GONE
+    # Before the second fetch nothing is known of the page's changes. Without a budget `first_s` is
+    # kept; with one the page counts as a usual one, or all new pages would exceed it. A page that
+    # is gone has intervals that do not depend on its value.
+    is_known = bool(history.observations or section.budget)
+    has_value = history.cell and is_known and record.state is not UrlState.GONE
     if policy.kind is not PolicyKind.VALUE or not has_value:
         return _judge_by_time(history, age_s)
     low, high = policy.bounds(section)
     worth = _worth(history.cell, price, age_s)
-    wanted_s = _wanted_days(history.cell, price, section.least_chance) * _DAY_S
+    wanted_s = wanted_days(history.cell, price, section.least_chance) * _DAY_S
     if is_announced(record):
         # It has changed, says another source; how far that is believed is decided by its due time.
         return DueJudgement(band_of(max(worth, 1.0)), worth)
-    if wanted_s > high:
-        if age_s < _ENOUGH * high:
-            return DueJudgement(None, worth, history.fetched_at + high)
+    probe_s = max(high, probe_s)
+    if wanted_s > probe_s:
+        if age_s < _ENOUGH * probe_s:
+            return DueJudgement(None, worth, now_wall + probe_s - age_s)
         return DueJudgement(DueBand.PROBE, worth)
     if worth < _ENOUGH:
-        return DueJudgement(None, worth, history.fetched_at + max(wanted_s, low))
+        # From now, not from the fetch: if the clock was ahead then, that would be years away.
+        return DueJudgement(None, worth, now_wall + max(wanted_s, low) - age_s)
     return DueJudgement(band_of(worth), worth)
 
 
@@ -73,10 +82,3 @@ def _judge_by_time(history: History, age_s: float) -> DueJudgement:
 def _worth(cell: int, price: float, age_s: float) -> float:
     value = fetch_value(rate_in(cell), weight_in(cell), age_s / _DAY_S)
     return value / price if price > 0 else math.inf
-
-
-@lru_cache(_CACHED)
-def _wanted_days(cell: int, price: float, least_chance: float) -> float:
-    """The days after which a page is due, whatever the bounds of its policy."""
-    rate = rate_in(cell)
-    return max(days_until_due(rate, weight_in(cell), price), -math.log1p(-least_chance) / rate)

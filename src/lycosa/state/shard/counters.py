@@ -84,13 +84,16 @@ class Counters(msgspec.Struct):
         if after is not None:
             count(self.reasons, after)
 
-    def move_cell(self, old: History | None, new: History | None) -> None:
-        """Count a page in the cell of its new history, and no longer in that of its old one."""
+    def move_cell(self, old: History | None, new: History | None) -> int:
+        """Count a page in the cell of its new history, and no longer in that of its old one.
+
+        Returns how many pages more have a cell: 1, 0 or -1.
+        """
         # Without a call for a page that has no cell, as most have at their first fetch.
         before = counted_cell(old.cell, old.policy) if old is not None and old.cell else 0
         after = counted_cell(new.cell, new.policy) if new is not None and new.cell else 0
         if before == after:
-            return
+            return 0
         if before:
             left = self.cells.get(before, 0) - 1
             if left > 0:
@@ -99,6 +102,7 @@ class Counters(msgspec.Struct):
                 self.cells.pop(before, None)
         if after:
             count(self.cells, after)
+        return (after > 0) - (before > 0)
 
     def copied(self) -> Counters:
         """The same numbers, which stay as they are."""
