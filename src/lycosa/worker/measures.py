@@ -173,7 +173,7 @@ def _set_frontier(meter: Meter, frontier: Frontier, now: float) -> None:
     meter.set("lycosa_policy_records_left", frontier.policy_records_left())
     bands: dict[str, int] = {}
     for partition in frontier.partitions.values():
-        for band, number in enumerate(partition.front.waiting_by_band()):
+        for band, number in partition.front.waiting_by_band().items():
             bands[str(band)] = bands.get(str(band), 0) + number
     meter.set_table("lycosa_frontier_hosts", bands)
 

@@ -13,7 +13,10 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from lycosa.base.config.sections import RefetchSection
 from lycosa.base.config.sections import SeenUrlsKind as SeenChoice
+from lycosa.base.model.compatibility import LATE_FIELDS
+from lycosa.base.model.due_band import DueJudgement
 from lycosa.base.ports import Clock
 from lycosa.base.urls.identity import Sites, hash8, host_of, partition_of
 from lycosa.stages.admit.budgets import over_discovery
@@ -24,6 +27,7 @@ from lycosa.stages.frontier.partition_rules import FrontierRules
 from lycosa.stages.frontier.sitemap_news import SitemapNews
 from lycosa.stages.frontier.workbench import Workbench
 from lycosa.stages.politeness.delay import hosts_of_address, longest_delay, longest_wait
+from lycosa.stages.schedule.due_judgement import judge_due
 from lycosa.stages.schedule.priority import prioritizer
 from lycosa.stages.schedule.refetch import kept_interval, longest_interval
 from lycosa.state.attempts import AttemptLog, CrashCounts, Since, boot_id, last_contacts, suspects
@@ -31,6 +35,7 @@ from lycosa.state.attempts.attempt_log import DEFAULT_KEEPING, LogOwner
 from lycosa.state.attempts.shipping import SHIPPED_KEEPING
 from lycosa.state.folder.names import addresses_path, attempts_folder, suffix_list
 from lycosa.state.kv.overlay import Overlay
+from lycosa.state.kv.table_records import UrlRecord
 from lycosa.state.shard.opened_shard import PartitionData, Shard
 from lycosa.worker.job import WorkerJob
 from lycosa.worker.machine_table import table_place
@@ -109,10 +114,15 @@ def _partition(job: WorkerJob, number: int, data: PartitionData, clock: CrawlClo
             prioritize=prioritizer(config.priority),
             forward=SitemapNews(config.refetch, lambda: ahead_s(clock.time(), clock.wall())),
             kept_interval=kept_interval,
+            judge=_judge if job.formats >= LATE_FIELDS else None,
         ),
         lists_known=config.seen.urls is SeenChoice.BLOOM,
         most_bounds=job.plan.note_hosts // job.plan.owned if job.plan else sys.maxsize,
     )
+
+
+def _judge(section: RefetchSection, url: str, record: UrlRecord, now_wall: float) -> DueJudgement:
+    return judge_due(section, url, record, section.price, now_wall)
 
 
 def _frontier(

@@ -33,6 +33,8 @@ LIVE = (
     "refetch.max_s",
     "refetch.price",
     "refetch.least_chance",
+    "refetch.share",
+    "refetch.probes",
     "refetch.intervals",
     "refetch.policies",
 )

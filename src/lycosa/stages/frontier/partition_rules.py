@@ -8,6 +8,7 @@ import msgspec
 
 from lycosa.base.config.sections import RefetchSection
 from lycosa.base.model.usage import Usage
+from lycosa.stages.frontier.entry_bands import Judge, judge_as_due
 from lycosa.stages.frontier.policy_walk import KeptInterval
 from lycosa.stages.frontier.ranking import Prioritize, by_importance
 from lycosa.stages.frontier.sitemap_news import SitemapNews
@@ -19,9 +20,12 @@ class FrontierRules(msgspec.Struct, frozen=True):
     ``over_discovery``: whether a host has contributed more new URLs than its budget allows.
     ``prioritize``: the priority of a URL. ``forward``: when a page is due that has changed
     according to a sitemap. ``kept_interval``: the interval of a page after a change of policies.
+    ``judge``: what a page is worth whose time has come; without it there are no bands of due pages,
+    as in formats that have none.
     """
 
     over_discovery: Callable[[Usage], bool] = lambda _: False
     prioritize: Prioritize = by_importance
     forward: SitemapNews = SitemapNews(RefetchSection())
     kept_interval: KeptInterval = lambda _section, _url, interval_s, _cell: interval_s
+    judge: Judge | None = judge_as_due
