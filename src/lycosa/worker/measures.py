@@ -16,7 +16,6 @@ from lycosa.base.reasons import Reason
 from lycosa.base.system.meter import Meter
 from lycosa.stages.fetch import CachingResolver, CurlFetcher
 from lycosa.stages.frontier.frontier import Frontier
-from lycosa.stages.schedule.refetch_demand import PROBE_SHARE
 from lycosa.state.shard.counters import Counters
 from lycosa.worker.commit.reparser import Reparser
 from lycosa.worker.intake.intake import Intake
@@ -99,7 +98,7 @@ def measure_refetches(meter: Meter, grids: RefetchGrids) -> None:
             "value": demand.due,
             "promised": demand.promised,
             "adaptive": demand.adaptive,
-            "probe": min(demand.wished, PROBE_SHARE * demand.due),
+            "probe": demand.total(grids.prices.section.probes) - demand.planned,
             "bound": grids.bound_a_day,
         }
         for kind, number in planned.items():
@@ -198,7 +197,7 @@ def _set_frontier(meter: Meter, frontier: Frontier, now: float) -> None:
     meter.set("lycosa_policy_records_left", frontier.policy_records_left())
     bands: dict[str, int] = {}
     for partition in frontier.partitions.values():
-        for band, number in enumerate(partition.front.waiting_by_band()):
+        for band, number in partition.front.waiting_by_band().items():
             bands[str(band)] = bands.get(str(band), 0) + number
     meter.set_table("lycosa_frontier_hosts", bands)
 

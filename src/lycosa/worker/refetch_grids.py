@@ -11,11 +11,10 @@ from collections.abc import Callable, Mapping
 
 from lycosa.base.config.sections import RefetchRule
 from lycosa.base.messages.worker_messages import PriceFound, PriceTerms, RefetchGrid
-from lycosa.base.model.refetch_price import HostPrice
 from lycosa.base.system.meter import Histogram
 from lycosa.stages.frontier.partition import Partition
 from lycosa.stages.frontier.policy_walk import DelayOf
-from lycosa.stages.schedule.price_in_force import DUE_SHARE, PriceInForce, price_of_host
+from lycosa.stages.schedule.price_in_force import PriceInForce, price_of_host
 from lycosa.stages.schedule.refetch_demand import RefetchDemand, demand_at
 
 _EVERY_S = 60.0
@@ -81,12 +80,14 @@ class RefetchGrids:
     def follow(self, message: PriceFound) -> None:
         """Go by the price that the coordinator sent."""
         if message.number:
-            self.prices.follow(message.price, message.number, message.probe_s)
+            self.prices.follow(message.price, message.number)
         self.budget_a_day, self.asked_a_day = message.budget_a_day, message.asked_a_day
         self._is_known = message.grid == self._number
 
-    def _price_of_host(self, pages: Mapping[int, int], turns: float) -> HostPrice | None:
-        return price_of_host(self.prices.section, pages, turns * DUE_SHARE, self.prices.price)
+    def _price_of_host(self, pages: Mapping[int, int], turns: float) -> float | None:
+        return price_of_host(
+            self.prices.section, pages, turns * self.prices.section.share, self.prices.price
+        )
 
     def _end_pass(self, settings: int) -> RefetchGrid | None:
         cells: dict[int, int] = {}
@@ -100,7 +101,7 @@ class RefetchGrids:
         # Pages may have moved since their host was looked at.
         cells = {cell: pages for cell, pages in cells.items() if pages > 0}
         self.bound = sum(each.hosts for each in bounds)
-        self.bound_a_day = sum(each.turns for each in bounds) * DUE_SHARE
+        self.bound_a_day = sum(each.turns for each in bounds) * self.prices.section.share
         self.demand = demand_at(self.prices.section, cells, self.prices.price)
         return self._message(cells, settings) if self.prices.is_found else None
 
@@ -150,4 +151,5 @@ class RefetchGrids:
             section.min_s,
             section.max_s,
             section.least_chance,
+            section.probes,
         )

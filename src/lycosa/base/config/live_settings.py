@@ -34,6 +34,8 @@ LIVE = (
     "refetch.price",
     "refetch.budget",
     "refetch.least_chance",
+    "refetch.share",
+    "refetch.probes",
     "refetch.intervals",
     "refetch.policies",
 )

@@ -163,6 +163,7 @@ class PriceTerms(msgspec.Struct, frozen=True):
     min_s: float
     max_s: float
     least_chance: float
+    probes: float
 
 
 class RefetchGrid(msgspec.Struct, frozen=True, tag=True):
@@ -189,13 +190,12 @@ class PriceFound(msgspec.Struct, frozen=True, tag=True):
     """The price of a refetch, in answer to a grid, of which ``grid`` is the number.
 
     0 there means that the coordinator needs a complete one. ``number`` numbers the prices of the
-    crawl (0 = none yet). ``probe_s`` is the shortest interval of pages that are not worth a fetch.
-    ``budget_a_day`` and ``asked_a_day`` are those of the whole crawl, for display.
+    crawl (0 = none yet). ``budget_a_day`` and ``asked_a_day`` are those of the whole
+    crawl, for display.
     """
 
     price: float
     number: int
-    probe_s: float = 0.0
     grid: int = 0
     budget_a_day: float = 0.0
     asked_a_day: float = 0.0

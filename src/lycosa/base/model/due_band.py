@@ -25,6 +25,9 @@ class DueBand(IntEnum):
         return self.name.lower()
 
 
+DUE_BANDS = range(DueBand.FOURFOLD, DueBand.PROBE + 1)
+
+
 class DueJudgement(msgspec.Struct, frozen=True, gc=False):
     """What a due page is judged to be worth.
 

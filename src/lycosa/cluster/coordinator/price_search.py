@@ -18,7 +18,7 @@ from collections.abc import Mapping
 
 from lycosa.base.config.sections import RefetchRule, RefetchSection
 from lycosa.base.messages.worker_messages import PriceFound, PriceTerms, RefetchGrid
-from lycosa.stages.schedule.refetch_demand import RefetchDemand, demand_at
+from lycosa.stages.schedule.refetch_demand import demand_at
 
 STEP_S = 60.0
 MOST_STEP = 1.25
@@ -68,7 +68,6 @@ class PriceSearch:
         self._terms: PriceTerms | None = None
         self._price, self._number = 0.0, 0
         self._looked_at = -math.inf
-        self._probe_s = 0.0
         self._budget = self._asked = 0.0
 
     def __repr__(self) -> str:
@@ -85,7 +84,7 @@ class PriceSearch:
             self._price = message.price or message.terms.first_price
             self._number = message.price_number
         price = self._price if self._number else 0.0
-        return PriceFound(price, self._number, self._probe_s, known, self._budget, self._asked)
+        return PriceFound(price, self._number, known, self._budget, self._asked)
 
     def tick(self, now: float) -> None:
         """Seek the price, if a minute has passed and all shards are known."""
@@ -115,7 +114,7 @@ class PriceSearch:
         if not self._number or abs(price / self._price - 1) > _SAME:
             self._price, self._number = price, self._number + 1
         demand = demand_at(section, pages, self._price)
-        self._asked, self._probe_s = bound + demand.total(left), demand.probe_interval(left)
+        self._asked = bound + demand.total(section.probes)
 
 
 def next_price(
@@ -128,8 +127,7 @@ def next_price(
     """
 
     def asked(price: float) -> float:
-        demand: RefetchDemand = demand_at(section, pages, price)
-        return demand.total(budget)
+        return demand_at(section, pages, price).total(section.probes)
 
     now = asked(price)
     is_cheap = now > budget
@@ -154,4 +152,5 @@ def _section_of(terms: PriceTerms) -> RefetchSection:
         min_s=terms.min_s,
         max_s=terms.max_s,
         least_chance=terms.least_chance,
+        probes=terms.probes,
     )

@@ -17,7 +17,6 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from lycosa.base.model.refetch_cell import counted_cell
-from lycosa.base.model.refetch_price import HostPrice
 from lycosa.base.model.url_state import History
 from lycosa.stages.frontier.visit_state import VisitState, VisitStates
 from lycosa.state.kv.overlay import Overlay
@@ -39,11 +38,8 @@ _WALKED = 500  # records in a step of a walk: 5 ms
 HOST_GRIDS = b"g"
 """The prefix of the rows."""
 
-FindPrice = Callable[[Mapping[int, int], float], HostPrice | None]
-"""The price at a host of its pages by cell and its turns a day; ``None`` for the common price.
-
-One of 0 is the common price, with another interval of probes.
-"""
+FindPrice = Callable[[Mapping[int, int], float], float | None]
+"""The price at a host of its pages by cell and its turns a day; ``None`` for the common price."""
 
 
 class HostGridRow(msgspec.Struct, array_like=True):
@@ -86,7 +82,7 @@ decode_host_grid = msgspec.msgpack.Decoder(HostGridRow).decode
 class HostGrids:
     """The rows of one partition."""
 
-    def __init__(self, table: Overlay, visits: VisitStates, prices: dict[bytes, HostPrice]) -> None:
+    def __init__(self, table: Overlay, visits: VisitStates, prices: dict[bytes, float]) -> None:
         """``prices`` gets the prices of this partition's hosts that have too few turns."""
         self._table, self._visits, self._prices = table, visits, prices
         self._rows: dict[bytes, HostGridRow] = {}  # read or changed, the oldest first
@@ -94,7 +90,7 @@ class HostGrids:
         self._growing: set[bytes] = set()  # whose walk is not complete
         self._passed = b""  # the host that was looked at last
         self._found = BoundHosts()
-        self._own: dict[bytes, HostPrice] = {}
+        self._own: dict[bytes, float] = {}
         self.bound = BoundHosts()
         self.known: set[bytes] = set()
         for key, value in table.scan(HOST_GRIDS, prefix_end(HOST_GRIDS)):
@@ -166,7 +162,6 @@ class HostGrids:
             turns = _DAY_S / delay_s
             if (price := find_price(row.cells, turns)) is not None:
                 self._own[key[1:]] = price
-            if price is not None and price.price:
                 self._found.hosts += 1
                 self._found.turns += turns
                 for cell, number in row.cells.items():

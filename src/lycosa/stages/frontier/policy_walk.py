@@ -26,7 +26,6 @@ import msgspec
 from lycosa.base.config.refetch_policies import PolicyKind, class_of, find_policy, policies_version
 from lycosa.base.config.sections import RefetchSection
 from lycosa.base.messages.progress import MAX_PROMISES, PromiseNote
-from lycosa.base.model.refetch_price import HostPrice
 from lycosa.base.model.url_state import History, UrlState
 from lycosa.base.urls.url_parts import join_url
 from lycosa.stages.frontier.due import DueQueue
@@ -43,7 +42,7 @@ from lycosa.state.kv.table_records import (
 )
 
 WALK_KEY = meta_key("policies")
-KeptInterval = Callable[[RefetchSection, str, float, int, HostPrice | None], float]
+KeptInterval = Callable[[RefetchSection, str, float, int, float | None], float]
 """The interval in seconds of a page under rules that changed since its last fetch.
 
 Of its URL, its interval, its cell, and the price by which looks at its host are scheduled.
@@ -97,7 +96,7 @@ class PolicyWalk:
         visits: VisitStates,
         move_cell: MoveCell,
         kept_interval: KeptInterval,
-        look_at: Callable[[bytes], HostPrice | None],
+        look_at: Callable[[bytes], float | None],
         ahead_s: Callable[[], float],
     ) -> None:
         """``ahead_s`` returns the seconds by which crawl time is ahead of the wall clock."""

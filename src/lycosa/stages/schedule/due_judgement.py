@@ -30,13 +30,11 @@ def judge_due(
     record: UrlRecord,
     price: float,
     now_wall: float,
-    probe_s: float = 0.0,
 ) -> DueJudgement:
     """The judgement of a page that was fetched before and whose time has come.
 
     ``price`` is that of a fetch at its host in days (``PriceInForce.of_host``), ``now_wall`` is in
-    seconds since 1970. ``probe_s`` is the shortest interval of probes, where the maximum
-    interval of the policy would be too often.
+    seconds since 1970.
     """
     history = record.history
     assert history is not None, "a page without a capture is new"
@@ -54,10 +52,9 @@ def judge_due(
     if is_announced(record):
         # It has changed, says another source; how far that is believed is decided by its due time.
         return DueJudgement(band_of(max(worth, 1.0)), worth)
-    probe_s = max(high, probe_s)
-    if wanted_s > probe_s:
-        if age_s < _ENOUGH * probe_s:
-            return DueJudgement(None, worth, now_wall + probe_s - age_s)
+    if wanted_s > high:
+        if age_s < _ENOUGH * high:
+            return DueJudgement(None, worth, now_wall + high - age_s)
         return DueJudgement(DueBand.PROBE, worth)
     if worth < _ENOUGH:
         # From now, not from the fetch: if the clock was ahead then, that would be years away.

@@ -22,15 +22,12 @@ from functools import lru_cache
 from lycosa.base.config.refetch_budget import read_budget
 from lycosa.base.config.sections import RefetchSection
 from lycosa.base.model.refetch_cell import RATES, WEIGHTS, class_and_cell
-from lycosa.base.model.refetch_price import HostPrice
 from lycosa.stages.schedule.refetch import uses_value
-from lycosa.stages.schedule.refetch_demand import PROBE_SHARE, RefetchDemand, demand_at
+from lycosa.stages.schedule.refetch_demand import demand_at
 from lycosa.stages.schedule.refetch_value import bounds_of_class, has_price, wanted_days
 
 LOOK_SHARE = 0.5
 """Pages are looked at when a fetch is worth this share of a price that was found."""
-DUE_SHARE = 0.5
-"""The share of a host's turns that pages have that are due again; new pages have the others."""
 
 _DAY_S = 86_400.0
 _STEP = math.log(1.05)  # prices of hosts are multiples of it, so that they share their intervals
@@ -42,8 +39,7 @@ class PriceInForce:
     """The price, one object per worker.
 
     ``hosts`` has the price of each host, by its hash, that has fewer turns than its pages ask for.
-    ``number`` is that of the price that was found, 0 without one; ``probe_s`` the interval of
-    probes, where the maximum interval would be too often.
+    ``number`` is that of the price that was found, 0 without one.
     """
 
     uses_value: bool
@@ -52,8 +48,7 @@ class PriceInForce:
     def __init__(self, section: RefetchSection, found: float = 0.0, number: int = 0) -> None:
         self._found = found
         self.number = number
-        self.probe_s = 0.0
-        self.hosts: dict[bytes, HostPrice] = {}
+        self.hosts: dict[bytes, float] = {}
         self.follow_section(section)
 
     def __repr__(self) -> str:
@@ -65,10 +60,10 @@ class PriceInForce:
         self.budget = read_budget(section.budget)
         self.uses_value = uses_value(section)
 
-    def follow(self, price: float, number: int, probe_s: float) -> None:
+    def follow(self, price: float, number: int) -> None:
         """Go by a price that was found, unless its number is an older one."""
         if number >= self.number:
-            self._found, self.number, self.probe_s = price, number, probe_s
+            self._found, self.number = price, number
 
     @property
     def is_found(self) -> bool:
@@ -85,40 +80,35 @@ class PriceInForce:
         """The price of a fetch in days at hosts that have enough turns."""
         return self._found if self._found and self.is_found else self.section.price
 
-    def of_host(self, host8: bytes) -> HostPrice:
+    def of_host(self, host8: bytes) -> float:
         """The price of a fetch of this host's pages, by which a page is judged when it is due."""
-        own = self.hosts.get(host8)
-        probe_s = self.probe_s if self.is_found else 0.0
-        if own is None:
-            return HostPrice(self.price, probe_s)
-        return HostPrice(max(own.price, self.price), max(own.probe_s, probe_s))
+        return max(self.hosts.get(host8, 0.0), self.price)
 
-    def look_at(self, host8: bytes) -> HostPrice | None:
+    def look_at(self, host8: bytes) -> float | None:
         """The price by which the next look at a page of this host is scheduled.
 
         ``None`` where it is that of the settings.
         """
         if not self.is_found and host8 not in self.hosts:
             return None
-        found = self.of_host(host8)
-        return found._replace(price=found.price * LOOK_SHARE) if self.is_found else found
+        price = self.of_host(host8)
+        return price * LOOK_SHARE if self.is_found else price
 
 
 def price_of_host(
     section: RefetchSection, pages: Mapping[int, int], turns: float, price: float
-) -> HostPrice | None:
+) -> float | None:
     """The price at a host whose pages may have ``turns`` fetches a day, ``None`` for the common.
 
-    A price of 0 is the common one, with another interval of probes. ``pages`` are the host's by
-    class of policy and cell, ``price`` is the common one. What was
+    ``pages`` are the host's by class of policy and cell, ``price`` is the common one. What was
     promised comes first; what halves and grows, and probes, have their part. A twentieth is always
     left for pages by their value.
     """
     demand = demand_at(section, pages, price)
-    probe_s = demand.probe_interval(turns)
-    left = max(_left_for_value(demand, turns), turns / 20)
+    probes = min(demand.wished, section.probes * turns)
+    left = max(turns - demand.promised - demand.adaptive - probes, turns / 20)
     if demand.due <= left:
-        return HostPrice(0.0, probe_s) if probe_s else None
+        return None
     low, high = 0, 1  # in steps above the common price
     while high < _STEPS and _due_a_day(section, pages, price, high) > left:
         low, high = high, high * 2
@@ -126,13 +116,7 @@ def price_of_host(
         middle = (low + high) // 2
         is_cheap = _due_a_day(section, pages, price, middle) > left
         low, high = (middle, high) if is_cheap else (low, middle)
-    found = _price_at(price, high)
-    return HostPrice(found, demand_at(section, pages, found).probe_interval(turns))
-
-
-def _left_for_value(demand: RefetchDemand, turns: float) -> float:
-    probes = min(demand.wished, PROBE_SHARE * turns)
-    return turns - demand.promised - demand.adaptive - probes
+    return math.exp((_step_of(price) + high) * _STEP)
 
 
 def _due_a_day(
@@ -148,10 +132,6 @@ def _due_a_day(
             if wanted_s <= high:
                 total += number * _DAY_S / max(wanted_s, low)
     return total
-
-
-def _price_at(price: float, steps: int) -> float:
-    return math.exp((_step_of(price) + steps) * _STEP)
 
 
 def _step_of(price: float) -> int:

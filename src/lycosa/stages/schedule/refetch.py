@@ -8,11 +8,8 @@ a page is due when a fetch is worth its price (``schedule.refetch_value``).
 
 from __future__ import annotations
 
-from lycosa.base.config.policy_texts import RefetchPolicy
 from lycosa.base.config.refetch_policies import PolicyKind, find_policy, policy_book
 from lycosa.base.config.sections import RefetchRule, RefetchSection
-from lycosa.base.model.refetch_price import HostPrice
-from lycosa.stages.schedule.refetch_demand import LONGEST_PROBE_S
 from lycosa.stages.schedule.refetch_value import interval_by_value
 
 _SHRINK = 0.5
@@ -28,7 +25,7 @@ def next_interval(
     changed: bool,
     is_first: bool,
     cell: int = 0,
-    look: HostPrice | None = None,
+    look: float | None = None,
 ) -> float:
     """Seconds until the page is due again; 0 when it is not fetched again.
 
@@ -43,7 +40,7 @@ def next_interval(
     if policy.kind is PolicyKind.EVERY:
         return policy.seconds
     if policy.kind is PolicyKind.VALUE and cell and (look is not None or not is_first):
-        return _by_value(section, cell, policy, look)
+        return interval_by_value(section, cell, policy.bounds(section), look)
     wanted = (
         section.first_s
         if is_first or interval_s <= 0
@@ -58,7 +55,7 @@ def kept_interval(
     url: str,
     interval_s: float,
     cell: int = 0,
-    look: HostPrice | None = None,
+    look: float | None = None,
 ) -> float:
     """The interval of a page under rules that changed since its last fetch; 0 for none.
 
@@ -72,15 +69,8 @@ def kept_interval(
         return policy.seconds
     low, high = policy.bounds(section)
     if policy.kind is PolicyKind.VALUE and cell:
-        return _by_value(section, cell, policy, look)
+        return interval_by_value(section, cell, policy.bounds(section), look)
     return min(max(interval_s or section.first_s, low), high)
-
-
-def _by_value(
-    section: RefetchSection, cell: int, policy: RefetchPolicy, look: HostPrice | None
-) -> float:
-    price, probe_s = (None, 0.0) if look is None else look
-    return interval_by_value(section, cell, policy.bounds(section), price, probe_s)
 
 
 def gone_interval(section: RefetchSection, url: str, interval_s: float, *, is_first: bool) -> float:
@@ -98,10 +88,7 @@ def gone_interval(section: RefetchSection, url: str, interval_s: float, *, is_fi
 def longest_interval(section: RefetchSection) -> float:
     """The longest time in seconds after which a page may be due again."""
     policies = (rule.policy for rule in policy_book(section).rules)
-    # Probes of a crawl or of a host that has too many of them.
-    probe_s = LONGEST_PROBE_S if uses_value(section) else 0.0
     return max(
-        probe_s,
         section.max_s,
         section.gone_max_s,
         max((max(each.seconds, *each.bounds(section)) for each in policies), default=0.0),

@@ -2,7 +2,8 @@
 
 What is asked of a crawl or of a host is the sum of four parts: pages that are due by their value,
 *probes* (pages that no fetch is worth within their maximum interval), promises (``every``), and
-pages that halve and grow. Only the first depends on the price. Probes are at most 5 % of all.
+pages that halve and grow. Only the first two depend on the price. Probes have at most a stated
+share of the refetches (``refetch.probes``, ``frontier.probe_line``).
 """
 
 from __future__ import annotations
@@ -15,11 +16,6 @@ from lycosa.base.config.policy_classes import ADAPTIVE_CLASS, BY_RULE_CLASS, pro
 from lycosa.base.config.sections import RefetchRule, RefetchSection
 from lycosa.base.model.refetch_cell import class_and_cell, rate_in
 from lycosa.stages.schedule.refetch_value import bounds_of_class, has_price, wanted_days
-
-PROBE_SHARE = 0.05
-"""Probes are at most this share of the refetches of a host and of the crawl."""
-LONGEST_PROBE_S = 3650 * 86_400.0
-"""The longest time between two fetches of a probe."""
 
 _DAY_S = 86_400.0
 # Where halving after a change and lengthening by half without one balance, a change is found at
@@ -41,20 +37,14 @@ class RefetchDemand(msgspec.Struct, frozen=True):
     probes: int = 0
     wished: float = 0.0
 
-    def total(self, available: float) -> float:
-        """All fetches a day where ``available`` are: probes get at most their share of these."""
-        fixed = self.due + self.promised + self.adaptive
-        return fixed + min(self.wished, PROBE_SHARE * available)
+    @property
+    def planned(self) -> float:
+        """Fetches a day without probes."""
+        return self.due + self.promised + self.adaptive
 
-    def probe_interval(self, available: float) -> float:
-        """Seconds between fetches of a probe, so that probes keep their share; 0 for no bound.
-
-        All have the same interval, so the longest unseen are fetched first.
-        """
-        most = PROBE_SHARE * available
-        if self.wished <= most:
-            return 0.0
-        return min(self.probes / most * _DAY_S, LONGEST_PROBE_S) if most > 0 else LONGEST_PROBE_S
+    def total(self, probe_share: float) -> float:
+        """All fetches a day; probes have at most their share of them."""
+        return self.planned + min(self.wished, self.planned * probe_share / (1 - probe_share))
 
 
 def demand_at(section: RefetchSection, pages: Mapping[int, int], price: float) -> RefetchDemand:

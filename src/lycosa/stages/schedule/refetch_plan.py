@@ -12,7 +12,6 @@ from lycosa.base.config.refetch_policies import class_of, find_policy
 from lycosa.base.config.sections import RefetchSection
 from lycosa.base.model.compatibility import LATE_FIELDS
 from lycosa.base.model.refetch_cell import cell_of
-from lycosa.base.model.refetch_price import HostPrice
 from lycosa.base.model.url_state import History
 from lycosa.stages.schedule.change_rate import (
     ChangeFinding,
@@ -80,7 +79,7 @@ def plan_refetch(
     weight: float,
     formats: int,
     is_once: bool = False,
-    look: HostPrice | None = None,
+    look: float | None = None,
 ) -> RefetchPlan:
     """The plan after a capture; ``old`` is the record's history before it.
 

@@ -72,19 +72,17 @@ def interval_by_value(
     cell: int,
     bounds: tuple[float, float] | None = None,
     price: float | None = None,
-    probe_s: float = 0.0,
 ) -> float:
     """Seconds between fetches of a page in a cell of the grid, which is not 0.
 
     ``bounds`` are the minimum and the maximum of its policy; without them, those of the section.
     ``price`` is that in force, without it ``refetch.price``. A page that is never worth a fetch is
-    a probe: it is looked at after the maximum all the same, so that a wrong estimate does not last,
-    or after ``probe_s``, where probes are too many for that.
+    a probe: its time comes after the maximum all the same, so that a wrong estimate does not last.
     """
     low, high = bounds or (section.min_s, section.max_s)
     price = section.price if price is None else price
     days = wanted_days(cell, price, section.least_chance)
-    return min(max(days * _DAY_S, low), max(high, probe_s))
+    return min(max(days * _DAY_S, low), high)
 
 
 def bounds_of_class(section: RefetchSection, policy: int) -> tuple[float, float]:
