@@ -98,7 +98,7 @@ def test_what_decides_by_a_live_setting_follows_it(tmp_path: Path, key: str) -> 
             return [worker._pipeline.fetches_pages]
         readers = {
             "politeness": [assembled.pacing.section],
-            "refetch": [assembled.live._capturing.refetch, rules.forward.section],
+            "refetch": [assembled.grids.prices.section, rules.forward.section],
         }
         return [getattr(each, name) for each in readers[section]]
 
