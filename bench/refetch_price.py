@@ -9,7 +9,8 @@ the plan after a fetch, the judgement of a due page, the search for the price, t
 up, known from the start, and the price that is found; then the budget is doubled or halved in the
 middle of the time. *One host*: its pages ask for 2, 4 and 16 times its turns at the common price.
 Compared are the price at which they ask for as many as there are turns (``price_of_host``), the
-common price times the ratio, and the common price alone with a queue in the order of due times.
+common price times the ratio, and the common price alone with a queue in the order of due times. The
+rates are known, so that the estimates do not count.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ import math
 import time
 from collections.abc import Callable
 
+import msgspec
 import numpy as np
-
 from bench.refetch_value import DAY_S, STEP, URL, Pages, Run, value_run
+
 from lycosa.base.config.sections import RefetchRule, RefetchSection
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.refetch_cell import cell_of
@@ -49,7 +51,9 @@ class PriceRun:
         budget: Callable[[float], float],
         turns: float = math.inf,
         host_price: Callable[[dict[int, int], float], float] | None = None,
+        is_known: bool = False,
     ) -> None:
+        """With ``is_known`` the rates are known, and each page was fetched once before."""
         self.pages, self.days, self.budget, self.turns = pages, days, budget, turns
         self.host_price = host_price
         self.section = RefetchSection(
@@ -63,6 +67,9 @@ class PriceRun:
         self.looks = self.fetches = 0
         self.shares: list[tuple[float, float]] = []
         self.used: list[tuple[float, int]] = []
+        self.is_known = is_known
+        if is_known:
+            self._fetch_all()
 
     def run(self) -> None:
         pages = self.pages
@@ -97,6 +104,16 @@ class PriceRun:
             self.used.append((now, fetched))
             self.shares.append((now, float((pages.weight * self.fresh).sum())))
 
+    def _fetch_all(self) -> None:
+        """Each page was fetched once, at some time before the start."""
+        before = np.random.default_rng(8).uniform(0, 15, self.pages.number)
+        for page, days in enumerate(before.tolist()):
+            self._fetch(page, -days)
+            self.histories[page] = msgspec.structs.replace(self.histories[page], fetches=3)
+        self.fresh[:] = np.random.default_rng(9).random(self.pages.number) < np.exp(
+            -self.pages.rate * before
+        )
+
     def freshness(self, first: float, last: float) -> tuple[float, float]:
         """The mean freshness and the fetches a day between two shares of the time."""
         low, high = first * self.days, last * self.days
@@ -120,9 +137,7 @@ class PriceRun:
         if not history.fetches:
             return 34, 0.0
         self.looks += 1
-        record = UrlRecord(
-            UrlState.FETCHED, True, "/", 1, 100, LinkKind.A, 0, "", history=history
-        )
+        record = UrlRecord(UrlState.FETCHED, True, "/", 1, 100, LinkKind.A, 0, "", history=history)
         judged = judge_due(self.section, URL, record, self.prices.of_host(HOST), now * DAY_S + 1e9)
         if judged.band is None:
             return 0, (judged.later_at - 1e9) / DAY_S
@@ -134,7 +149,8 @@ class PriceRun:
         seen = old.observations
         if old.fetches:
             seen = add_observation(seen, now * DAY_S + 1e9 - old.fetched_at, changed, None)
-        cell = cell_of(estimate_rate(seen), float(self.pages.weight[page]))
+        rate = float(self.pages.rate[page]) if self.is_known else estimate_rate(seen)
+        cell = cell_of(rate, float(self.pages.weight[page]))
         interval = next_interval(
             self.section,
             URL,
@@ -197,7 +213,7 @@ def budgets(pages: Pages, days: float) -> None:
 
 
 def one_host(pages: Pages, days: float) -> None:
-    best, price = pages.optimum()
+    price = pages.optimum()[1]
     for ratio in (2, 4, 16):
         turns = pages.budget / ratio
         most = best_for(pages, turns)
@@ -208,12 +224,14 @@ def one_host(pages: Pages, days: float) -> None:
             ("queue by time", None),
         ]
         for name, way in ways:
-            run = PriceRun(pages, days, lambda now: 0.0, turns, way)
+            run = PriceRun(pages, days, lambda now: 0.0, turns, way, is_known=True)
             run.prices.follow(price, 1)
             run.run()
             fresh, used = run.freshness(0.5, 1.0)
             parts.append(f"{name} {fresh / most:.3f} ({used / turns:.2f})")
-        print(f"one host, {ratio:2} times its turns, of the best and (of the turns): {'; '.join(parts)}")
+        print(
+            f"one host, {ratio:2} times its turns, of the best and (of the turns): {'; '.join(parts)}"
+        )
 
 
 _VALUE = RefetchSection(rule=RefetchRule.VALUE, min_s=3600.0, max_s=365 * DAY_S)
