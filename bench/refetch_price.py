@@ -1,6 +1,6 @@
 """The price of a refetch found from a budget, and the price of a host that has too few turns.
 
-    python -m bench.refetch_price [--days 60] [--seed 1] [--pages 20000] [--hosts-only]
+    python -m bench.refetch_price [--days 60] [--seed 1] [--pages 20000] [--hosts-only|--budgets-only]
 
 The pages are those of ``bench/refetch_value.py``, and all that decides is the crawler's own code:
 the plan after a fetch, the judgement of a due page, the search for the price, the price of a host.
@@ -87,9 +87,10 @@ class PriceRun:
             if now >= searched:
                 searched = now + _SEARCHED
                 self._search(now)
+            # A page has its exact time: rounded to hours, short intervals would be much longer.
             while due and due[0][0] <= now:
                 at, page = heapq.heappop(due)
-                band, later = self._judged(page, now)
+                band, later = self._judged(page, at)
                 if later:
                     heapq.heappush(due, (later, page))
                 else:
@@ -97,8 +98,9 @@ class PriceRun:
             saved = min(saved + self.turns * STEP, max(self.turns * STEP, 1.0) + 1)
             fetched = 0
             while waiting and fetched + 1 <= saved:
-                page = heapq.heappop(waiting)[2]
-                heapq.heappush(due, (now + self._fetch(page, now) / DAY_S, page))
+                _, at, page = heapq.heappop(waiting)
+                at = at if self.turns == math.inf else now
+                heapq.heappush(due, (at + self._fetch(page, at) / DAY_S, page))
                 fetched += 1
             saved -= fetched if saved < math.inf else 0
             self.used.append((now, fetched))
@@ -251,11 +253,13 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--pages", type=int, default=20_000)
     parser.add_argument("--hosts-only", action="store_true")
+    parser.add_argument("--budgets-only", action="store_true")
     args = parser.parse_args()
     pages = Pages(args.pages, args.seed)
     if not args.hosts_only:
         budgets(pages, args.days)
-    one_host(pages, args.days)
+    if not args.budgets_only:
+        one_host(pages, args.days)
 
 
 if __name__ == "__main__":

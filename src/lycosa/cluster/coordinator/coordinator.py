@@ -164,7 +164,8 @@ class Coordinator:
             return []
         self._placement.tick(now, wall)
         self._shard_owners.note_rates(now)
-        self._prices.tick(now)
+        for shard, found in self._prices.tick(now).items():
+            self._relay(shard, found)
         self._update_routes(now)
         for shard in range(len(self._shard_owners)):
             self._tell_requests(shard, now)

@@ -121,8 +121,8 @@ def price_of_host(
         middle = (low + high) // 2
         is_cheap = _due_a_day(section, pages, price, middle) > left
         low, high = (middle, high) if is_cheap else (low, middle)
-    # The lower side: the bands of the host's queue choose among what is due, but a turn that nothing
-    # is due for is lost.
+    # The lower side: the bands of the host's queue choose among what is due, but a turn is lost for
+    # which nothing is due.
     return max(math.exp((_step_of(price) + low) * _STEP), price)
 
 
