@@ -105,10 +105,10 @@ class CoordinatorLink:
     def report(self) -> list[ToldCoordinator]:
         """The messages that are sent about twice a second, together with the worker's progress.
 
-        An idle worker returns its unused permits here.
+        A worker without anything to do returns its unused permits here.
         """
-        permits = self._assembled.permits
-        if self._assembled.worker.is_idle and isinstance(permits, GrantedPermits):
+        permits, worker = self._assembled.permits, self._assembled.worker
+        if (worker.is_idle or worker.is_drained) and isinstance(permits, GrantedPermits):
             permits.return_unused()
         return [self.status()]
 

@@ -2,7 +2,7 @@
 
 The loop starts visits while slots are free and hosts are ready. It wakes hosts that are due, and
 has the results committed about every second (``committer``). It ends when no work is left, a limit
-is reached or it is stopped.
+is reached or it is stopped; a continuous crawl then sleeps until the next due time instead.
 """
 
 from __future__ import annotations
@@ -26,6 +26,11 @@ from lycosa.worker.visit.visit_in_progress import Visit
 from lycosa.worker.visit.visit_parts import VisitParts
 
 _IDLE_S = 1.0
+# Longest sleep of a worker without anything to do: the wall clock may be set forward meanwhile, and
+# then a page is due earlier than it seemed.
+_STILL_S = 60.0
+_TIMER_S = 0.01  # by which a timer may be early
+_SETTLING_S = 3.0  # after the last event, until all that it caused is committed
 _CAREFUL_S = 60.0
 _STARTED_AT_ONCE = 32  # visits in one turn of the loop
 _WALK_S = 0.02  # between two slices of records under changed policies
@@ -63,9 +68,14 @@ class Worker:
         self._is_paused = False
         self._has_more = False  # more hosts may be ready than were started
         # More seeds may come, so an empty frontier is not the end. The coordinator says when not.
-        self.expects_more = has_coordinator
+        self.expects_more = has_coordinator or self._config.limits.continuous
         self._is_alone = is_alone  # it ends by itself; of several, the coordinator detects the end
         self.is_idle = False
+        self.is_drained = False
+        """Nothing runs, and nothing is ready or due within a minute; the crawl may go on."""
+        self.turns = 0  # of the loop
+        self._is_still = False  # nothing runs or is ready now
+        self._disturbed_at = -math.inf  # by anything but a time that had come
         # There is no capture, no server answered, and no waiting host could be reached.
         self.reaches_nobody = False
         self._has_visited = False  # in this run
@@ -217,6 +227,7 @@ class Worker:
     def _step(self) -> End | None:
         """Start what can start; return the end when it is reached."""
         self._news.clear()
+        self.turns += 1
         self._raise_failure()
         # In this order, because a delay between the two clocks then makes a host that waits by
         # crawl time wait longer, not shorter.
@@ -242,11 +253,12 @@ class Worker:
         # A worker that waits for more seeds or for a resource has not finished, although nothing
         # runs.
         wait = self._config.frontier.finish_wait_s
-        is_quiet = self._runs_nothing and self._is_finished(now, time, wait)
+        runs_nothing = self._runs_nothing
+        is_quiet = runs_nothing and self._is_finished(now, time, wait)
         if (is_quiet or now >= self._reparse_at) and self._parse_more(now):
             is_quiet = False
         is_free = (
-            self._runs_nothing
+            runs_nothing
             and self.has_lease
             and self._max_running > 0
             and not (
@@ -261,6 +273,8 @@ class Worker:
         # A quiet worker has nothing to gather for a larger parcel, and the receiver may be idle.
         self._outgoing.send_at_once(is_quiet)
         self.is_idle = is_free and is_quiet
+        self._is_still = runs_nothing and not self._running and self._only_waits(now, time, 0.0)
+        self.is_drained = self._is_still and self._next_event_s(now, time) > _STILL_S
         self.reaches_nobody = (
             is_free and not self._reaches_a_host() and self._is_finished(now, time, 0.0)
         )
@@ -332,6 +346,12 @@ class Worker:
         No host will be ready within ``wait``, and no URL or host will be due within
         ``finish_wait_s``. An outage of ours is no end.
         """
+        return self._only_waits(now, time, wait) and (
+            self.frontier.next_due() > time + self._config.frontier.finish_wait_s
+        )
+
+    def _only_waits(self, now: float, time: float, wait: float) -> bool:
+        """Whether there is nothing but due times, and hosts that are not ready within ``wait``."""
         if any(partition.counters.asking for partition in self.frontier.partitions.values()):
             return False  # an answer or its deadline will come
         if self.frontier.walks_policies:
@@ -341,9 +361,13 @@ class Worker:
         ready = self.frontier.next_time()
         if self.frontier.waiting_in_front() and (ready is None or ready > now):
             return False
-        if ready is not None and ready <= now + wait:
-            return False
-        return self.frontier.next_due() > time + self._config.frontier.finish_wait_s
+        return ready is None or ready > now + wait
+
+    def _next_event_s(self, now: float, time: float) -> float:
+        """Seconds until a host is ready or anything is due."""
+        ready = self.frontier.next_time()
+        due_s = self.frontier.next_due() - time
+        return due_s if ready is None else min(ready - now, due_s)
 
     def _reaches_a_host(self) -> bool:
         """Whether the run has reached any server, or may still do so.
@@ -363,7 +387,7 @@ class Worker:
     async def _pause(self) -> None:
         """Wait until something happens or becomes due."""
         now, time = self._clock.monotonic(), self._clock.time()
-        times = [_IDLE_S, self.committer.longest_s]
+        times = [self._sleep_s(now)]
         ready = self.frontier.next_time()
         # Without a free slot a ready host would wake the loop again and again for nothing.
         if ready is not None and self._may_start:
@@ -374,11 +398,25 @@ class Worker:
         if self._has_more:
             times.append(0.0)
         # News since the start of the step has set the event, so the wait then ends at once.
-        timer = asyncio.get_running_loop().call_later(max(min(times), 0.0), self._news.set)
+        longest_s = max(min(times), 0.0)
+        timer = asyncio.get_running_loop().call_later(longest_s, self._news.set)
         try:
             await self._news.wait()
         finally:
             timer.cancel()
+        if not self._is_still:
+            self._disturbed_at = now
+        elif (woke := self._clock.monotonic()) < now + longest_s - _TIMER_S:
+            self._disturbed_at = woke
+
+    def _sleep_s(self, now: float) -> float:
+        """The longest pause of the loop when nothing happens and nothing is due."""
+        settling_s = max(_SETTLING_S, 2 * self._config.store.commit_s)
+        has_settled = self._is_still and now - self._disturbed_at > settling_s
+        if not has_settled or self._files.lease.is_limited:
+            # A commit may be due, and renews a lease that ends.
+            return min(_IDLE_S, self.committer.longest_s)
+        return min(_STILL_S, max(self._reparse_at - now, _IDLE_S))
 
     # -- visits
 
