@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from lycosa.base.model.due_band import DueBand
 from lycosa.stages.frontier.back_queue import ROW_URLS, BackQueue, Lane, QueueEntry
-from lycosa.stages.frontier.turn_shares import DueShare
+from lycosa.stages.frontier.turn_shares import SharedTurns
 from lycosa.state.kv.memory_table import MemoryKeyValue
 from lycosa.state.kv.overlay import Overlay
 from lycosa.state.kv.table_records import PARKED_BAND, queue_key, row_urls
 
 HOST8 = b"hosthost"
 BANDS = 3
-_HALF = DueShare(0.5)
+_HALF = SharedTurns(0.5)
 
 
 def url8(number: int) -> bytes:
@@ -170,7 +170,7 @@ def test_the_parked_band_is_popped_only_by_name() -> None:
 DUE = [int(band) for band in DueBand]
 
 
-def kinds_popped(queue: BackQueue, table: Overlay, turns: int, share: DueShare) -> list[int]:
+def kinds_popped(queue: BackQueue, table: Overlay, turns: int, share: SharedTurns) -> list[int]:
     """The bands of the next entries, each of which is finished."""
     bands = []
     for _ in range(turns):
@@ -190,7 +190,7 @@ def test_new_and_due_pages_have_their_shares_of_any_turns_in_a_row(
     for number in range(200):
         queue.push(1, url8(number))
         queue.push(DueBand.DUE, url8(1000 + number))
-    share = DueShare(hundredths / 100)
+    share = SharedTurns(hundredths / 100)
     kinds_popped(queue, table, skipped, share)
     due = kinds_popped(queue, table, turns, share).count(DueBand.DUE)
     assert turns * hundredths // 100 <= due <= -(-turns * hundredths // 100)
@@ -214,7 +214,7 @@ def test_the_turns_continue_where_they_were_after_a_restart() -> None:
             queue.push(band, url8(1000 * band + number))
     bands = []
     for _ in range(160):
-        bands += kinds_popped(queue, table, 1, DueShare(0.25))
+        bands += kinds_popped(queue, table, 1, SharedTurns(0.25))
         queue.save(table)
         lanes = msgspec.msgpack.decode(msgspec.msgpack.encode(queue.lanes), type=dict[int, Lane])
         queue = BackQueue(HOST8, lanes, 50, queue.turn, queue.due_turn)

@@ -15,7 +15,7 @@ from lycosa.base.reasons import Reason
 from lycosa.base.system.metric_catalogue import DUE_LABELS
 from lycosa.base.urls.identity import hash8, host_of
 from lycosa.stages.frontier.due import PROBES_FROM, is_probe_place, probe_place
-from lycosa.stages.frontier.entry_bands import Judge
+from lycosa.stages.frontier.entry_bands import JudgePage
 from lycosa.stages.frontier.lease import Lease
 from lycosa.stages.frontier.partition import Partition
 from lycosa.stages.frontier.partition_rules import FrontierRules
@@ -33,7 +33,7 @@ SECTION = FrontierSection(partitions=1, bands=4, head=6)
 class Crawled:
     """A partition with pages ``/0``, ``/1``... of one host, each of which may be fetched."""
 
-    def __init__(self, tmp_path: object, judge: Judge | None, pages: int = 6) -> None:
+    def __init__(self, tmp_path: object, judge: JudgePage | None, pages: int = 6) -> None:
         self.store = MemoryKeyValue()
         self.seen = SortedSeenUrls(tmp_path / "seen")  # type: ignore[operator]
         self.seen.rebuild((), 0)
@@ -45,7 +45,7 @@ class Crawled:
     def open(self) -> None:
         self.partition = Partition(0, Overlay(self.store), self.seen, SECTION, self.rules)
 
-    def reopen(self, judge: Judge | None) -> None:
+    def reopen(self, judge: JudgePage | None) -> None:
         """Commit, and open it again with another rule."""
         self.store.write(self.partition.freeze())
         self.partition.table.settle()
@@ -106,7 +106,7 @@ def url(number: int) -> str:
     return f"http://{HOST}/{number}"
 
 
-def judged(bands: dict[int, DueBand], later: dict[int, float] | None = None) -> Judge:
+def judged(bands: dict[int, DueBand], later: dict[int, float] | None = None) -> JudgePage:
     """The judgement by the number of the page; others are due."""
 
     def judge(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lycosa.base.model.due_band import DueBand
 from lycosa.stages.frontier.front_queues import FRONT_KEY, FrontQueues
-from lycosa.stages.frontier.turn_shares import DueShare
+from lycosa.stages.frontier.turn_shares import SharedTurns
 from lycosa.state.kv.memory_table import MemoryKeyValue
 from lycosa.state.kv.overlay import Overlay
 
@@ -260,7 +260,7 @@ _STEP_OF_KINDS = st.tuples(
 def test_hosts_of_both_kinds_are_attended_within_the_turns_of_their_places(
     steps: list[tuple[str, int, int]], hundredths: int
 ) -> None:
-    share = DueShare(hundredths / 100)
+    share = SharedTurns(hundredths / 100)
     queues = FrontQueues(Overlay(MemoryKeyValue()), BANDS, share=share)
     places: dict[bytes, tuple[int, int]] = {}
     latest: dict[bytes, int] = {}
@@ -300,7 +300,7 @@ def test_hosts_of_both_kinds_are_attended_within_the_turns_of_their_places(
 @given(st.integers(1, 99), st.integers(1, 150))
 @settings(deadline=None, max_examples=60)
 def test_hosts_with_due_pages_have_their_share_of_the_turns(hundredths: int, turns: int) -> None:
-    queues = FrontQueues(Overlay(MemoryKeyValue()), BANDS, share=DueShare(hundredths / 100))
+    queues = FrontQueues(Overlay(MemoryKeyValue()), BANDS, share=SharedTurns(hundredths / 100))
     for number in range(200):
         queues.push_host(host8(number), number % BANDS)
         queues.push_host(host8(1000 + number), DueBand.DUE)

@@ -79,6 +79,8 @@ OTHER = {
     "refetch.rule": "off",
     "refetch.intervals": "news.example 1h",
     "refetch.least_chance": "0.43",
+    "refetch.probes": "0.2",
+    "refetch.share": "0.3",
     "refetch.policies": "news.example daily",
 }
 

@@ -18,20 +18,13 @@ from lycosa.stages.frontier.visit_state import VisitState
 from lycosa.stages.schedule.fetch_outcome import is_unreached
 from lycosa.state.attempts import Suspicion
 from lycosa.worker.commit.commit_parts import CommitParts
+from lycosa.worker.idle_pause import IDLE_S, STILL_S, IdlePause
 from lycosa.worker.intake.outgoing_parcels import OutgoingParcels
-from lycosa.worker.job import WorkerJob
 from lycosa.worker.owned_shard import OwnedShard
 from lycosa.worker.run_signals import RunSignals
 from lycosa.worker.visit.visit_in_progress import Visit
 from lycosa.worker.visit.visit_parts import VisitParts
 
-_IDLE_S = 1.0
-# Longest sleep of a worker without anything to do: the wall clock may be set forward meanwhile, and
-# then a page is due earlier than it seemed.
-_STILL_S = 60.0
-_TIMER_S = 0.01  # by which a timer may be early
-_SETTLING_S = 3.0  # after the last event, until all that it caused is committed
-_CAREFUL_S = 60.0
 _STARTED_AT_ONCE = 32  # visits in one turn of the loop
 _WALK_S = 0.02  # between two slices of records under changed policies
 _DISK_S = 1.0  # between checks of the disk's free space
@@ -71,16 +64,14 @@ class Worker:
         self.expects_more = has_coordinator or self._config.limits.continuous
         self._is_alone = is_alone  # it ends by itself; of several, the coordinator detects the end
         self.is_idle = False
-        self.is_drained = False
-        """Nothing runs, and nothing is ready or due within a minute; the crawl may go on."""
+        self.is_drained = False  # nothing runs, and nothing is ready or due within a minute
         self.turns = 0  # of the loop
-        self._is_still = False  # nothing runs or is ready now
-        self._disturbed_at = -math.inf  # by anything but a time that had come
+        self._idle = IdlePause(self._config.store.commit_s)
         # There is no capture, no server answered, and no waiting host could be reached.
         self.reaches_nobody = False
         self._has_visited = False  # in this run
         # The end of the time in which each request is sent alone, and named in the log before.
-        self._careful_until = _careful_until(owned.job, self._clock.monotonic())
+        self._careful_until = owned.job.careful_until(self._clock.monotonic())
         # The disk has less than ``store.min_free_bytes``: no visit is started until it has more.
         self.lacks_room = False
         self.free_bytes = 0  # of the disk, at the last look
@@ -206,7 +197,7 @@ class Worker:
             # the wait.
             while self._running:
                 await asyncio.wait(
-                    self._running, timeout=_IDLE_S, return_when=asyncio.FIRST_COMPLETED
+                    self._running, timeout=IDLE_S, return_when=asyncio.FIRST_COMPLETED
                 )
                 if self._pipeline.parsing.lacks_parser:
                     # A stop does not wait until the system can start a parser.
@@ -273,12 +264,17 @@ class Worker:
         # A quiet worker has nothing to gather for a larger parcel, and the receiver may be idle.
         self._outgoing.send_at_once(is_quiet)
         self.is_idle = is_free and is_quiet
-        self._is_still = runs_nothing and not self._running and self._only_waits(now, time, 0.0)
-        self.is_drained = self._is_still and self._next_event_s(now, time) > _STILL_S
+        if runs_nothing or self._idle.is_still:
+            self._note_rest(now, time)
         self.reaches_nobody = (
             is_free and not self._reaches_a_host() and self._is_finished(now, time, 0.0)
         )
         return End.FINISHED if self._is_alone and (self.is_idle or self.reaches_nobody) else None
+
+    def _note_rest(self, now: float, time: float) -> None:
+        is_still = self._runs_nothing and self._only_waits(now, time, 0.0)
+        self._idle.is_still = is_still
+        self.is_drained = is_still and self.frontier.next_event_s(now, time) > STILL_S
 
     def _walk_policies(self, now: float, time: float) -> None:
         """Apply changed refetch policies to some records, in a bounded share of the time.
@@ -352,22 +348,7 @@ class Worker:
 
     def _only_waits(self, now: float, time: float, wait: float) -> bool:
         """Whether there is nothing but due times, and hosts that are not ready within ``wait``."""
-        if any(partition.counters.asking for partition in self.frontier.partitions.values()):
-            return False  # an answer or its deadline will come
-        if self.frontier.walks_policies:
-            return False  # it may find pages that are due
-        if self._pipeline.outage_text(now):
-            return False
-        ready = self.frontier.next_time()
-        if self.frontier.waiting_in_front() and (ready is None or ready > now):
-            return False
-        return ready is None or ready > now + wait
-
-    def _next_event_s(self, now: float, time: float) -> float:
-        """Seconds until a host is ready or anything is due."""
-        ready = self.frontier.next_time()
-        due_s = self.frontier.next_due() - time
-        return due_s if ready is None else min(ready - now, due_s)
+        return not (self._pipeline.outage_text(now) or self.frontier.has_work(now, wait))
 
     def _reaches_a_host(self) -> bool:
         """Whether the run has reached any server, or may still do so.
@@ -385,9 +366,12 @@ class Worker:
         )
 
     async def _pause(self) -> None:
-        """Wait until something happens or becomes due."""
+        """Wait until something happens or is due."""
         now, time = self._clock.monotonic(), self._clock.time()
-        times = [self._sleep_s(now)]
+        idle_s = self._idle.longest_s(now, self._reparse_at)
+        if idle_s is None or self._files.lease.is_limited:
+            idle_s = min(IDLE_S, self.committer.longest_s)
+        times = [idle_s]
         ready = self.frontier.next_time()
         # Without a free slot a ready host would wake the loop again and again for nothing.
         if ready is not None and self._may_start:
@@ -404,19 +388,7 @@ class Worker:
             await self._news.wait()
         finally:
             timer.cancel()
-        if not self._is_still:
-            self._disturbed_at = now
-        elif (woke := self._clock.monotonic()) < now + longest_s - _TIMER_S:
-            self._disturbed_at = woke
-
-    def _sleep_s(self, now: float) -> float:
-        """The longest pause of the loop when nothing happens and nothing is due."""
-        settling_s = max(_SETTLING_S, 2 * self._config.store.commit_s)
-        has_settled = self._is_still and now - self._disturbed_at > settling_s
-        if not has_settled or self._files.lease.is_limited:
-            # A commit may be due, and renews a lease that ends.
-            return min(_IDLE_S, self.committer.longest_s)
-        return min(_STILL_S, max(self._reparse_at - now, _IDLE_S))
+        self._idle.note_end(now, longest_s, self._clock.monotonic())
 
     # -- visits
 
@@ -446,7 +418,7 @@ class Worker:
         while self._signals.end is None and (
             self.committer.is_behind or self.lacks_room or self._is_paused or self._solo_waiting
         ):
-            await self._clock.sleep(_IDLE_S)
+            await self._clock.sleep(IDLE_S)
         return self._signals.end is None
 
     async def _visit(self, host: VisitState) -> None:
@@ -501,11 +473,3 @@ class Worker:
         if self._signals.failure is not None:
             raise self._signals.failure
         self.committer.raise_failure()
-
-
-def _careful_until(job: WorkerJob, now: float) -> float:
-    """The end (monotonic) of a careful start, 0 for an ordinary one.
-
-    A start is careful when the shard's workers died repeatedly without a commit.
-    """
-    return max(now, job.held_until) + _CAREFUL_S if job.is_careful else 0.0

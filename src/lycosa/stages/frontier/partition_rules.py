@@ -8,7 +8,7 @@ import msgspec
 
 from lycosa.base.config.sections import RefetchSection
 from lycosa.base.model.usage import Usage
-from lycosa.stages.frontier.entry_bands import Judge, judge_as_due
+from lycosa.stages.frontier.entry_bands import JudgePage, judge_as_due
 from lycosa.stages.frontier.policy_walk import KeptInterval
 from lycosa.stages.frontier.ranking import Prioritize, by_importance
 from lycosa.stages.frontier.sitemap_news import SitemapNews
@@ -28,4 +28,4 @@ class FrontierRules(msgspec.Struct, frozen=True):
     prioritize: Prioritize = by_importance
     forward: SitemapNews = SitemapNews(RefetchSection())
     kept_interval: KeptInterval = lambda _section, _url, interval_s, _cell: interval_s
-    judge: Judge | None = judge_as_due
+    judge: JudgePage | None = judge_as_due
