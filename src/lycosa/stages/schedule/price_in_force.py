@@ -106,12 +106,11 @@ def price_of_host(
     """The price at a host whose pages may have ``turns`` fetches a day, ``None`` for the common.
 
     ``pages`` are the host's by class of policy and cell, ``price`` is the common one. What was
-    promised comes first; what halves and grows, and probes, have their part. A twentieth is always
-    left for pages by their value.
+    promised comes first, and what halves and grows has its part. A twentieth is always left for
+    pages by their value.
     """
     demand = demand_at(section, pages, price)
-    probes = min(demand.wished, section.probes * turns)
-    left = max(turns - demand.promised - demand.adaptive - probes, turns / 20)
+    left = max(turns - demand.promised - demand.adaptive, turns / 20)
     if demand.due <= left:
         return None
     low, high = 0, 1  # in steps above the common price
