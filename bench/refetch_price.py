@@ -26,6 +26,7 @@ import numpy as np
 from bench.refetch_value import DAY_S, STEP, URL, Pages, Run, value_run
 
 from lycosa.base.config.sections import RefetchRule, RefetchSection
+from lycosa.base.messages.worker_messages import PriceTerms, RefetchGrid, encode_worker_message
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.refetch_cell import cell_of
 from lycosa.base.model.url_state import History, UrlState
@@ -214,9 +215,67 @@ def budgets(pages: Pages, days: float) -> None:
         )
 
 
+def costs() -> None:
+    """What finding a price costs a worker and the coordinator, in processor time."""
+    chance = np.random.default_rng(3)
+    cells = {
+        int(cell): int(n)
+        for cell, n in zip(
+            chance.permutation(960)[:500] + 1, chance.integers(1, 20_000, 500), strict=True
+        )
+    }
+    host = dict(list(cells.items())[:80])
+
+    def timed(what: str, do: Callable[[], object], number: int) -> None:
+        began = time.process_time()
+        for _ in range(number):
+            do()
+        print(f"  {what}: {(time.process_time() - began) / number * 1e3:.2f} ms")
+
+    prices = iter(np.exp(chance.normal(0, 0.5, 100)).tolist())
+    timed(
+        "a step of the search, 500 cells", lambda: next_price(_VALUE, cells, next(prices), 1e4), 20
+    )
+    turns = demand_at(_VALUE, host, 1.0).due
+    price_of_host(_VALUE, host, turns / 4, 1.0)
+    timed(
+        "a host of 80 cells with too few turns",
+        lambda: price_of_host(_VALUE, host, turns / 4, 1.0),
+        50,
+    )
+    timed(
+        "a host of 80 cells with enough", lambda: price_of_host(_VALUE, host, turns * 2, 1.0), 200
+    )
+    every = counted_rows(cells)
+    print(
+        f"  a complete grid of 500 cells: {every} bytes, one of 50 changed cells about"
+        f" {counted_rows(dict(list(cells.items())[:50]))}"
+    )
+    record = UrlRecord(
+        UrlState.FETCHED,
+        True,
+        "/",
+        1,
+        100,
+        LinkKind.A,
+        0,
+        "",
+        history=History(
+            fetches=3, fetched_at=10**9, interval_s=86_400, observations=b"`b", cell=500
+        ),
+    )
+    now = 1e9 + 86_400.0
+    timed("a judgement", lambda: judge_due(_VALUE, URL, record, 50.0, now), 20_000)
+
+
+def counted_rows(cells: dict[int, int]) -> int:
+    terms = PriceTerms(1, 1e4, 0.0, True, 1.0, 3600.0, 90 * DAY_S, 0.1, 0.05)
+    return len(encode_worker_message(RefetchGrid(2, 1, cells, 3, 1e4, 1e6, terms, 1.4, 77)))
+
+
 def one_host(pages: Pages, days: float) -> None:
     price = pages.optimum()[1]
-    for ratio in (2, 4, 16):
+    for ratio, common in ((2, price), (4, price), (16, price), (4, price / 1000)):
         turns = pages.budget / ratio
         most = best_for(pages, turns)
         parts = []
@@ -227,7 +286,7 @@ def one_host(pages: Pages, days: float) -> None:
         ]
         for name, way in ways:
             run = PriceRun(pages, days, lambda now: 0.0, turns, way, is_known=True)
-            run.prices.follow(price, 1)
+            run.prices.follow(common, 1)
             run.run()
             fresh, used = run.freshness(0.5, 1.0)
             parts.append(f"{name} {fresh / most:.3f} ({used / turns:.2f})")
@@ -258,6 +317,8 @@ def main() -> None:
     pages = Pages(args.pages, args.seed)
     if not args.hosts_only:
         budgets(pages, args.days)
+    print("cost of the search:")
+    costs()
     if not args.budgets_only:
         one_host(pages, args.days)
 
