@@ -21,7 +21,7 @@ from lycosa.state.shard.counters import Counters
 from lycosa.worker.commit.reparser import Reparser
 from lycosa.worker.intake.intake import Intake
 from lycosa.worker.intake.intake_parts import IntakeParts
-from lycosa.worker.refetch_grids import RefetchGrids
+from lycosa.worker.refetch_grids import RefetchReports
 from lycosa.worker.visit.pipeline import Pipeline
 from lycosa.worker.visit.request_sender import RequestSender
 from lycosa.worker.visit.visit_parts import VisitParts
@@ -85,7 +85,7 @@ def measure_sender(meter: Meter, sender: RequestSender) -> None:
     meter.watch(read)
 
 
-def measure_refetches(meter: Meter, grids: RefetchGrids) -> None:
+def measure_refetches(meter: Meter, grids: RefetchReports) -> None:
     """Let the meter read the price of a refetch, and what it leads to."""
 
     def read() -> None:
