@@ -115,6 +115,22 @@ SECTIONS: dict[str, list[Panel]] = {
         ),
         ("Leases of outside fetchers", "short", [("sum(lycosa_leases_outside{$in})", "URLs")]),
         (
+            "Refetches planned at the price",
+            "short",
+            [
+                ("sum by (kind) (lycosa_refetches_planned{$in})", "{{kind}} a day"),
+                ("max(lycosa_refetch_budget{$in})", "budget a day"),
+            ],
+        ),
+        (
+            "Price of a refetch, and hosts with too few turns",
+            "short",
+            [
+                ("max(lycosa_refetch_price{$in})", "price in days"),
+                ("sum(lycosa_refetch_bound_hosts{$in})", "hosts"),
+            ],
+        ),
+        (
             "Records under older refetch policies",
             "short",
             [("sum(lycosa_policy_records_left{$in})", "records")],
