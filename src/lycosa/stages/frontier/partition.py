@@ -88,7 +88,7 @@ class Partition:
         self.leased: dict[bytes, Lease] = {}  # the open ones, by host8 url8
         self._due, self._parked = DueQueue(table, b"D", _DUE_ROW), DueQueue(table, b"P")
         self.alarms = self._due, self._parked
-        self.probes = ProbeLine(self._due)
+        self.probes = ProbeLine(table, self._due)
         self._share = SharedTurns()
         self._entries = EntryBands(rules.judge, rules.forward, self._due, self.probes)
         self.counters = counters_of(table)
@@ -286,7 +286,7 @@ class Partition:
         record.tries = 0 if is_over else record.tries + 1
         if done.history is not None:
             if record.history is not None:
-                self._note_refetch(lease.entry.band)
+                self._note_refetch(lease.entry.band, done.history.fetched_at)
             self.counters.move_cell(record.history, done.history)
             record.history = done.history
             self._rank(host, record, done.history.fetched_at)
@@ -306,10 +306,10 @@ class Partition:
         self.unparsed.note_ended_lease(host.host8 + lease.entry.url8, record, done)
         return True
 
-    def _note_refetch(self, band: int) -> None:
+    def _note_refetch(self, band: int, at: int) -> None:
         count(self.counters.refetched, band if band in DUE_BANDS else 0)
         if band != DueBand.PROBE:
-            self.probes.note_refetch()
+            self.probes.note_refetch(at)
 
     def note_capture(
         self,
@@ -460,7 +460,7 @@ class Partition:
         self.take_gathered()
         self.visits.write_back()
         self.places.save()
-        for queue in self.alarms:
+        for queue in (*self.alarms, self.probes):
             queue.save()
         # Nothing changed, so the counters did not either, and the partition needs no batch in the
         # commit.
