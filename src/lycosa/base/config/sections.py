@@ -161,8 +161,8 @@ class PrioritySection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     change: Annotated[
         float,
         setting(
-            "How often the URL changes: from its refetch interval once it was "
-            "fetched, before that from the sitemap.",
+            "How often the URL changes: estimated from its fetches, before the first"
+            " from the sitemap.",
             ge=0,
         ),
     ] = 0.20
