@@ -23,6 +23,11 @@ from lycosa.base.config.sections import (
 )
 from lycosa.base.model.due_band import DueBand
 from lycosa.inspect.audit.folder_audit import audit
+from lycosa.inspect.committed_state import read_folder
+from lycosa.inspect.crawl_status import crawl_status
+from lycosa.inspect.explain.explanation import explain
+from lycosa.inspect.saved_settings import load_saved_settings
+from lycosa.synthetic import VIRTUAL_EPOCH
 from scripted import Answer, scripted_crawl
 
 DAY = 86_400.0
@@ -59,7 +64,16 @@ def test_a_host_gives_due_pages_their_share_while_new_ones_wait(
     due = sum(url.removeprefix(host) in old for url in while_both)
     assert due == pytest.approx(share * len(while_both), abs=1)
     is_polite(crawl.log, crawl.config.politeness)
-    assert are_balanced(crawl).due[DueBand.DUE] > 0
+    waiting = are_balanced(crawl).due[DueBand.DUE]
+    assert waiting > 0
+    reader = read_folder(crawl.folder)
+    saved, now = load_saved_settings(reader), VIRTUAL_EPOCH + crawl.now
+    assert crawl_status(reader, saved, now).due_pages == {"due": waiting}
+    last = [path for path in old if f"{host}{path}" not in urls][-1]
+    facts = {each.key: each for each in explain(reader, saved, f"{host}{last}", now).facts}
+    assert facts["queue_band"].text.startswith("due: a fetch is worth about its price")
+    assert f"{share:.0%} of the turns" in facts["queue_band"].text
+    assert facts["queue_before"].value == waiting - 1, "of its kind"
     assert [each.name for each in audit(crawl.folder).checks if each.breaches] == []
 
 

@@ -13,7 +13,14 @@ from lycosa.base.model.due_band import DUE_BANDS, DueBand, DueJudgement
 from lycosa.base.model.url_state import Completed, History, UrlState
 from lycosa.base.reasons import Reason
 from lycosa.base.system.metric_catalogue import DUE_LABELS
-from lycosa.base.urls.identity import hash8, host_of
+from lycosa.base.urls.identity import hash8, host_of, partition_of
+from lycosa.inspect.audit.capture_index import CaptureIndex
+from lycosa.inspect.audit.state_check import StateChecks
+from lycosa.inspect.committed_state import TableView
+from lycosa.moves.reshard.counting import recounted
+from lycosa.moves.reshard.division import Division, OldState
+from lycosa.moves.reshard.host_owners import HostOwners
+from lycosa.moves.reshard.row_sink import RowSink
 from lycosa.stages.frontier.due import NEVER_DUE, PROBES_FROM, is_probe_place, probe_place
 from lycosa.stages.frontier.entry_bands import JudgePage
 from lycosa.stages.frontier.lease import Lease
@@ -54,7 +61,9 @@ class Crawled:
 
     def find(self, numbers: range) -> None:
         found = [
-            Discovered(url(each), hash8(HOST), hash8(url(each)), 1, LinkKind.SEED, importance=0.5)
+            Discovered(
+                url(each), hash8(HOST), hash8(url(each)), LinkKind.SITEMAP, 1, importance=0.5
+            )
             for each in numbers
         ]
         self.partition.discover_urls(found, self.now)
@@ -252,3 +261,43 @@ def test_due_pages_that_wait_in_bands_of_new_pages_are_fetched(tmp_path: object)
 def test_the_place_of_a_probe_is_no_time_and_keeps_the_order(earlier: int) -> None:
     assert 4_102_444_800 < PROBES_FROM <= probe_place(earlier) < 0xFFFFFFFF
     assert probe_place(earlier) <= probe_place(earlier + 32)
+
+
+def test_a_division_into_shards_keeps_bands_probes_and_places_and_the_audit_agrees(
+    tmp_path: object,
+) -> None:
+    bands = {0: DueBand.FOURFOLD, 1: DueBand.PROBE, 2: DueBand.PROBE}
+    crawled = Crawled(tmp_path, judged(bands), pages=5)
+    crawled.fetch_all()
+    crawled.wake(DAY)
+    crawled.find(range(5, 8))
+    crawled.reopen(crawled.rules.judge)
+    before = crawled.partition.counters
+    assert before.due == {DueBand.FOURFOLD: 1, DueBand.DUE: 2, DueBand.PROBE: 1}
+    owners = HostOwners({0: crawled.store}, lambda host: host, 4)
+    made = {number: MemoryKeyValue() for number in range(4)}
+    Division(OldState(owners, 4, True), RowSink(dict(made)), recounted(owners)).write()
+    shard = partition_of(HOST, 4)
+    checks = StateChecks(CaptureIndex(), None, lambda what, done, total: None)
+    for number, table in made.items():
+        checks.check_partition(TableView(number, table), 0)
+    for check in (checks.counters, checks.queues, checks.due, checks.hosts):
+        assert check.checked and not check.breaches, check
+    crawled.store = made[shard]
+    crawled.open()
+    assert crawled.partition.counters.due == before.due
+    assert crawled.partition.front.pull_hosts(1) == [hash8(HOST)]
+    fetched = dict(crawled.fetch_all())
+    assert fetched[0] == DueBand.FOURFOLD and len(fetched) == 7
+    assert list(fetched.values()).count(DueBand.PROBE) == 1
+
+
+def test_the_audit_notices_a_wrong_count_of_due_pages(tmp_path: object) -> None:
+    crawled = Crawled(tmp_path, judged({}), pages=3)
+    crawled.fetch_all()
+    crawled.wake(DAY)
+    crawled.partition.counters.due[DueBand.DUE] = 2
+    crawled.reopen(crawled.rules.judge)
+    checks = StateChecks(CaptureIndex(), None, lambda what, done, total: None)
+    checks.check_partition(TableView(0, crawled.store), 0)
+    assert any("due pages by band" in each for each in checks.counters.first)
