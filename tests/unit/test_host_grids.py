@@ -84,9 +84,9 @@ class Site:
             ),
         )
 
-    def fill(self, pages: int = LARGE + 1) -> None:
+    def fill(self, pages: int = LARGE + 1, first: int = 100) -> None:
         for number in range(pages):
-            self.fetch(url_of(number), 100 + number % 7)
+            self.fetch(url_of(number), first + number % 7)
 
     def recounted(self, host: str = HOST) -> Counter[int]:
         prefix = b"U" + hash8(host)

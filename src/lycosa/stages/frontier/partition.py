@@ -89,7 +89,7 @@ class Partition:
         self.leased: dict[bytes, Lease] = {}  # the open ones, by host8 url8
         self._due, self._parked = DueQueue(table, b"D", _DUE_ROW), DueQueue(table, b"P")
         self.alarms = self._due, self._parked
-        self.probes = ProbeLine(self._due)
+        self.probes = ProbeLine(table, self._due)
         self._share = SharedTurns()
         self._entries = EntryBands(rules.judge, rules.forward, self._due, self.probes)
         self.counters = counters_of(table)
@@ -291,7 +291,7 @@ class Partition:
         record.tries = 0 if is_over else record.tries + 1
         if done.history is not None:
             if record.history is not None:
-                self._note_refetch(lease.entry.band)
+                self._note_refetch(lease.entry.band, done.history.fetched_at)
             host.record.cells += self.counters.move_cell(record.history, done.history)
             if host.record.cells > LARGE or host.host8 in self.host_grids.known:
                 self.host_grids.move_page(host, lease.entry.url8, record.history, done.history)
@@ -313,10 +313,10 @@ class Partition:
         self.unparsed.note_ended_lease(host.host8 + lease.entry.url8, record, done)
         return True
 
-    def _note_refetch(self, band: int) -> None:
+    def _note_refetch(self, band: int, at: int) -> None:
         count(self.counters.refetched, band if band in DUE_BANDS else 0)
         if band != DueBand.PROBE:
-            self.probes.note_refetch()
+            self.probes.note_refetch(at)
 
     def note_capture(
         self,
@@ -468,7 +468,7 @@ class Partition:
         self.visits.write_back()
         self.host_grids.save()
         self.places.save()
-        for queue in self.alarms:
+        for queue in (*self.alarms, self.probes):
             queue.save()
         # Nothing changed, so the counters did not either, and the partition needs no batch in the
         # commit.
