@@ -131,6 +131,11 @@ SECTIONS: dict[str, list[Panel]] = {
             ],
         ),
         (
+            "Wait for an address that many hosts share",
+            "s",
+            [("max(lycosa_address_wait_seconds{$in})", "longest")],
+        ),
+        (
             "Records under older refetch policies",
             "short",
             [("sum(lycosa_policy_records_left{$in})", "records")],

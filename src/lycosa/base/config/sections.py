@@ -224,8 +224,9 @@ class RefetchSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     probes: Annotated[
         float,
         setting(
-            "Maximum share of refetches for pages of which no fetch is worth the price within"
-            " `refetch.max_s`; after a week without other refetches, one a day in each partition.",
+            "Maximum share of refetches for pages of which no fetch is worth the price within four"
+            " times `refetch.max_s`; after a week without other refetches, one a day in each"
+            " partition.",
             ge=0,
             le=0.5,
         ),
