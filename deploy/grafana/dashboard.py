@@ -66,6 +66,21 @@ SECTIONS: dict[str, list[Panel]] = {
             ],
         ),
         (
+            "Due pages that wait, by what a fetch is worth",
+            "short",
+            [("sum by (band) (lycosa_due_pages{$in})", "{{band}}")],
+        ),
+        (
+            "Pages fetched again a second",
+            "short",
+            [
+                (
+                    "sum by (band) (rate(lycosa_refetches_total{$in}[$__rate_interval]))",
+                    "{{band}}",
+                )
+            ],
+        ),
+        (
             "Hosts",
             "short",
             [
