@@ -47,6 +47,8 @@ class PriceInForce:
     ``number`` is that of the price that was found, 0 without one.
     """
 
+    is_found: bool
+    """Whether the price is found from a budget."""
     uses_value: bool
     """Whether any page may be refetched by its value."""
 
@@ -63,17 +65,13 @@ class PriceInForce:
         """Go by these settings from now on."""
         self.section = section
         self.budget = read_budget(section.budget)
+        self.is_found = self.budget is not None
         self.uses_value = uses_value(section)
 
     def follow(self, price: float, number: int) -> None:
         """Go by a price that was found, unless its number is an older one."""
         if number >= self.number:
             self._found, self.number = price, number
-
-    @property
-    def is_found(self) -> bool:
-        """Whether the price is found from a budget."""
-        return self.budget is not None
 
     @property
     def committed(self) -> tuple[float, int]:
