@@ -16,6 +16,7 @@ from nodes.plants import PLANTS
 from nodes.plugin import Plugin
 from nodes.policies import Policies
 from nodes.pools import Pool
+from nodes.prices import Prices
 from nodes.shaky import Shaky
 from nodes.statements import Statements
 from nodes.stops import Stops
@@ -66,6 +67,14 @@ def test_changed_policies_reach_all_records_whoever_owns_them(seed: int, tmp_pat
 
 
 @pytest.mark.parametrize("seed", seeds(1, 4))
+def test_a_price_is_found_and_kept_whoever_coordinates(seed: int, tmp_path: Path) -> None:
+    history = NodesHistory(seed, tmp_path, [Prices])
+    assert history.live().takeovers > 0
+    (prices,) = history.plugins
+    assert isinstance(prices, Prices) and prices.coordinators
+
+
+@pytest.mark.parametrize("seed", seeds(2, 4))
 def test_a_crawl_that_was_stopped_and_continued_lacks_nothing(seed: int, tmp_path: Path) -> None:
     lived = live_and_judge(seed, tmp_path, plugins=[Stops])
     assert lived.takeovers > 0

@@ -31,6 +31,7 @@ from lycosa.inspect.audit.crawl_audit import AuditOptions
 from lycosa.inspect.audit.folder_audit import audit
 from lycosa.inspect.audit.politeness_check import OwnersLogs, PolitenessChecks
 from lycosa.inspect.committed_state import UrlEntry, read_folder
+from lycosa.stages.frontier.host_grids import HostGridRow
 from lycosa.state.attempts import Attempt, Gap
 from lycosa.state.attempts.attempt_files import attempt_files_of, open_file, zstd
 from lycosa.state.attempts.read import _Reader
@@ -40,6 +41,7 @@ from lycosa.state.kv.table_records import (
     due_urls,
     encode_record,
     front_key,
+    host_grid_key,
     host_key,
     host_name_key,
     meta_key,
@@ -263,6 +265,37 @@ def test_wrong_counts_are_found(take: Callable[[str], Path]) -> None:
     assert set(found) == {"counters", "hosts"}
     assert len(found["counters"]) == 2  # the state, and the sum
     assert "waiting by the visit state" in found["hosts"][0]
+
+
+def test_cells_that_disagree_with_the_records_are_found(take: Callable[[str], Path]) -> None:
+    folder = take("stopped")
+    entry = one_url(folder, is_queued)
+    with read_folder(folder).partition_view(entry.partition) as view:
+        counters, host = view.counters(), view.host_record(entry.host8)
+    assert host is not None
+    counters.cells[500] = counters.cells.get(500, 0) + 1
+    host.cells += 1
+    grid = HostGridRow({500: 1}, is_whole=True)
+    write(
+        folder,
+        entry.partition,
+        [
+            (meta_key("counters"), encode_record(counters)),
+            (host_key(entry.host8), encode_record(host)),
+            (host_grid_key(entry.host8), encode_record(grid)),
+            (host_grid_key(b"no host!"), encode_record(HostGridRow())),
+        ],
+    )
+    found = breached(folder)
+    assert set(found) == {"counters", "hosts"}
+    assert "pages have a cell of the refetch price" in found["counters"][0]
+    assert len(found["hosts"]) == 3
+    for told in (
+        "pages have a cell",
+        "its grid of the refetch price has 1 pages",
+        "no visit state",
+    ):
+        assert any(told in each for each in found["hosts"]), told
 
 
 def test_a_host_that_waits_in_no_front_queue_is_found(take: Callable[[str], Path]) -> None:

@@ -168,7 +168,12 @@ def _print(status: CrawlStatus, estimated: str, now: float) -> None:
 
 def _print_head(status: CrawlStatus, estimated: str, now: float) -> None:
     """Print the crawl's name, its state and its totals."""
-    from lycosa.cli.progress_rows import captures_per_s, memory_by_part, uploads_in_words
+    from lycosa.cli.progress_rows import (
+        captures_per_s,
+        due_pages_in_words,
+        memory_by_part,
+        uploads_in_words,
+    )
     from lycosa.inspect.crawl_status import shown_status
 
     shown = shown_status(status.live)
@@ -187,6 +192,7 @@ def _print_head(status: CrawlStatus, estimated: str, now: float) -> None:
             ("waiting for", status.waits_for),
             ("paused", _paused(status)),
             ("leased", _leased(status)),
+            ("due pages", due_pages_in_words(status.due_pages)),
             ("refetches", _refetches(status)),
             ("policies", _policies(status)),
             ("uploads", (uploads_in_words(live) if live else "") or stored_at),
@@ -225,9 +231,12 @@ def _refetches(status: CrawlStatus) -> str:
         human_count(round(each)) if each >= 10 else f"{each:g}"
         for each in (cost.a_day, cost.at_half, cost.at_double)
     )
+    name = f"the price found for {cost.budget}," if cost.budget else "refetch.price"
     return (
-        f"about {here} a day of {counted(cost.pages, 'page')} at refetch.price {cost.price:g}"
-        f" ({half} at {cost.price / 2:g}, {double} at {cost.price * 2:g})"
+        f"about {here} a day of {counted(cost.pages, 'page')} at {name} {cost.price:.3g}"
+        f" ({half} at {cost.price / 2:.3g}, {double} at {cost.price * 2:.3g})"
+        + (f", and {human_count(round(cost.promised))} a day promised" if cost.promised else "")
+        + (f"; {counted(cost.probes, 'page')} never worth it, as probes" if cost.probes else "")
     )
 
 

@@ -28,6 +28,7 @@ from lycosa.base.system.plugins import (
     installed_extensions,
     loaded,
 )
+from lycosa.cluster.coordinator.price_search import PriceSearch
 from lycosa.processes.called_crawl import CalledCrawl
 from lycosa.processes.page_socket import PAGES_SOCKET, PageServer
 from lycosa.processes.session import Session
@@ -47,6 +48,7 @@ LOG = logging.getLogger("lycosa")
 OnProgress = Callable[[Progress], object]
 _SEED_BATCH = 10_000
 _PROGRESS_S = 0.5
+_PRICED_S = 0.5  # between parts of the work of a price
 
 
 class ProgramParts(msgspec.Struct, frozen=True):
@@ -122,7 +124,10 @@ class SingleRun:
         )
         loop, limit_s = asyncio.get_running_loop(), self._session.config.limits.max_time_s
         timer = loop.call_later(limit_s, worker.stop, End.LIMIT) if limit_s else None
-        showing = asyncio.create_task(self._show(report))
+        beside = [
+            asyncio.create_task(self._show(report)),
+            asyncio.create_task(find_price(self._assembled)),
+        ]
         try:
             refused = await self._give_seeds()
             end = await worker.run()
@@ -132,8 +137,9 @@ class SingleRun:
         finally:
             if timer is not None:
                 timer.cancel()
-            showing.cancel()
-            await asyncio.gather(showing, return_exceptions=True)
+            for task in beside:
+                task.cancel()
+            await asyncio.gather(*beside, return_exceptions=True)
             await self._ports.parser.close()
             await self._assembled.sender.close()
             self._assembled.close()
@@ -160,6 +166,18 @@ class SingleRun:
             await self._assembled.worker.committer.commit()
         self._parts.note_seeds(len(seeds))
         return refused
+
+
+async def find_price(assembled: Assembled) -> None:
+    """Find the price of a refetch, as the coordinator of several workers does; until cancelled."""
+    search, grids, clock = PriceSearch(1), assembled.grids, assembled.clock
+    while True:
+        now = clock.monotonic()
+        if (grid := grids.step(now, assembled.live.version)) is not None:
+            grids.follow(search.receive(0, (0, 0), grid, now))
+        for found in search.tick(now).values():
+            grids.follow(found)
+        await asyncio.sleep(_PRICED_S)
 
 
 class _ProgramSeeds:

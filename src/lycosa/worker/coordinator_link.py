@@ -14,6 +14,7 @@ from lycosa.base.messages.worker_messages import (
     LiveSettings,
     NoMoreCalls,
     Permit,
+    PriceFound,
     Probe,
     ProbeAnswer,
     Routes,
@@ -23,6 +24,7 @@ from lycosa.base.messages.worker_messages import (
     ToldWorker,
     WorkerStatus,
 )
+from lycosa.base.model.compatibility import LATE_FIELDS
 from lycosa.worker.assemble import Assembled
 from lycosa.worker.visit.permits import GrantedPermits
 
@@ -105,12 +107,18 @@ class CoordinatorLink:
     def report(self) -> list[ToldCoordinator]:
         """The messages that are sent about twice a second, together with the worker's progress.
 
-        An idle worker returns its unused permits here.
+        A worker without anything to do returns its unused permits here. About once a minute the
+        pages by cell of the refetch price are among them.
         """
-        permits = self._assembled.permits
-        if self._assembled.worker.is_idle and isinstance(permits, GrantedPermits):
+        permits, worker = self._assembled.permits, self._assembled.worker
+        if (worker.is_idle or worker.is_drained) and isinstance(permits, GrantedPermits):
             permits.return_unused()
-        return [self.status()]
+        # A coordinator of an older program would not know the message, and records have no cells.
+        if self._assembled.store.formats < LATE_FIELDS:
+            return [self.status()]
+        now, version = self._assembled.clock.monotonic(), self._assembled.live.version
+        grid = self._assembled.grids.step(now, version)
+        return [self.status(), grid] if grid is not None else [self.status()]
 
     async def send_news(self) -> None:
         """Send the status whenever permits were returned or none is left; until cancelled."""
@@ -140,6 +148,8 @@ class CoordinatorLink:
             self._assembled.live.follow(
                 message.version, message.values, message.is_paused, message.actions
             )
+        elif isinstance(message, PriceFound):
+            self._assembled.grids.follow(message)
         elif isinstance(message, Routes):
             self._peers.follow_routes(message.version, message.addresses)
         elif isinstance(message, Probe):

@@ -10,17 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from lycosa.base.model.due_band import DueBand
 from lycosa.base.model.url_state import UrlState
 from lycosa.base.ports import Clock
 from lycosa.base.reasons import Reason
 from lycosa.base.system.meter import Meter
 from lycosa.stages.fetch import CachingResolver, CurlFetcher
+from lycosa.stages.frontier.address_lines import longest_line
 from lycosa.stages.frontier.frontier import Frontier
 from lycosa.state.shard.counters import Counters
 from lycosa.worker.commit.reparser import Reparser
 from lycosa.worker.extension_failures import ExtensionFailures
 from lycosa.worker.intake.intake import Intake
 from lycosa.worker.intake.intake_parts import IntakeParts
+from lycosa.worker.refetch_grids import RefetchReports
 from lycosa.worker.visit.pipeline import Pipeline
 from lycosa.worker.visit.request_sender import RequestSender
 from lycosa.worker.visit.visit_parts import VisitParts
@@ -55,7 +58,7 @@ def measured_worker(
         meter.set("lycosa_commits_total", worker.committer.commits)
         meter.set("lycosa_damaged_segments", len(worker.committer.damaged))
         meter.set("lycosa_fetches_in_progress", worker.running)
-        is_idle = worker.is_idle
+        is_idle = worker.is_idle or worker.is_drained
         meter.set_table("lycosa_workers", {"busy": int(not is_idle), "idle": int(is_idle)})
         robots = visit.robots
         meter.set_table(
@@ -73,6 +76,13 @@ def measured_worker(
 
     meter.watch(read)
     meter.watch(_in_a_share(lambda: _set_seen(meter, worker, intake.intake), clock))
+    pacing = visit.stages.pacing
+
+    def read_lines() -> None:
+        hosts = longest_line(each.lines for each in partitions)
+        meter.set("lycosa_address_wait_seconds", hosts * pacing.section.address_delay_s)
+
+    meter.watch(_in_a_share(read_lines, clock))
     return meter
 
 
@@ -87,6 +97,29 @@ def measure_sender(meter: Meter, sender: RequestSender) -> None:
         meter.set("lycosa_address_waits_total", sender.slots.waits)
         meter.set_table("lycosa_responses_total", sender.responses)
         meter.set_table("lycosa_request_errors_total", sender.errors)
+
+    meter.watch(read)
+
+
+def measure_refetches(meter: Meter, grids: RefetchReports) -> None:
+    """Let the meter read the price of a refetch, and what it leads to."""
+
+    def read() -> None:
+        if not grids.prices.uses_value:
+            return
+        meter.set("lycosa_refetch_price", grids.prices.price)
+        meter.set("lycosa_refetch_budget", grids.budget_a_day)
+        meter.set("lycosa_refetch_bound_hosts", grids.bound)
+        demand = grids.demand
+        planned = {
+            "value": demand.due,
+            "promised": demand.promised,
+            "adaptive": demand.adaptive,
+            "probe": demand.total(grids.prices.section.probes) - demand.planned,
+            "bound": grids.bound_a_day,
+        }
+        for kind, number in planned.items():
+            meter.set("lycosa_refetches_planned", round(number, 1), kind)
 
     meter.watch(read)
 
@@ -134,6 +167,7 @@ def _set_counts(meter: Meter, committed: Iterable[Counters]) -> None:
     reasons: dict[str, int] = {}
     refusals: dict[str, int] = {}
     stated: dict[str, int] = {}
+    refetched: dict[str, int] = {}
     discovered = captures = pages = requests = size = 0
     for each in committed:
         discovered += each.discovered
@@ -150,7 +184,11 @@ def _set_counts(meter: Meter, committed: Iterable[Counters]) -> None:
                 table[label] = table.get(label, 0) + number
         for label, number in each.stated.items():
             stated[label] = stated.get(label, 0) + number
+        for band, number in each.refetched.items():
+            label = DueBand(band).label if band else "other"
+            refetched[label] = refetched.get(label, 0) + number
     meter.set_table("lycosa_urls", states)
+    meter.set_table("lycosa_refetches_total", refetched)
     meter.set_table("lycosa_captures_stating_total", stated)
     meter.set_table("lycosa_url_outcomes", reasons)
     meter.set_table("lycosa_links_refused_total", refusals)
@@ -168,6 +206,11 @@ def _set_hosts(meter: Meter, present: list[Counters]) -> None:
     meter.set("lycosa_hosts", sum(each.hosts_retired for each in present), "retired")
     meter.set("lycosa_hosts", sum(each.hosts_paused for each in present), "paused")
     meter.set("lycosa_leases_outside", sum(each.leased for each in present))
+    due: dict[str, int] = dict.fromkeys((band.label for band in DueBand), 0)
+    for each in present:
+        for number, waiting in each.due.items():
+            due[DueBand(number).label] += waiting
+    meter.set_table("lycosa_due_pages", due)
 
 
 def _set_frontier(meter: Meter, frontier: Frontier, now: float) -> None:
@@ -181,7 +224,7 @@ def _set_frontier(meter: Meter, frontier: Frontier, now: float) -> None:
     meter.set("lycosa_policy_records_left", frontier.policy_records_left())
     bands: dict[str, int] = {}
     for partition in frontier.partitions.values():
-        for band, number in enumerate(partition.front.waiting_by_band()):
+        for band, number in partition.front.waiting_by_band().items():
             bands[str(band)] = bands.get(str(band), 0) + number
     meter.set_table("lycosa_frontier_hosts", bands)
 

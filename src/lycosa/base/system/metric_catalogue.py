@@ -28,6 +28,8 @@ URL_STATES = (
 """The labels of ``UrlState``."""
 WINDOWS = ("minute", "run", "peak")
 """The last minute, the run, and the highest minute of it."""
+DUE_LABELS = ("fourfold", "twofold", "due", "probe")
+"""The labels of ``DueBand``."""
 BANDS = tuple(str(band) for band in range(64))
 """Bands of the frontier; ``frontier.bands`` says how many there are."""
 
@@ -166,6 +168,21 @@ _FRONTIER = (
     Metric("lycosa_hosts_benched", _G, "Hosts on the workbench, which is in memory."),
     Metric(
         "lycosa_frontier_hosts", _G, "Hosts in the front queues by priority band.", "band", BANDS
+    ),
+    Metric(
+        "lycosa_due_pages",
+        _G,
+        "Pages that wait to be fetched again, by what a fetch is worth.",
+        "band",
+        DUE_LABELS,
+    ),
+    Metric(
+        "lycosa_refetches_total",
+        _C,
+        "Captures of pages that had one before, by the band in which they waited.",
+        "band",
+        (*DUE_LABELS, "other"),
+        is_stored=True,
     ),
     Metric("lycosa_next_ready_seconds", _G, "Seconds until a host or URL is due; -1 if none is."),
     Metric("lycosa_recent_hashes", _G, "URLs found a moment ago, held in memory."),
@@ -308,6 +325,38 @@ _PARSE = (
     ),
     Metric("lycosa_unparsed_bodies", _G, "Stored bodies that wait to be parsed again."),
     Metric("lycosa_reparsed_total", _C, "Stored bodies that were parsed again."),
+    Metric(
+        "lycosa_address_wait_seconds",
+        _G,
+        "Seconds until all hosts have had a turn that wait for the address with the longest line"
+        " of them, the greatest of all workers. Pages of such hosts are late by about that.",
+        merge=Merge.GREATEST,
+    ),
+    Metric(
+        "lycosa_refetch_price",
+        _G,
+        "The price of a refetch in days (refetch.price, or found from refetch.budget).",
+        merge=Merge.GREATEST,
+    ),
+    Metric(
+        "lycosa_refetch_budget",
+        _G,
+        "Refetches a day that refetch.budget allows; 0 without a budget.",
+        merge=Merge.GREATEST,
+    ),
+    Metric(
+        "lycosa_refetches_planned",
+        _G,
+        "Refetches a day that pages ask for at the price: by their value, promised, by halving and"
+        " growing, probes, and the turns of hosts that have too few.",
+        "kind",
+        ("value", "promised", "adaptive", "probe", "bound"),
+    ),
+    Metric(
+        "lycosa_refetch_bound_hosts",
+        _G,
+        "Hosts that have fewer turns than their pages ask for at the price of a refetch.",
+    ),
     Metric(
         "lycosa_policy_records_left",
         _G,

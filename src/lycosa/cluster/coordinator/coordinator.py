@@ -5,6 +5,7 @@ It assigns shards to nodes, grants permits, passes on requests and settings, and
     nodes' reports ──> placement ──────> Assignments to nodes
     owners' messages ─> permit_book ───> Permit, recorded first      (absolute numbers)
                    ───> routes      ───> Routes: the addresses of owners
+                   ───> price_search ──> PriceFound: the price of a refetch
                    ───> end_rounds ────> the end, recorded first
     callers ─────────> requests ───────> requests to owners, until each is answered
 
@@ -35,7 +36,13 @@ from lycosa.base.messages.control_records import (
 )
 from lycosa.base.messages.progress import Progress
 from lycosa.base.messages.timeouts import ClusterRules
-from lycosa.base.messages.worker_messages import ProbeAnswer, SeedsTaken, ToldWorker, WorkerStatus
+from lycosa.base.messages.worker_messages import (
+    ProbeAnswer,
+    RefetchGrid,
+    SeedsTaken,
+    ToldWorker,
+    WorkerStatus,
+)
 from lycosa.base.model.compatibility import FIRST_FORMATS
 from lycosa.base.model.end import End
 from lycosa.base.system.meter import Number
@@ -45,6 +52,7 @@ from lycosa.cluster.coordinator.overview import Decisions, cluster_status
 from lycosa.cluster.coordinator.owner_requests import Owner, Requests
 from lycosa.cluster.coordinator.permit_book import PermitBook
 from lycosa.cluster.coordinator.placement import Placement
+from lycosa.cluster.coordinator.price_search import PriceSearch
 from lycosa.cluster.coordinator.shard_owners import RouteTable, ShardOwners, lacking
 from lycosa.cluster.coordinator.steering import (
     SteeringMessage,
@@ -82,12 +90,14 @@ class Coordinator:
         self._permits = PermitBook(limits, shards, control.permits)
         self._requests = Requests(rules.repeat_s)
         self._rounds = EndRounds()
+        self._prices = PriceSearch(shards)
         self._shard_owners = ShardOwners(shards, self._placement)
         self._routes = RouteTable(number)
         self._settings = control.settings
         self._end = control.end
         self._asks = control.asks
         self._expects_asks = not control.asks.are_over
+        self._is_continuous = limits.continuous
         self._ahead_s = 0.0  # wall clock minus the clock of ``now``
         self._out: list[messages.OutgoingMessage] = []
         if control.is_first and formats.number > FIRST_FORMATS:
@@ -142,6 +152,7 @@ class Coordinator:
 
     def follow_limits(self, limits: LimitSection) -> None:
         self._permits.follow_limits(limits)
+        self._is_continuous = limits.continuous
 
     # -- messages
 
@@ -155,6 +166,8 @@ class Coordinator:
             return []
         self._placement.tick(now, wall)
         self._shard_owners.note_rates(now)
+        for shard, found in self._prices.tick(now).items():
+            self._relay(shard, found)
         self._update_routes(now)
         for shard in range(len(self._shard_owners)):
             self._tell_requests(shard, now)
@@ -272,6 +285,8 @@ class Coordinator:
             self._check_limits()
         elif isinstance(message, ProbeAnswer):
             self._rounds.record_answer(said.shard, owner, message)
+        elif isinstance(message, RefetchGrid):
+            self._relay(said.shard, self._prices.receive(said.shard, owner, message, now))
 
     def _receive_status(self, shard: int, owner: Owner, status: WorkerStatus, now: float) -> None:
         entry = self._shard_owners[shard]
@@ -305,7 +320,8 @@ class Coordinator:
         status = entry.status
         if status is None or self._shard_owners.owner(shard) is None:
             return
-        may_end = not self._expects_asks and not self._requests.are_open_for(shard)
+        goes_on = self._expects_asks or self._is_continuous
+        may_end = not goes_on and not self._requests.are_open_for(shard)
         for message in lacking(
             status,
             self._permits.permit_for(shard),
@@ -350,6 +366,7 @@ class Coordinator:
             owners is None
             or self._settings.is_paused
             or self._expects_asks
+            or self._is_continuous
             or not self._requests.are_answered
             or not self._shard_owners.are_idle()
         ):

@@ -1,7 +1,7 @@
 """The division of a crawl's rows into new shards: where the rows under each prefix go.
 
 =========================  ======================================================================
-``U Q R t N B X Y E z``    to the shard of the host; ``z`` with the new numbers of dead letters
+``U Q R t N B X Y E g z``  to the shard of the host; ``z`` with the new numbers of dead letters
 ``H F W w``, ``Mfront``    to the shard of the host, in new places (``host_rows``)
 ``D P``                    to the shard of each URL or host; the URLs of a second in shared rows
 ``V``                      to the shard of the host in its value
@@ -42,6 +42,7 @@ from lycosa.stages.frontier.dead_letters import decisions_of, decode_letter, num
 from lycosa.stages.frontier.decision_log import ACTIONS, MAX_ACTIONS, decode_action
 from lycosa.stages.frontier.front_queues import FRONT_KEY
 from lycosa.stages.frontier.policy_walk import WALK_KEY, WalkRow
+from lycosa.stages.frontier.probe_line import PROBES_KEY
 from lycosa.state.commit import MARK_KEY
 from lycosa.state.kv.table_records import (
     action_key,
@@ -57,7 +58,7 @@ from lycosa.state.seen.content_seen import decode_original
 from lycosa.state.seen.simhash import upper_block_of, upper_blocks
 from lycosa.state.shard.counters import COUNTERS_KEY, Counters
 
-_BY_HOST = b"UQRtNBXYEali"
+_BY_HOST = b"UQRtNBXYEagli"
 _MADE_AGAIN = b"FGKWZhw"
 _DUE_ROW = 64  # URLs of one second that share a row
 _EVERY = 20_000
@@ -72,6 +73,7 @@ _MADE_ANEW = frozenset(
         FRONT_KEY,
         CHANGE_BOUNDS,
         WALK_KEY,
+        PROBES_KEY,
         _CRASHES,
         _LETTERS,
         _NAMES,

@@ -88,7 +88,7 @@ class SignalJudgement(NamedTuple):
     """How ``schedule.signal_belief`` answers; see there."""
 
     judge: Callable[
-        [RefetchSection, str, History, float, Iterable[SourceTruth], Iterable[SourceTruth]],
+        [RefetchSection, str, History, float, Iterable[SourceTruth], Iterable[SourceTruth], float],
         tuple[float, float],
     ] = lambda *_: (math.inf, 0.0)
     right_share: Callable[[SourceTruth, bool, float], float] = lambda *_: 0.0
@@ -108,12 +108,17 @@ class ChangeSignals:
         ahead_s: Callable[[], float] = lambda: 0.0,
         judgement: SignalJudgement = SignalJudgement(),  # noqa: B008  values without state
         listing_min_s: float = 3600.0,
+        price_of: Callable[[bytes], float] = lambda _: 0.0,
     ) -> None:
-        """``listing_min_s`` is the shortest time between two fetches of a sitemap or feed."""
+        """``listing_min_s`` is the shortest time between two fetches of a sitemap or feed.
+
+        ``price_of`` returns the price of a fetch at a host, by its hash; 0 is that of the settings.
+        """
         self.section = section  # its settings may change while the crawl runs
         self.ahead_s = ahead_s
         self.judgement = judgement
         self.listing_min_s = listing_min_s
+        self.price_of = price_of
 
     def source_of(self, found: Discovered, host: str, now: float) -> SignalSource | None:
         """What says that a page of ``host`` changed, when a find of it is a signal.
@@ -272,7 +277,8 @@ class PageSignals:
         rules, truths = self._rules, dict(host.record.signals)
         age_s = float(record.history.fetched_at - before.fetched_at)
         judge = rules.judgement.judge
-        _, chance = judge(rules.section, _url(host, record), before, age_s, (), ())
+        price = rules.price_of(host.host8)
+        _, chance = judge(rules.section, _url(host, record), before, age_s, (), (), price)
         for source in sources:
             truth = truths.get(source, UNKNOWN_TRUTH)
             if source in answered:
@@ -293,7 +299,13 @@ class PageSignals:
         silent = [source for source in row.ever if source not in row.open]
         url, age_s = _url(host, record), now - history.fetched_at
         wait_s, _ = rules.judgement.judge(
-            rules.section, url, history, age_s, _truths(host, row.open), _truths(host, silent)
+            rules.section,
+            url,
+            history,
+            age_s,
+            _truths(host, row.open),
+            _truths(host, silent),
+            rules.price_of(host.host8),
         )
         if wait_s == math.inf:
             return record.due_at or _NEVER

@@ -15,7 +15,8 @@ leaves the workbench, the next host of the line enters it.
 
 **Bound.** Front queues are served one host a turn, and every partition with waiting hosts has a
 turn before any has a second one. So a host with the ``n``-th place of band ``b`` is pulled after at
-most ``n * 2 ** (b + 1) * partitions`` turns of the worker (``front_queues``). A turn is due
+most ``n * 2 ** (b + 1) * partitions`` turns of the worker, or that number divided by the share of
+its kind while hosts wait for new pages and for due ones (``front_queues``). A turn is due
 whenever a slot finds no ready host, and each host makes room after at most ``QUANTUM`` visits. So
 with ``m`` hosts on the workbench, ``t`` turns have come after at most ``QUANTUM * (t + m)`` visits.
 A host that was pulled is visited when its own delay and that of its address are over. Divided by
@@ -92,7 +93,9 @@ class Frontier:
         self._is_line_turn = False
         self.workbench = workbench
         self._alarms = [
-            queue for partition in self.partitions.values() for queue in partition.alarms
+            queue
+            for partition in self.partitions.values()
+            for queue in (*partition.alarms, partition.probes)
         ]
         self._fronts = [partition.front for partition in self.partitions.values()]
         self._gathered = [partition.take_gathered for partition in self.partitions.values()]
@@ -327,6 +330,22 @@ class Frontier:
         """
         return min([queue.earliest for queue in self._alarms], default=NEVER_DUE)
 
+    def next_event_s(self, now: float, wall: float) -> float:
+        """Seconds until a host is ready or anything is due."""
+        ready, due_s = self.next_time(), self.next_due() - wall
+        return due_s if ready is None else min(ready - now, due_s)
+
+    def has_work(self, now: float, wait: float) -> bool:
+        """Whether a host is ready within ``wait``, or anything but a due time may make work."""
+        if any(partition.counters.asking for partition in self.partitions.values()):
+            return True  # an answer or its deadline will come
+        if self.walks_policies:
+            return True  # it may find pages that are due
+        ready = self.next_time()
+        if self.waiting_in_front() and (ready is None or ready > now):
+            return True
+        return ready is not None and ready <= now + wait
+
     def waiting_in_front(self) -> int:
         """Number of hosts in front queues and in lines of addresses."""
         self._take_gathered()
@@ -363,8 +382,9 @@ class Frontier:
         front = host.record.front
         if visits >= QUANTUM or len(self.workbench) >= self._required:
             return True
-        # A host that has fetched its important URLs makes room for hosts that still have some.
-        return front is not None and host.best_band > front[0]
+        # A host that has fetched its important URLs, or its due pages, makes room for hosts that
+        # still have some.
+        return front is not None and not host.queue.has_as_good(front[0])
 
     def _refill(self, now: float, wall: float) -> bool:
         """Move hosts from front queues and lines to the workbench; return whether any came."""

@@ -95,9 +95,11 @@ def judge_signals(
     age_s: float,
     signals: Iterable[SourceTruth],
     silence: Iterable[SourceTruth] = (),
+    price: float = 0.0,
 ) -> Belief:
     """When a page is due of which some sources say that it has changed, and others are silent.
 
+    ``price`` is that of a fetch at its host, 0 that of the settings.
     ``age_s`` is the time since its last fetch; a negative one, of a clock that was set back, counts
     as 0. ``silence`` are the sources that announced changes of the page before. The wait is never
     shorter than the minimum of the page's policy, and infinite for a page that is not fetched
@@ -107,7 +109,7 @@ def judge_signals(
     if policy.kind is PolicyKind.NEVER or not history.interval_s:
         return Belief(math.inf, 0.0)
     has_value = policy.kind is PolicyKind.VALUE and history.cell and history.observations
-    rate, wanted = _by_value(section, history.cell) if has_value else _by_interval(history)
+    rate, wanted = _by_value(section, history.cell, price) if has_value else _by_interval(history)
     low = policy.shortest_wait(section)
     high = policy.bounds(section)[1] if has_value else float(history.interval_s)
     silent = max((recall_of(each) for each in silence), default=0.0) if has_value else 0.0
@@ -120,10 +122,10 @@ def _by_interval(history: History) -> tuple[float, float]:
     return _ADAPTIVE_X * _DAY_S / history.interval_s, _ADAPTIVE_X
 
 
-def _by_value(section: RefetchSection, cell: int) -> tuple[float, float]:
+def _by_value(section: RefetchSection, cell: int, price: float) -> tuple[float, float]:
     """The rate of a page in changes a day, and the *x* at which it is due."""
     rate = rate_in(cell)
-    days = days_until_due(rate, weight_in(cell), section.price)
+    days = days_until_due(rate, weight_in(cell), price or section.price)
     return rate, max(rate * days, -math.log1p(-section.least_chance))
 
 

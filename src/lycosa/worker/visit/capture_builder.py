@@ -14,9 +14,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from lycosa.base.config.policy_classes import listing_of
-from lycosa.base.config.sections import Config
-from lycosa.base.listing_kind import ListingKind
 from lycosa.base.model.capture import (
     TOLD_CHANGES,
     Capture,
@@ -39,27 +36,24 @@ from lycosa.base.preferences.preference_model import NOTHING_STATED, Preferences
 from lycosa.base.reasons import Reason
 from lycosa.stages.frontier.crawl_clock import CrawlClock
 from lycosa.stages.frontier.lease import Lease
-from lycosa.stages.frontier.ranking import factors_of_known
 from lycosa.stages.frontier.visit_state import VisitState
 from lycosa.stages.parse.identify import identify
 from lycosa.stages.parse.page import Page, page_of
-from lycosa.stages.politeness.delay import ordinary_delay_s
 from lycosa.stages.schedule.dated_evidence import unchanged_since, was_right
 from lycosa.stages.schedule.fetch_outcome import FetchOutcome, Meaning
-from lycosa.stages.schedule.listing_schedule import with_own_schedule
 from lycosa.stages.schedule.page_change import (
     change_distance,
     change_of,
     is_changed,
     text_digest_of,
 )
-from lycosa.stages.schedule.priority import weigher
-from lycosa.stages.schedule.refetch_plan import FoundContent, RefetchPlan, plan_refetch
+from lycosa.stages.schedule.refetch_plan import FoundContent
 from lycosa.state.seen.duplicates import Duplicates
 from lycosa.state.seen.foreign_keys import NO_ANSWERS, ContentAnswers
 from lycosa.state.store.segments import SegmentStore
 from lycosa.state.store.warc_records import Packed
 from lycosa.worker.intake.intake import Intake
+from lycosa.worker.refetch_planning import PlanRefetch
 
 LARGE_BYTES = 65_536
 """A larger body is digested and compressed in a thread.
@@ -100,16 +94,14 @@ class CaptureBuilder:
 
     def __init__(
         self,
-        config: Config,
+        plan: PlanRefetch,
         clock: CrawlClock,
         duplicates: Duplicates,
         store: SegmentStore,
         intake: Intake,
         offload: Offload,
     ) -> None:
-        self.refetch = config.refetch  # its settings may change while the crawl runs
-        self._sitemaps, self._politeness = config.sitemaps, config.politeness
-        self._weigh = weigher(config.priority)
+        self._plan = plan
         self._clock = clock
         self._duplicates = duplicates
         self._store = store
@@ -199,7 +191,7 @@ class CaptureBuilder:
             is_near = known.near is not None
             simhash = body.parsed.simhash if body.parsed is not None else 0
             self._duplicates.remember_capture(known.digest, simhash, made, body.known, is_near)
-        plan = self._plan(lease, body.parsed, old, found)
+        plan = self._plan(lease, body.parsed, old, found, self._store.formats)
         history = self._history(lease, capture, known, location, target)
         history = plan.kept_in(history, old, found.text_digest)
         interval = plan.interval_s
@@ -216,24 +208,6 @@ class CaptureBuilder:
         host8, url8 = lease.host.host8, lease.entry.url8
         noted = self._noted(capture)
         return Completed(host8, url8, lease.number, state, reason, detail, due, history, noted)
-
-    def _plan(
-        self, lease: Lease, parsed: Parsed | None, old: History, found: FoundContent
-    ) -> RefetchPlan:
-        """When the URL is fetched next; a sitemap or feed has its own schedule."""
-        weight = self._weigh(factors_of_known(lease.record, lease.host.record.importance, found.at))
-        is_once = lease.record.kind is LinkKind.LICENSE
-        plan = plan_refetch(
-            self.refetch, lease.url, old, found, weight, self._store.formats, is_once
-        )
-        kind = parsed.listing if parsed is not None else listing_of(old.policy)
-        if parsed is None and not kind and self._intake.is_sitemap(lease):
-            kind = ListingKind.SITEMAP
-        if not kind:
-            return plan
-        host, formats = lease.host, self._store.formats
-        turns = self._intake.listings(host), ordinary_delay_s(host.record.pace, self._politeness)
-        return with_own_schedule(plan, self._sitemaps, kind, old, found, turns, formats)
 
     def page_of_visit(
         self,

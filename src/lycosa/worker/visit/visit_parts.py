@@ -13,6 +13,7 @@ from lycosa.base.preferences.use_policy import agent_policy
 from lycosa.base.urls.identity import surt
 from lycosa.stages.politeness.address_table import AddressTable
 from lycosa.stages.politeness.machine_addresses import MachineAddresses
+from lycosa.stages.schedule.price_in_force import PriceInForce
 from lycosa.state.attempts import StoringMark
 from lycosa.state.folder.names import addresses_path, attempts_folder
 from lycosa.state.store.journal_rows import RowBuilder
@@ -23,6 +24,7 @@ from lycosa.worker.intake.intake_parts import IntakeParts
 from lycosa.worker.job import WorkerJob
 from lycosa.worker.machine_table import open_host_table, open_machine_table
 from lycosa.worker.owned_shard import OwnedShard
+from lycosa.worker.refetch_planning import refetch_planner
 from lycosa.worker.run_signals import RunSignals
 from lycosa.worker.visit.address_finder import AddressFinder
 from lycosa.worker.visit.capture_builder import CaptureBuilder
@@ -85,7 +87,7 @@ def build_visit(
     if job.held_until:
         owned.frontier.hold_all(job.held_until, stages.pacing.delay_of)
     robots, permits = _robots(job, ports, stages), _permits(owned, ports, signals)
-    steps = _steps(job, ports, below, stages, robots)
+    steps = _steps(job, owned.prices, ports, below, stages, robots)
     lending = Lending(stages, steps.pages, permits, job.manifest.crawl)
 
     def close() -> None:
@@ -130,6 +132,7 @@ def _robots(job: WorkerJob, ports: Ports, stages: Stages) -> Robots:
 
 def _steps(
     job: WorkerJob,
+    prices: PriceInForce,
     ports: Ports,
     below: IntakeParts,
     stages: Stages,
@@ -139,7 +142,7 @@ def _steps(
     keys = KeyFiles(stages, robots, config.indexnow)
     tdm_files = TdmFiles(stages, config, ports.offload) if wants_tdm_files(config) else None
     capturing = CaptureBuilder(
-        config,
+        refetch_planner(prices, config, below.intake),
         stages.clock,
         below.duplicates,
         stages.store,
