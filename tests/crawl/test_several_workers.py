@@ -267,7 +267,7 @@ def test_workers_that_hand_over_by_topics_crawl_what_others_crawl(
     has_faults: bool, lateness: Lateness | None, tmp_path: Path
 ) -> None:
     crawl, _ = scripted_crawl(tmp_path / "c", twins(), CONFIG)
-    exchange = TopicExchange(random.Random(4) if has_faults else None, lateness)
+    exchange = TopicExchange(random.Random(5) if has_faults else None, lateness)
     running = run_workers(crawl, len(SITES), SITES[:1], exchange=exchange)
     assert len(captures(crawl)) == len(SITES) * (PAGES + 1)
     are_balanced(crawl)
@@ -293,7 +293,7 @@ def test_a_worker_without_work_sends_what_it_found_at_once(tmp_path: Path) -> No
 def test_verdicts_of_near_duplicates_arrive_by_topics(has_faults: bool, tmp_path: Path) -> None:
     """The records name the originals in the end, whether or not the row of the capture did."""
     crawl, _ = scripted_crawl(tmp_path / "c", twins("odd"), CONFIG)
-    exchange = TopicExchange(random.Random(4) if has_faults else None, Lateness(seconds=3.0))
+    exchange = TopicExchange(random.Random(5) if has_faults else None, Lateness(seconds=3.0))
     run_workers(crawl, len(SITES), SITES[:1], exchange=exchange)
     near = {url for url, (_, reason) in outcomes(crawl).items() if reason is Reason.NEAR_DUPLICATE}
     alone, _ = scripted_crawl(tmp_path / "alone", twins("odd"), CONFIG)

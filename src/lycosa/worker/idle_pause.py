@@ -16,26 +16,28 @@ _EARLY_S = 0.01  # by which a timer may be early
 
 
 class IdlePause:
-    """The pauses of one worker; ``is_still`` says that nothing runs and no host is ready."""
+    """The pauses of one worker.
+
+    ``is_still`` says that nothing runs and no host is ready; ``disturbed_at`` is the monotonic time
+    of the last event that was not a time that had come.
+    """
 
     def __init__(self, commit_s: float) -> None:
         """``commit_s`` is the time between two commits."""
         self._settling_s = max(_SETTLING_S, 2 * commit_s)
-        self._disturbed_at = -math.inf  # by anything but a time that had come
+        self.disturbed_at = -math.inf
         self.is_still = False
 
     def __repr__(self) -> str:
-        return f"<IdlePause still={self.is_still} disturbed_at={self._disturbed_at:.1f}>"
+        return f"<IdlePause still={self.is_still} disturbed_at={self.disturbed_at:.1f}>"
 
-    def longest_s(self, now: float, reparse_at: float) -> float | None:
-        """The longest pause from ``now``; ``None`` while it is not known that nothing is left."""
-        if not self.is_still or now - self._disturbed_at <= self._settling_s:
-            return None
+    def longest_s(self, now: float, usual_s: float, reparse_at: float) -> float:
+        """The longest pause of a still worker; ``usual_s`` is that of any other."""
+        if now - self.disturbed_at <= self._settling_s:
+            return usual_s
         return min(STILL_S, max(reparse_at - now, IDLE_S))
 
-    def note_end(self, began: float, planned_s: float, now: float) -> None:
-        """Note the end of a pause."""
-        if not self.is_still:
-            self._disturbed_at = began
-        elif now < began + planned_s - _EARLY_S:
-            self._disturbed_at = now
+    def note_end(self, planned: float, now: float) -> None:
+        """Note the end of a pause that was to last until ``planned``."""
+        if now < planned - _EARLY_S:
+            self.disturbed_at = now

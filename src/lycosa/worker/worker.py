@@ -373,10 +373,10 @@ class Worker:
     async def _pause(self) -> None:
         """Wait until something happens or is due."""
         now, time = self._clock.monotonic(), self._clock.time()
-        idle_s = self._idle.longest_s(now, self._reparse_at)
-        if idle_s is None or self._files.lease.is_limited:
-            idle_s = min(IDLE_S, self.committer.longest_s)
-        times = [idle_s]
+        times = [min(IDLE_S, self.committer.longest_s)]
+        idle = self._idle
+        if idle.is_still and not self._files.lease.is_limited:
+            times = [idle.longest_s(now, times[0], self._reparse_at)]
         ready = self.frontier.next_time()
         # Without a free slot a ready host would wake the loop again and again for nothing.
         if ready is not None and self._may_start:
@@ -393,7 +393,11 @@ class Worker:
             await self._news.wait()
         finally:
             timer.cancel()
-        self._idle.note_end(now, longest_s, self._clock.monotonic())
+        # Without calls at a busy worker, which pauses several times a page.
+        if idle.is_still:
+            idle.note_end(now + longest_s, self._clock.monotonic())
+        else:
+            idle.disturbed_at = now
 
     # -- visits
 
