@@ -141,7 +141,7 @@ def test_without_signals_a_page_by_value_keeps_its_interval(cell: int) -> None:
 def test_the_value_at_the_believed_changes_reaches_the_price(cell: int, known: SourceTruth) -> None:
     """x = r t - ln(1 - q), and a fetch at that x is worth the price, where nothing is clamped."""
     waits = wait(BY_VALUE, page(cell=cell), [known])
-    if not 3600 < waits < BY_VALUE.max_s:
+    if not 3600 < waits < interval_by_value(BY_VALUE, cell) < BY_VALUE.max_s:
         return
     x = rate_in(cell) * waits / DAY_S - math.log(1 - precision_of(known))
     worth = fetch_value(rate_in(cell), 1.0, x / rate_in(cell)) * (
