@@ -139,14 +139,6 @@ def test_an_older_folder_is_read_as_it_is(
     assert file_bytes(older.folder) == before
 
 
-@pytest.mark.parametrize("workers", [1, 3, 4])
-@pytest.mark.parametrize("name", CUT_SHORT)
-def test_an_older_folder_is_crawled_to_its_right_end(name: str, older: Older, workers: int) -> None:
-    older.go_on(workers)
-    judge_end(older.crawl, older.web, older.told.seeds)
-    is_clean(older.folder)
-
-
 @pytest.mark.parametrize("name", CUT_SHORT)
 def test_an_older_folder_is_crawled_by_one_worker_then_by_three(name: str, older: Older) -> None:
     older.go_on(1, after_s=10.0)
@@ -159,10 +151,10 @@ def test_an_older_folder_is_crawled_by_one_worker_then_by_three(name: str, older
 
 @pytest.mark.parametrize("workers", [1, 3, 4])
 @pytest.mark.parametrize("name", CUT_SHORT)
-def test_what_was_under_way_in_an_older_folder_is_taken_over(
+def test_an_older_folder_is_crawled_to_its_right_end_with_what_was_under_way(
     name: str, older: Older, workers: int
 ) -> None:
-    """Parcels, open questions, open segments and counts of crashes."""
+    """Taken over are parcels, open questions, open segments and counts of crashes."""
     assert len(list(older.folder.glob("warc/*.open"))) == older.told.under_way["segments"]
     counted = crash_counts(older.folder)
     assert name in FORMATS_1 or len(counted) == older.told.under_way["counts"]
@@ -194,6 +186,7 @@ def test_what_was_under_way_in_an_older_folder_is_taken_over(
     assert found.keys() | moved == wanted.keys()
     assert found == {url: wanted[url] for url in found}
     judge_end(older.crawl, older.web, older.told.seeds)
+    is_clean(older.folder)
 
 
 @pytest.mark.parametrize("workers", [1, 3, 4])

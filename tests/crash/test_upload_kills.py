@@ -4,10 +4,13 @@ put in ten: nothing is lost, here or there.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from random import Random
 
@@ -17,7 +20,8 @@ from lycosa.synthetic import SyntheticWeb, WebPlan
 from s3_server import BUCKET, CREDENTIALS, FaultyProxy, S3Server, needs_s3, wait_until_free
 from serving import served
 
-WEB = SyntheticWeb(WebPlan(hosts=4, pages=80, distribution="fixed"))
+HOSTS, PAGES = 4, 40
+WEB = SyntheticWeb(WebPlan(hosts=HOSTS, pages=PAGES, distribution="fixed"))
 KINDS = ("warc", "cdxj", "pages", "links", "text")
 OPTIONS = [
     *("--delay", "0.02s", "--scope", "any", "--workers", "2", "--contact", "test@example.org"),
@@ -36,12 +40,17 @@ def test_a_crawl_that_is_killed_again_and_again_uploads_everything_once(
     tmp_path: Path, seed: int
 ) -> None:
     random = Random(seed)
+    puts, is_time = 0, threading.Event()
 
     def decide(_: int, method: str, path: str) -> int:
-        is_faulty = method == "PUT" and "crawl.json" not in path and random.random() < 0.1
-        return random.choice([503, -1]) if is_faulty else 0
+        nonlocal puts
+        is_segment = method == "PUT" and "crawl.json" not in path
+        puts += is_segment
+        if puts >= deadly:
+            is_time.set()
+        return random.choice([503, -1]) if is_segment and random.random() < 0.1 else 0
 
-    folder, kills = tmp_path / "crawl", 0
+    folder, kills, deadly = tmp_path / "crawl", 0, 0
     environment = {**os.environ, **CREDENTIALS}
     with (
         S3Server(tmp_path / "s3") as server,
@@ -51,19 +60,21 @@ def test_a_crawl_that_is_killed_again_and_again_uploads_everything_once(
         command = [sys.executable, "-m", "lycosa", "crawl", "--dir", str(folder)]
         command += [WEB.seed_url(port=port), *OPTIONS]
         command += ["--set", f"upload.options=endpoint={proxy.endpoint}"]
-        for _ in range(5):
+        for _ in range(3):
+            deadly = puts + random.randint(1, 6)
+            is_time.clear()
             with subprocess.Popen(
                 command,
                 env=environment,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
             ) as running:
-                try:
-                    running.wait(random.uniform(1.5, 5.0))
-                    break
-                except subprocess.TimeoutExpired:
-                    running.kill()
-                    kills += 1
+                while running.poll() is None and not is_time.wait(0.1):
+                    pass
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    running.wait(random.uniform(0.0, 0.3))  # any moment, not that of an upload
+                running.kill()
+            kills += running.returncode == -signal.SIGKILL
             wait_until_free(folder)
         done = subprocess.run(command, env=environment, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
@@ -77,8 +88,8 @@ def test_a_crawl_that_is_killed_again_and_again_uploads_everything_once(
             [*program, "sql", str(folder), query, "--json"], capture_output=True, text=True
         )
         (row,) = json.loads(asked.stdout)
-        assert row["n"] == row["urls"] == 4 * 80
-    assert kills > 0
+        assert row["n"] == row["urls"] == HOSTS * PAGES
+    assert kills > 1
     stored = {
         kind: {path.name.partition(".")[0] for path in (server.bucket / "x" / kind).iterdir()}
         for kind in KINDS

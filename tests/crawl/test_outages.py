@@ -18,6 +18,7 @@ HOUR = Absence(0.0, 3600.0, Reason.CONNECT_REFUSED, frozenset({"a.example"}))
 
 def test_nothing_is_lost_while_servers_names_or_the_network_are_away(tmp_path: Path) -> None:
     lines = outages.prove(tmp_path, short=True)
+    print("\n".join(lines))
     assert len(lines) == 1 + 6 + 2, lines
 
 

@@ -4,12 +4,16 @@ afterwards, what is told, and what comes of stores that refuse, fail, fill up an
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +22,7 @@ import pytest
 from warcio.archiveiterator import ArchiveIterator
 
 import lycosa
+from lycosa.cli.main import main
 from lycosa.state.folder.upload import PlaceTaken
 from lycosa.state.store.layout import closed_segments
 from lycosa.synthetic import SyntheticWeb, WebPlan
@@ -57,6 +62,15 @@ def server(tmp_path: Path) -> Iterator[S3Server]:
         yield found
 
 
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory, port: int) -> Path:
+    """A crawl that uploaded nothing, to copy."""
+    folder = tmp_path_factory.mktemp("finished") / "crawl"
+    done = run(crawling(folder, WEB.seed_url(port=port), *QUICK))
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
 def crawling(folder: Path, *arguments: str) -> list[str]:
     return [sys.executable, "-m", "lycosa", "crawl", "--dir", str(folder), *arguments]
 
@@ -66,17 +80,43 @@ def to(endpoint: str, wait: str = "30s") -> list[str]:
     return ["--upload", URL, "--set", options, "--set", f"upload.finish_wait_s={wait}"]
 
 
-def run(
-    command: Sequence[str], environment: dict[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, **(CREDENTIALS if environment is None else environment)}
+def run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, **CREDENTIALS}
     done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=120)
     assert SECRET not in done.stdout + done.stderr
     return done
 
 
-def command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return run([sys.executable, "-m", "lycosa", *arguments])
+def command(
+    *arguments: str, environment: Mapping[str, str] = CREDENTIALS
+) -> subprocess.CompletedProcess[str]:
+    """Runs it in this process, which is for what crawls nothing: most of a new one's time is its
+    start.
+    """
+    before, written = dict(os.environ), [io.TextIOWrapper(io.BytesIO()) for _ in range(2)]
+    os.environ.update(environment)
+    try:
+        with contextlib.redirect_stdout(written[0]), contextlib.redirect_stderr(written[1]):
+            code = main(list(arguments))
+            out, err = map(_text, written)
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+    assert SECRET not in out + err
+    return subprocess.CompletedProcess(arguments, code, out, err)
+
+
+def _text(file: io.TextIOWrapper) -> str:
+    file.flush()
+    file.seek(0)
+    return file.read()
+
+
+def refused(folder: Path, *arguments: str, environment: Mapping[str, str] = CREDENTIALS) -> str:
+    """Why a crawl is not started."""
+    done = command("crawl", "--dir", str(folder), *arguments, environment=environment)
+    assert (done.returncode, done.stdout) == (2, ""), done
+    return done.stderr
 
 
 def here(folder: Path) -> dict[str, bytes]:
@@ -167,20 +207,19 @@ def test_after_removal_every_command_still_answers_and_the_crawl_goes_on(
     assert captures(folder) >= 60
 
     # without credentials the records cannot be read, which is no breach
-    audit = run([sys.executable, "-m", "lycosa", "audit", str(folder)], {})
+    audit = command("audit", str(folder), environment={})
     assert audit.returncode == 0, audit.stdout
     assert "no credentials were given" in audit.stdout
 
 
 def test_a_folder_is_a_store_too(tmp_path: Path, port: int) -> None:
     folder, target = tmp_path / "crawl", tmp_path / "disk"
-    wanted = crawling(folder, WEB.seed_url(port=port), *QUICK, "--upload", target.as_uri())
-    done = run(wanted)
-    assert done.returncode == 2
-    assert "there is no such folder; create it, or mount the disk" in done.stderr
+    wanted = [WEB.seed_url(port=port), *QUICK, "--upload", target.as_uri()]
+    assert "there is no such folder; create it, or mount the disk" in refused(folder, *wanted)
     assert not folder.exists()  # a start that is refused leaves nothing
     target.mkdir()
-    done = run([*wanted, "--upload-remove", "--set", "upload.kinds=warc,pages,journal"])
+    wanted += ["--upload-remove", "--set", "upload.kinds=warc,pages,journal"]
+    done = run(crawling(folder, *wanted))
     assert done.returncode == 0, done.stderr
     assert sorted({name.partition("/")[0] for name in here(folder)}) == ["cdxj", "links", "text"]
     assert sorted(path.name for path in target.iterdir()) == [
@@ -197,15 +236,15 @@ def test_a_folder_is_a_store_too(tmp_path: Path, port: int) -> None:
     assert "was removed here after its upload to file://" in done.stderr
 
 
-def test_the_crawl_folder_is_refused_as_its_own_store(tmp_path: Path, port: int) -> None:
+def test_the_crawl_folder_is_refused_as_its_own_store(tmp_path: Path, finished: Path) -> None:
     folder, link = tmp_path / "crawl", tmp_path / "link"
-    assert run(crawling(folder, WEB.seed_url(port=port), *QUICK)).returncode == 0
+    shutil.copytree(finished, folder)
     link.symlink_to(folder)
     before = here(folder)
     for place in (folder, link, folder / "warc", tmp_path):
-        done = run(crawling(folder, "--upload", place.as_uri(), "--upload-remove"))
-        assert (done.returncode, here(folder) == before) == (2, True), done.stderr
-        assert f"this is the crawl folder {folder}, in it, or around it" in done.stderr
+        why = refused(folder, "--upload", place.as_uri(), "--upload-remove")
+        assert f"this is the crawl folder {folder}, in it, or around it" in why
+        assert here(folder) == before
     assert run(crawling(folder)).returncode == 0  # the refused settings are not kept
 
 
@@ -234,14 +273,16 @@ def test_a_damaged_file_is_kept_and_reported_beside_a_good_object(
     assert command("audit", str(folder)).returncode == 0
 
 
-def test_removal_without_an_upload_is_refused_and_not_kept(tmp_path: Path, port: int) -> None:
+def test_removal_without_an_upload_is_refused_and_not_kept(
+    tmp_path: Path, port: int, finished: Path
+) -> None:
     folder, disk = tmp_path / "crawl", tmp_path / "disk"
     disk.mkdir()
-    done = run(crawling(folder, WEB.seed_url(port=port), "--upload-remove"))
-    assert (done.returncode, folder.exists()) == (2, False)
-    assert "--upload-remove: upload.remove: there is no store to upload to" in done.stderr
-    upload = ["--upload", disk.as_uri(), "--upload-remove"]
-    assert run(crawling(folder, WEB.seed_url(port=port), *QUICK, *upload)).returncode == 0
+    why = refused(folder, WEB.seed_url(port=port), "--upload-remove")
+    assert "--upload-remove: upload.remove: there is no store to upload to" in why
+    assert not folder.exists()
+    shutil.copytree(finished, folder)
+    assert run(crawling(folder, "--upload", disk.as_uri(), "--upload-remove")).returncode == 0
     assert run(crawling(folder, "--upload", "")).returncode == 0
     shown = command("config", "--dir", str(folder), "upload.remove")
     assert "saved with the crawl" not in shown.stdout
@@ -255,30 +296,29 @@ def failing(server: S3Server, decide: Callable[[int, str, str], int]) -> FaultyP
 
 
 @needs_s3
-@pytest.mark.parametrize("verdict", [503, -1], ids=["refused", "broken off"])
 def test_a_store_that_fails_one_put_in_ten_gets_everything_all_the_same(
-    tmp_path: Path, port: int, server: S3Server, verdict: int
+    tmp_path: Path, port: int, server: S3Server
 ) -> None:
-    puts = 0
+    puts, verdicts = 0, cycle([503, -1])  # refused, broken off
 
     def decide(number: int, method: str, path: str) -> int:
         nonlocal puts
         puts += method == "PUT"
-        return verdict if method == "PUT" and puts % 10 == 3 else 0
+        return next(verdicts) if method == "PUT" and puts % 10 == 3 else 0
 
     folder = tmp_path / "crawl"
     with failing(server, decide) as proxy:
         arguments = [WEB.seed_url(port=port), *QUICK, *to(proxy.endpoint), "--workers", "2"]
         done = run(crawling(folder, *arguments, "--upload-remove"))
     assert done.returncode == 0, done.stderr
-    assert any(answer for _, _, answer in proxy.seen)
+    assert {answer for _, _, answer in proxy.seen} >= {503, -1}
     segments = {Path(name).name.partition(".")[0] for name in there(server)}
     assert len(there(server)) == 5 * len(segments) > 5
     assert here(folder) == {}
 
 
 @needs_s3
-@pytest.mark.parametrize("number", [2, 5, 8])
+@pytest.mark.parametrize("number", [2, 8])
 def test_an_upload_that_was_killed_is_continued(
     tmp_path: Path, port: int, server: S3Server, number: int
 ) -> None:
@@ -420,13 +460,11 @@ def test_wrong_credentials_stop_the_start_before_there_is_a_folder(
     tmp_path: Path, port: int, server: S3Server, change: dict[str, str], told: str
 ) -> None:
     folder = tmp_path / "crawl"
-    command = crawling(folder, WEB.seed_url(port=port), *QUICK, *to(server.endpoint))
-    done = run(command, {**CREDENTIALS, **change})
-    assert (done.returncode, told in done.stderr, folder.exists()) == (2, True, False)
-    assert "wrong" not in done.stderr
-    done = run(command, {})
-    assert (done.returncode, folder.exists()) == (2, False)
-    assert "no credentials were given" in done.stderr
+    start = [WEB.seed_url(port=port), *QUICK, *to(server.endpoint)]
+    why = refused(folder, *start, environment={**CREDENTIALS, **change})
+    assert told in why and "wrong" not in why
+    assert "no credentials were given" in refused(folder, *start, environment={})
+    assert not folder.exists()
 
 
 @needs_s3
@@ -434,18 +472,16 @@ def test_a_bucket_that_does_not_exist_stops_the_start(
     tmp_path: Path, port: int, server: S3Server
 ) -> None:
     arguments = [WEB.seed_url(port=port), *QUICK, *to(server.endpoint), "--upload", "s3://none/x"]
-    done = run(crawling(tmp_path / "crawl", *arguments))
-    assert done.returncode == 2
-    assert "s3://none/x: there is no such bucket" in done.stderr
+    why = refused(tmp_path / "crawl", *arguments)
+    assert "s3://none/x: there is no such bucket" in why
 
 
 @needs_s3
 def test_a_store_that_may_only_be_read_stops_the_start(tmp_path: Path, port: int) -> None:
     with S3Server(tmp_path / "s3", "--readonly") as server:
         arguments = [WEB.seed_url(port=port), *QUICK, *to(server.endpoint)]
-        done = run(crawling(tmp_path / "crawl", *arguments))
-    assert done.returncode == 2
-    assert "creating crawl.json is not permitted" in done.stderr
+        why = refused(tmp_path / "crawl", *arguments)
+    assert "creating crawl.json is not permitted" in why
 
 
 @needs_s3
@@ -454,9 +490,8 @@ def test_another_crawl_is_refused_at_the_same_place(
 ) -> None:
     arguments = [WEB.seed_url(port=port), *QUICK, *to(server.endpoint), "--max-pages", "3"]
     assert run(crawling(tmp_path / "a", *arguments)).returncode == 3
-    done = run(crawling(tmp_path / "b", *arguments))
-    assert done.returncode == 2
-    assert "was uploaded there, and this is a new crawl; give another prefix" in done.stderr
+    why = refused(tmp_path / "b", *arguments)
+    assert "was uploaded there, and this is a new crawl; give another prefix" in why
     assert not (tmp_path / "b").exists()
 
 
@@ -475,9 +510,7 @@ def test_another_crawl_is_refused_at_the_same_place(
 def test_settings_that_cannot_be_meant_are_refused_and_no_secret_is_repeated(
     tmp_path: Path, port: int, arguments: list[str], told: str
 ) -> None:
-    done = run(crawling(tmp_path / "crawl", WEB.seed_url(port=port), *arguments))
-    assert done.returncode == 2
-    assert told in done.stderr
+    assert told in refused(tmp_path / "crawl", WEB.seed_url(port=port), *arguments)
 
 
 @needs_s3

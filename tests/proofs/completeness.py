@@ -185,7 +185,7 @@ def prove(work: Path, short: bool) -> list[str]:
     """Runs the proof; gives the lines of its report. Raises ``AssertionError``."""
     root = work / "site"
     if short:
-        write_tree(root, 300)
+        write_tree(root, 120)
         missing = []
     else:
         missing = link_documentation(root)

@@ -281,7 +281,7 @@ def prove(work: Path, short: bool) -> list[str]:
     """Runs the proof; gives the lines of its report. Raises ``AssertionError``."""
     root = work / "site"
     if short or link_documentation(root, ("pg", "python")):
-        write_tree(root, 150, seed=5)
+        write_tree(root, 60 if short else 150, seed=5)
     with NginxSite(work / "nginx", root, extra="gzip on;") as site:
         done = crawl(
             work / "crawl",
