@@ -109,6 +109,7 @@ def _partition(job: WorkerJob, number: int, data: PartitionData, clock: CrawlClo
             prioritize=prioritizer(config.priority),
             forward=SitemapNews(config.refetch, lambda: ahead_s(clock.time(), clock.wall())),
             kept_interval=kept_interval,
+            copies=config.copies,
         ),
         lists_known=config.seen.urls is SeenChoice.BLOOM,
         most_bounds=job.plan.note_hosts // job.plan.owned if job.plan else sys.maxsize,

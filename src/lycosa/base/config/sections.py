@@ -28,6 +28,7 @@ from lycosa.base.config.scope_sections import (
     AgentSection,
     BudgetSection,
     CanonicalSection,
+    CopiesSection,
     ScopeRule,
     ScopeSection,
     SitemapSection,
@@ -42,6 +43,7 @@ __all__ = [
     "CanonicalSection",
     "Config",
     "Cookies",
+    "CopiesSection",
     "DnsSection",
     "FetchSection",
     "FrontierSection",
@@ -334,6 +336,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     scope: ScopeSection = ScopeSection()
     traps: TrapSection = TrapSection()
     budgets: BudgetSection = BudgetSection()
+    copies: CopiesSection = CopiesSection()
     politeness: PolitenessSection = PolitenessSection()
     robots: RobotsSection = RobotsSection()
     sitemaps: SitemapSection = SitemapSection()

@@ -114,6 +114,14 @@ class BackQueue:
                 return band if band != PARKED_BAND else 0
         return 0
 
+    def has_waiting(self, first: int, last: int) -> bool:
+        """Whether an entry waits in a band from ``first`` to ``last``."""
+        return any(
+            line.head or line.loaded < line.lane.next
+            for band, line in self._lines.items()
+            if first <= band <= last
+        )
+
     def push(self, band: int, url8: bytes) -> None:
         """Add a URL at the end of a band."""
         line = self._lines.get(band) or self._new_line(band)

@@ -30,7 +30,7 @@ most ``QUANTUM`` visits, and its partitions take turns.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from itertools import cycle, islice
+from itertools import chain, cycle, islice
 from math import ceil, inf
 
 import msgspec
@@ -192,6 +192,8 @@ class Frontier:
         partition = self.partitions[host.partition]
         # Before anything that may put the host elsewhere: a host is in one place only.
         del self.in_process[host.host8]
+        if host.is_probed:
+            self._rest_after_probe(partition, host)
         self.workbench.leave_address(host)
         if not partition.settle_host(host) or self._sleeps(host):
             self._visits.pop(host.host8, None)
@@ -211,6 +213,18 @@ class Frontier:
         if is_waited_for:
             # At once, because the address would otherwise idle until a slot finds no ready host.
             self._fill_from_line(address)
+
+    def _rest_after_probe(self, partition: Partition, host: VisitState) -> None:
+        """Let a host rest whose waiting URLs are all set back."""
+        host.is_probed = False
+        if not host.is_set_back:
+            return
+        others_wait = self._has_waiting() or any(
+            not each.is_set_back for each in chain(self.in_process.values(), self.workbench.hosts())
+        )
+        rest_s = partition.copies.rest_s(host, host.next_time - self._now, others_wait)
+        host.next_time = max(host.next_time, self._now + rest_s)
+        host.record.next_at = max(host.record.next_at, self._wall + rest_s)
 
     def _send_to_line(self, partition: Partition, host: VisitState) -> None:
         """Let the host wait for room at its address, or for its turn there."""

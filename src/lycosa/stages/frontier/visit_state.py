@@ -12,6 +12,7 @@ from functools import partial
 
 import msgspec
 
+from lycosa.base.model.copy_record import CopyRecord
 from lycosa.base.model.errand import Errand, Question
 from lycosa.base.model.pace import Pace, with_times
 from lycosa.base.model.url_state import UrlState
@@ -20,7 +21,7 @@ from lycosa.base.reasons import Reason
 from lycosa.stages.frontier.back_queue import BackQueue, Lane
 from lycosa.stages.frontier.host_names import HostNames
 from lycosa.state.kv.overlay import Overlay
-from lycosa.state.kv.table_records import encode_record, host_key
+from lycosa.state.kv.table_records import SET_BACK_BAND, encode_record, host_key
 
 LATELY_S = 600.0
 """For so long an answer by one scheme shows that a host is there."""
@@ -84,7 +85,8 @@ class VisitRecord(msgspec.Struct, array_like=True):
     row without any answer, ``dns_failures`` lookups without one; ``away_since`` is the time of the
     first of either (0 = none). ``answered_at`` are the times of its last answers by http and
     by https. ``stated`` counts its captures by what it stated about the use of the page
-    (``preference_labels``).
+    (``preference_labels``). ``copies`` counts its pages that were near copies of others; there is
+    none before the first one.
     """
 
     host: str
@@ -119,6 +121,7 @@ class VisitRecord(msgspec.Struct, array_like=True):
     away_since: float = 0.0
     answered_at: tuple[float, float] = (0.0, 0.0)
     stated: dict[str, int] = {}
+    copies: CopyRecord | None = None
 
     @property
     def rests_until(self) -> float:
@@ -147,6 +150,8 @@ class VisitState:
         "group",
         "host8",
         "in_process",
+        "is_judged",
+        "is_probed",
         "next_time",
         "on_workbench",
         "partition",
@@ -167,6 +172,9 @@ class VisitState:
         self.on_workbench = False
         self.in_process = False
         self.dirty = False
+        # whether its waiting URLs are judged, because pages were near copies, or are set back
+        self.is_judged = record.copies is not None
+        self.is_probed = False  # whether this visit leased a URL that is set back
         self.pulled = False  # from its front queue; the row stays for a restart
         self.group = ""  # key of its group on the workbench
 
@@ -306,6 +314,11 @@ class VisitState:
     def away_s(self, time: float) -> float:
         """Seconds since the first of the failures in a row; 0 without any."""
         return max(time - self.record.away_since, 0.0) if self.record.away_since else 0.0
+
+    @property
+    def is_set_back(self) -> bool:
+        """Whether all of its waiting URLs are set back."""
+        return self.is_judged and not self.queue.has_waiting(0, SET_BACK_BAND - 1)
 
     @property
     def best_band(self) -> int:

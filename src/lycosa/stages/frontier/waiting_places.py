@@ -25,6 +25,7 @@ class WaitingPlaces:
         counters: Counters,
     ) -> None:
         """``sleepers`` has the times at which sleeping hosts line up, and those of parked hosts."""
+        self._last_band = bands - 1
         self.front = FrontQueues(table, bands)
         self.lines = AddressLines(table, bands)
         self._visits, self._sleepers, self._counters = visits, sleepers, counters
@@ -36,6 +37,8 @@ class WaitingPlaces:
         """
         self.leave_place(host)
         host.record.line = address
+        # URLs that are set back are in a band behind all bands of hosts.
+        band = min(band, self._last_band)
         host.record.front = self._queue_of(host).push_host(host.host8, band)
         host.pulled = False
         self._visits.mark_changed(host)

@@ -80,6 +80,10 @@ class _Known(NamedTuple):
     near: Original | None = None
     is_not_modified: bool = False
 
+    def other_than(self, url: str) -> str:
+        """The URL of the page with the same content or nearly the same; empty without one."""
+        return _other(self.original or self.near, url)
+
 
 class CaptureBuilder:
     """Makes captures; one per worker."""
@@ -289,7 +293,7 @@ class CaptureBuilder:
         """What the URL's record remembers of its capture, apart from the next fetch."""
         old, fetched, parsed = lease.record.history or History(), capture.fetched, capture.parsed
         is_old, original = known.is_not_modified, known.original
-        other = _other(original or known.near, lease.url)
+        other = known.other_than(lease.url)
         # As the digest of the text, the SimHash is that of the last content.
         is_error = bool(old.text_digest) and capture.change in (Change.NONE, Change.GONE)
         body = "", 0
@@ -343,6 +347,7 @@ class CaptureBuilder:
             parsed.simhash if parsed is not None else 0,
             fetched.status,
             lease.record.reason is Reason.GONE,
+            bool(old.duplicate_of if known.is_not_modified else known.other_than(lease.url)),
         )
 
     @staticmethod
