@@ -30,7 +30,7 @@ SHOPS = {"shop.test": 25, "thin-shop.test": 0}
 """Honest shops, with the number of words that describe each product."""
 
 _MOST = 0.02
-_AFTER_S = 60.0
+_AFTER_S = 300.0
 
 
 class Asked(NamedTuple):
@@ -82,7 +82,14 @@ def crawl_beside_trap(
     seed: int = 1,
 ) -> Shares:
     """Crawl the trap beside so many honest hosts, two of which are shops."""
-    plan = WebPlan(seed=seed, hosts=hosts - len(SHOPS), pages=pages, cross_links=0.1, redirects=0.0)
+    plan = WebPlan(
+        seed=seed,
+        hosts=hosts - len(SHOPS),
+        pages=pages,
+        cross_links=0.1,
+        redirects=0.0,
+        distribution="lognormal",
+    )
     shops = {name: TemplateShop(pages, words, seed) for name, words in SHOPS.items()}
     web = SeveralSites(plan, {TRAP: TrapSite(seed), **shops})
     watched = Watched(web)
@@ -98,7 +105,9 @@ def crawl_beside_trap(
     crawl_folder(folder, watched, seeds, config, stop_after_s=time_s)  # type: ignore[arg-type]
     honest = {f"http://{name}/": shop for name, shop in shops.items()}
     wanted = web.web.reachable(fronts) | {
-        f"{front}product/{page}.html" for front, shop in honest.items() for page in range(shop.pages)
+        f"{front}product/{page}.html"
+        for front, shop in honest.items()
+        for page in range(shop.pages)
     }
     return _shares(watched.asked, wanted)
 

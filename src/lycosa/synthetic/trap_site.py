@@ -2,9 +2,9 @@
 
 ``TrapSite`` has one folder for each ``Trap``. Its URLs pass the trap rules, which see one URL alone
 (``stages.admit.traps``): dates are near, names of parameters are no known session ids. Each page is
-a function of its URL. ``TemplateShop`` has product pages in one template: a long text that all have,
-a name, a price, and a description of so many words. ``SeveralSites`` serves them beside a synthetic
-web.
+a function of its URL. ``TemplateShop`` has product pages in one template: a long text that all
+have, a name, a price, and a description of so many words. ``SeveralSites`` serves them beside a
+synthetic web.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _ARTICLES = 40  # articles of the site with session ids
 _FACETS = {
     "colour": ("red", "blue", "green", "black", "white"),
     "size": ("s", "m", "l", "xl"),
-    "brand": ("acme", "bolt", "cord", "dune"),
     "sort": ("price", "name", "newest"),
     "view": ("grid", "list"),
-    "stock": ("yes",),
+    "show": ("12", "24", "48"),
 }
 _FIRST_DAY = datetime.date(2026, 1, 1)
+_CHOOSING = frozenset({"colour", "size"})  # of the facets: the others only order and show
 _DAYS = 3000  # from the first day on, within the years that the trap rule allows
 
 
@@ -53,9 +53,7 @@ class TrapSite:
         self._seed, self._traps = seed, traps
         chance = random.Random(number(seed, "trap"))
         self._vocabulary = topic_words(chance, "en", 400)
-        self._words = {
-            trap: " ".join(sentences(chance, self._vocabulary, 120)) for trap in Trap
-        }
+        self._words = {trap: " ".join(sentences(chance, self._vocabulary, 300)) for trap in Trap}
         self._articles = [
             " ".join(sentences(chance, self._vocabulary, 150)) for _ in range(_ARTICLES)
         ]
@@ -76,12 +74,10 @@ class TrapSite:
         }
         if parts.path == "/":
             starts = ["/events/2026-11-23", "/shop?view=grid", "/read/0?visit=0", "/offer/1"]
-            links = [
-                start for start, trap in zip(starts, Trap, strict=True) if trap in self._traps
-            ]
+            links = [start for start, trap in zip(starts, Trap, strict=True) if trap in self._traps]
             return _document("Welcome", " ".join(self._articles[0].split()[:40]), links)
         page = pages.get(folder)
-        if page is None or not rest[0] and not parts.query:
+        if page is None or (not rest[0] and not parts.query):
             return Response(404, [_HTML], b"<p>There is nothing here.")
         return page(url, rest[0], parts.query)
 
@@ -100,17 +96,14 @@ class TrapSite:
         items = [
             each
             for each in self._items
-            if all(
-                each[name] == value
-                for name, value in chosen.items()
-                if name not in ("sort", "view")
-            )
+            if all(each[name] == value for name, value in chosen.items() if name in _CHOOSING)
         ][:24]
         if chosen.get("sort") == "name":
             items.sort(key=lambda each: each["name"])
         names = ", ".join(each["name"] for each in items) or "No article has all that you want"
         links = [
-            "/shop?" + "&amp;".join(f"{key}={each}" for key, each in {**chosen, name: value}.items())
+            "/shop?"
+            + "&amp;".join(f"{key}={each}" for key, each in {**chosen, name: value}.items())
             for name, values in _FACETS.items()
             for value in values
             if chosen.get(name) != value

@@ -18,6 +18,7 @@ MAX_VALUES = 8
 _MAX_VALUE = 40  # characters of a value that is kept
 _WINDOW = 32.0  # pages that a count tells of; older ones fade
 _TENTH = 1.2816  # standard deviations from the mean to the lower tenth of a normal distribution
+_PRIOR = 16.0  # pages of a pattern for which the other pages of a host of copies stand
 _TRIED = 2.0  # pages of a pattern that count for patterns that are not known too
 
 SET_BACK_SHARE = 0.8
@@ -25,6 +26,9 @@ SET_BACK_SHARE = 0.8
 
 LOSING_SHARE = 0.5
 """Up to this lower bound of the share a pattern loses nothing."""
+
+_TITLES = 64  # bytes of a bitmap of titles
+_MAX_TITLES = 128  # bits of it that are set at most, so one title in four is wrongly known
 
 _SEVERAL = 3  # distinct values of a parameter, so that one odd page teaches nothing
 
@@ -72,6 +76,9 @@ class CopyTally(msgspec.Struct, array_like=True):
         self.copies += moved
 
 
+_NOTHING = CopyTally()  # of a pattern that is not known; it is never changed
+
+
 class ParameterTally(msgspec.Struct, array_like=True):
     """Pairs of URLs that differ in one parameter alone, and values that it had in them.
 
@@ -103,6 +110,8 @@ class CopyRecord(msgspec.Struct, array_like=True):
     """The counts of one host, by pattern (``base.urls.url_patterns``) and by parameter.
 
     ``others`` counts the first pages of each pattern. It stands for patterns that are not known.
+    ``pages`` counts all of them.
+    ``titles`` is a bitmap of hashes of the titles that near copies had lately.
     ``turns`` counts leases since the last one of a URL that is set back. URLs that are set back in
     rows before ``review`` are to be judged again.
     """
@@ -110,14 +119,17 @@ class CopyRecord(msgspec.Struct, array_like=True):
     patterns: dict[str, CopyTally] = {}
     others: CopyTally = msgspec.field(default_factory=CopyTally)
     parameters: dict[str, ParameterTally] = {}
+    pages: CopyTally = msgspec.field(default_factory=CopyTally)
     turns: int = 0
     review: int = 0
+    titles: bytes = b""
 
     @property
     def is_alarmed(self) -> bool:
         """Whether any URL of the host may lose weight."""
         return (
             self.others.share > LOSING_SHARE
+            or self.pages.share > LOSING_SHARE
             or any(each.share > LOSING_SHARE for each in self.patterns.values())
             or bool(self.learned)
         )
@@ -127,22 +139,42 @@ class CopyRecord(msgspec.Struct, array_like=True):
         """The parameters that are known not to change the content."""
         return frozenset(name for name, each in self.parameters.items() if each.is_learned)
 
+    @property
+    def promising(self) -> frozenset[str]:
+        """The parameters that are learned, or may be soon."""
+        return frozenset(name for name, each in self.parameters.items() if each.same > each.other)
+
     def share_of(self, pattern: str) -> float:
         """The lower bound of the share of near copies among pages with this pattern.
 
-        As long as a pattern has given nothing of its own, other patterns count too: a trap may make
-        a new one with each link.
+        On a host that gives hardly anything but copies, its other pages count too. As long as a
+        pattern has given nothing of its own, so do the first pages of other patterns: a trap may
+        make a new one with each link.
         """
-        tally = self.patterns.get(pattern)
-        if tally is None:
-            return self.others.share
-        return tally.share if tally.fresh >= LOSING_SHARE else max(tally.share, self.others.share)
+        tally = self.patterns.get(pattern, _NOTHING)
+        copies, fresh, pages = tally.copies, tally.fresh, self.pages
+        if pages.share > LOSING_SHARE:
+            copies += _PRIOR * pages.copies / pages.total
+            fresh += _PRIOR * pages.fresh / pages.total
+        share = lower_bound(copies, fresh) if copies else 0.0
+        return share if tally.fresh >= LOSING_SHARE else max(share, self.others.share)
+
+    def note_title(self, title: int) -> bool:
+        """Note the title of a near copy; return whether another one had it."""
+        known = int.from_bytes(self.titles, "big")
+        bit = 1 << title % (8 * _TITLES)
+        if not known & bit:
+            known = bit if known.bit_count() >= _MAX_TITLES else known | bit
+            self.titles = known.to_bytes(_TITLES, "big")
+            return False
+        return True
 
     def count_page(self, pattern: str, grade: float) -> None:
         """Count a page (``CopyTally.add``)."""
         tally = self.patterns.get(pattern)
         if tally is None or tally.total < _TRIED:
             self.others.add(grade)
+        self.pages.add(grade)
         self._tally(pattern).add(grade)
 
     def regrade_page(self, pattern: str, grade: float) -> None:
@@ -153,6 +185,7 @@ class CopyRecord(msgspec.Struct, array_like=True):
             return
         if tally.total <= _TRIED:
             self.others.regrade(grade)
+        self.pages.regrade(grade)
         tally.regrade(grade)
 
     def count_pair(self, name: str, is_same: bool, *values: str) -> None:

@@ -16,6 +16,7 @@ from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import host_of, join_url, scheme_of
 from lycosa.inspect.committed_state import CrawlReader, TableView, UrlEntry
 from lycosa.inspect.explain.budget_facts import judged_now, site_facts
+from lycosa.inspect.explain.copy_facts import SET_BACK, copy_facts
 from lycosa.inspect.explain.facts import (
     Explanation,
     host_facts,
@@ -40,6 +41,7 @@ from lycosa.stages.admit.budgets import over_discovery
 from lycosa.stages.frontier.dead_letters import decisions_of
 from lycosa.stages.frontier.policy_walk import walk_row
 from lycosa.stages.frontier.visit_state import HostState, VisitRecord
+from lycosa.state.kv.table_records import SET_BACK_BAND
 
 _CHAIN = 10
 _PREFERENCES = ("usePreferences", "useStatement", "license", "paymentPrice")
@@ -110,6 +112,9 @@ class KnownUrl:
             self._tries()
         else:
             self._waiting()
+        if record.reason in SET_BACK and not record.due_at:
+            reason_facts(answer, record.reason, record.detail)
+        copy_facts(answer, self._config.copies, record, self._visit)
         self._capture()
         host_facts(answer, self._visit, self._config, self._now)
 
@@ -125,14 +130,16 @@ class KnownUrl:
             return
         # The minimum: all URLs before it succeed at once, and none is disallowed or retried.
         steady = steady_delay(self._visit, self._config)
-        wait_s = max(self._visit.next_at - self._now, 0.0) + place.before * steady
+        turns = self._config.copies.probe_turns if place.band == SET_BACK_BAND else 1
+        wait_s = max(self._visit.next_at - self._now, 0.0) + place.before * steady * turns
         self._answer.add_fact(
             "queue_before",
             place.before,
             f"{place.before:,} of {place.waiting:,} waiting URLs of the host are before it",
         )
         self._answer.add_fact("queue_waiting", place.waiting)
-        self._answer.add_fact("queue_band", place.band, f"{place.band} (0 is the highest)")
+        shown = "set back" if place.band == SET_BACK_BAND else f"{place.band} (0 is the highest)"
+        self._answer.add_fact("queue_band", place.band, shown)
         self._answer.add_fact(
             "estimate_s",
             round(wait_s, 1),
@@ -144,6 +151,8 @@ class KnownUrl:
                 f"It waits{again}: its host pauses until {when(self._visit.next_at)};"
                 f" {why_host(self._visit)}."
             )
+        elif self._record.reason in SET_BACK:
+            headline = f"It waits{again}, {self._record.reason.meaning}."
         elif not place.before:
             headline = f"It waits{again}: it is the next URL of its host."
         else:

@@ -10,6 +10,7 @@ from lycosa.base.model.url_state import UrlState
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import join_url
 from lycosa.inspect.committed_state import CrawlReader, HostEntry, TableView
+from lycosa.inspect.explain.copy_facts import copies_row
 from lycosa.inspect.explain.facts import owed, why_host
 from lycosa.inspect.saved_settings import SavedSettings
 from lycosa.inspect.site_budget import site_budget
@@ -73,6 +74,7 @@ def whole_host(
         importance=round(record.importance, 4),
         refused={Reason(number).label: times for number, times in record.refused.items()},
         preferences=record.stated,
+        copies=copies_row(record, saved.config.copies),
         operator_delay_s=record.pace.operator_delay_s
         if record.pace.operator_delay_s >= 0
         else None,

@@ -15,8 +15,10 @@ probes correct the judgement; then the URLs return to their bands.
 
 **Bound.** The ``n``-th URL of the band is leased after at most ``n * probe_turns`` leases of the
 host. A host where no other URL waits rests after each probe for the time of ``probe_turns`` turns,
-while other hosts wait. Else it rests for ``probe_turns_alone``. A turn takes the delay of the host,
-at least a second and at most 30.
+while other hosts wait; else it rests for ``probe_turns_alone``. While other hosts wait, a host with
+a share *s* of near copies above one half rests for *1 / (1 - s)* turns after each page, so it gets
+turns in proportion to the pages that are its own. A turn takes the delay of the host, at least a
+second and at most 30.
 """
 
 from __future__ import annotations
@@ -49,6 +51,8 @@ from lycosa.state.kv.table_records import (
 
 _GRADES = 4  # a text in which so many bits differ is no copy; fewer count in proportion
 _ELSEWHERE = 0.75  # a near copy of a page on another host, whose SimHash is not at hand
+_NAMED = 0.25  # a near copy with a title that others do not have
+_MAX_TITLES = 20_000  # titles that are kept, 120 bytes each
 _MOVED = 200  # URLs that are moved to another band in one step of the loop: 10 ms
 _TURN_S = 1.0, 30.0  # what a turn of a host takes at least and at most
 
@@ -66,11 +70,21 @@ class CopyJudgement:
         """``band_of`` gives the band of a priority."""
         self.section = section
         self._table, self._visits, self._band_of = table, visits, band_of
+        self._titles: dict[bytes, int] = {}  # of pages that may get a verdict, by host8 url8
 
     # -- learning
 
-    def note_page(self, host: VisitState, url8: bytes, record: UrlRecord) -> None:
-        """Learn from the first fetch of a page; its history is in ``record``."""
+    def keep_title(self, url: bytes, title: int) -> None:
+        """Keep a title for a verdict that may come; only in memory, so a crash loses it."""
+        if len(self._titles) >= _MAX_TITLES:
+            self._titles.clear()
+        self._titles[url] = title
+
+    def note_page(self, host: VisitState, url8: bytes, record: UrlRecord, title: int = 0) -> None:
+        """Learn from the first fetch of a page; its history is in ``record``.
+
+        ``title`` is a hash of its title (``page_change.title_hash``).
+        """
         history = record.history
         # Without a digest of the text, as in formats 1, nothing is learned.
         if history is None or not history.text_digest:
@@ -81,21 +95,23 @@ class CopyJudgement:
         original = self._original(host, history)
         pattern, learned = pattern_of(record.target), copies.learned
         before = copies.share_of(pattern)
-        copies.count_page(pattern, _grade_of(history, original))
+        copies.count_page(pattern, _grade_of(history, original, copies, title))
         self._learn_parameters(host, url8, record, original)
         self._follow(host, before, pattern, learned)
 
     def note_late_copy(self, host8: bytes, url8: bytes, record: UrlRecord) -> None:
         """Learn from a verdict that came after its page was stored."""
         host, history = self._visits.find_host(host8), record.history
+        title = self._titles.pop(host8 + url8, 0)
         if host is None or history is None or history.fetches != 1 or not history.text_digest:
             return
         if host.record.copies is None:
-            self.note_page(host, url8, record)
+            self.note_page(host, url8, record, title)
             return
-        original, learned = self._original(host, history), host.record.copies.learned
+        copies = host.record.copies
+        original, learned = self._original(host, history), copies.learned
         pattern = pattern_of(record.target)
-        host.record.copies.regrade_page(pattern, _grade_of(history, original))
+        copies.regrade_page(pattern, _grade_of(history, original, copies, title))
         self._learn_parameters(host, url8, record, original)
         self._follow(host, 0.0, pattern, learned)
 
@@ -135,8 +151,8 @@ class CopyJudgement:
                 copies.count_pair(found[0], True, found[1], found[2])
         elif "?" in target:
             self._look_for_others(host, copies, record, learned)
-        if learned and (form := without_parameters(target, learned)) != target:
-            self._compare_form(host, copies, form, url8, record)
+        if "?" in target and copies.parameters:
+            self._keep_form(host, copies, url8, record)
 
     def _look_for_others(
         self, host: VisitState, copies: CopyRecord, record: UrlRecord, learned: frozenset[str]
@@ -159,10 +175,16 @@ class CopyJudgement:
                     copies.count_pair(name, False)
                     break
 
-    def _compare_form(
-        self, host: VisitState, copies: CopyRecord, form: str, url8: bytes, record: UrlRecord
+    def _keep_form(
+        self, host: VisitState, copies: CopyRecord, url8: bytes, record: UrlRecord
     ) -> None:
-        """Compare a page with the first one of its form, which differs in learned parameters."""
+        """Keep the first page of each form, or compare a page with it.
+
+        Also for parameters that may be learned, so that known forms are not fetched once more.
+        """
+        form = without_parameters(record.target, copies.promising)
+        if form == record.target:
+            return
         key = form_key(host.host8, hash8(self._url(host, record, form)))
         first = self._table.get(key)
         if first is None:
@@ -216,10 +238,7 @@ class CopyJudgement:
 
     def is_exempt(self, host: str) -> bool:
         """Whether nothing of this host is set back: the operator says so."""
-        section = self.section
-        return section.probe_turns <= 1 or any(
-            host == each or host.endswith(f".{each}") for each in section.exempt
-        )
+        return is_exempt(self.section, host)
 
     # -- the host's turns
 
@@ -256,10 +275,7 @@ class CopyJudgement:
                 copies.turns = 0
                 if entry := queue.pop_band(self._table, SET_BACK_BAND):
                     return entry
-        entry = queue.pop(self._table, bands)
-        if entry is None and (entry := queue.pop_band(self._table, SET_BACK_BAND)):
-            host.is_probed = True
-        return entry
+        return queue.pop(self._table, bands) or queue.pop_band(self._table, SET_BACK_BAND)
 
     def _review(self, host: VisitState, copies: CopyRecord) -> None:
         """Judge the next URLs again that were set back before something was learned."""
@@ -287,28 +303,44 @@ class CopyJudgement:
         host.queue.push(self._band_of(record.priority), url8)
 
     def rest_s(self, host: VisitState, delay_s: float, others_wait: bool) -> float:
-        """Seconds that a host rests after a probe, counted from it.
+        """Seconds that a host rests after a visit that leased a URL.
 
-        No URL waits there that is not set back. ``delay_s`` is what it would rest otherwise.
+        ``delay_s`` is what it would rest otherwise.
         """
-        if self.is_exempt(host.name):
+        copies, section = host.record.copies, self.section
+        if copies is None or not host.is_leased or self.is_exempt(host.name):
             return 0.0
-        section = self.section
-        turns = section.probe_turns if others_wait else section.probe_turns_alone
+        if host.is_set_back:
+            turns = float(section.probe_turns if others_wait else section.probe_turns_alone)
+        elif others_wait and copies.pages.share > LOSING_SHARE:
+            # As many pages of its own as from another host, for each of its turns.
+            turns = min(1 / (1 - copies.pages.share), section.probe_turns)
+        else:
+            return 0.0
         least, most = _TURN_S
         return turns * min(max(delay_s, least), most)
 
 
-def _grade_of(history: History, original: History | None) -> float:
-    """How far a page is a copy: 1 for the same text, less with each bit that differs.
+def is_exempt(section: CopiesSection, host: str) -> bool:
+    """Whether the settings say that no URL of a host is set back."""
+    return section.probe_turns <= 1 or any(
+        host == each or host.endswith(f".{each}") for each in section.exempt
+    )
 
-    A template with little text of its own comes near to pages that differ in all that matters. So
-    what is within the distance of near copies is not yet a copy.
+
+def _grade_of(history: History, original: History | None, copies: CopyRecord, title: int) -> float:
+    """How far a page is a copy: 1 for the same text, and for nearly the same under a known title.
+
+    Product pages that share a long template are within the distance of near copies too, but each
+    has its own title. So with a new title, a page that is only near counts little. Without any
+    title it counts less with each bit that differs.
     """
     if not history.duplicate_of:
         return 0.0
     if history.is_same:
         return 1.0
+    if title and (original is None or original.text_digest != history.text_digest):
+        return 1.0 if copies.note_title(title) else _NAMED
     if original is None or not original.simhash:
         return _ELSEWHERE
     if original.text_digest == history.text_digest:

@@ -192,8 +192,8 @@ class Frontier:
         partition = self.partitions[host.partition]
         # Before anything that may put the host elsewhere: a host is in one place only.
         del self.in_process[host.host8]
-        if host.is_probed:
-            self._rest_after_probe(partition, host)
+        if host.is_judged:
+            self._rest_for_copies(partition, host)
         self.workbench.leave_address(host)
         if not partition.settle_host(host) or self._sleeps(host):
             self._visits.pop(host.host8, None)
@@ -214,15 +214,13 @@ class Frontier:
             # At once, because the address would otherwise idle until a slot finds no ready host.
             self._fill_from_line(address)
 
-    def _rest_after_probe(self, partition: Partition, host: VisitState) -> None:
-        """Let a host rest whose waiting URLs are all set back."""
-        host.is_probed = False
-        if not host.is_set_back:
-            return
+    def _rest_for_copies(self, partition: Partition, host: VisitState) -> None:
+        """Let a host rest for longer whose pages are mostly copies of others."""
         others_wait = self._has_waiting() or any(
             not each.is_set_back for each in chain(self.in_process.values(), self.workbench.hosts())
         )
         rest_s = partition.copies.rest_s(host, host.next_time - self._now, others_wait)
+        host.is_leased = False
         host.next_time = max(host.next_time, self._now + rest_s)
         host.record.next_at = max(host.record.next_at, self._wall + rest_s)
 

@@ -242,6 +242,7 @@ class Partition:
             # The call is written out, because every lease makes it.
             if host.is_judged:
                 entry = self.copies.next_entry(host, self._bands)
+                host.is_leased = entry is not None
             else:
                 entry = host.queue.pop(self.table, self._bands)
             if entry is None:
@@ -267,8 +268,7 @@ class Partition:
         if is_outside(lease):
             return
         host.queue.restore_entry(lease.entry)
-        if lease.entry.band == SET_BACK_BAND:
-            host.is_probed = False  # it was not requested
+        host.is_leased = False
         if not host.in_process:  # released before the lease, perhaps with no other URL
             self.places.note_waiting(host, lease.entry.band)
 
@@ -301,7 +301,9 @@ class Partition:
             self._rank(host, record, done.history.fetched_at)
             is_first = done.history.fetches == 1 and done.state is UrlState.FETCHED
             if is_first and (done.history.duplicate_of or host.record.copies is not None):
-                self.copies.note_page(host, lease.entry.url8, record)
+                self.copies.note_page(host, lease.entry.url8, record, done.title)
+            if done.title and not done.history.duplicate_of:
+                self.copies.keep_title(host.host8 + lease.entry.url8, done.title)
         host.record.errors += done.state in (UrlState.QUEUED, UrlState.FAILED)
         record.state = done.state
         if done.state is UrlState.QUEUED:

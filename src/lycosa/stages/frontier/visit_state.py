@@ -151,7 +151,7 @@ class VisitState:
         "host8",
         "in_process",
         "is_judged",
-        "is_probed",
+        "is_leased",
         "next_time",
         "on_workbench",
         "partition",
@@ -174,7 +174,7 @@ class VisitState:
         self.dirty = False
         # whether its waiting URLs are judged, because pages were near copies, or are set back
         self.is_judged = record.copies is not None
-        self.is_probed = False  # whether this visit leased a URL that is set back
+        self.is_leased = False  # whether its visit leased a URL, as far as it is judged
         self.pulled = False  # from its front queue; the row stays for a restart
         self.group = ""  # key of its group on the workbench
 

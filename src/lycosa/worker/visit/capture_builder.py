@@ -39,7 +39,12 @@ from lycosa.stages.frontier.lease import Lease
 from lycosa.stages.frontier.ranking import factors_of_known
 from lycosa.stages.parse.identify import identify
 from lycosa.stages.schedule.fetch_outcome import FetchOutcome, Meaning
-from lycosa.stages.schedule.page_change import change_distance, change_of, text_digest_of
+from lycosa.stages.schedule.page_change import (
+    change_distance,
+    change_of,
+    text_digest_of,
+    title_hash,
+)
 from lycosa.stages.schedule.priority import weigher
 from lycosa.stages.schedule.refetch_plan import FoundContent, plan_refetch
 from lycosa.state.seen.duplicates import Duplicates
@@ -210,7 +215,12 @@ class CaptureBuilder:
         detail = fetched.detail or (f"status {fetched.status}" if is_failed else "")
         host8, url8 = lease.host.host8, lease.entry.url8
         noted = self._noted(capture)
-        return Completed(host8, url8, lease.number, state, reason, detail, due, history, noted)
+        title = 0
+        if known.near is not None or (self._duplicates.is_judged_later and body.parsed is not None):
+            title = title_hash(body.parsed.title if body.parsed is not None else "")
+        return Completed(
+            host8, url8, lease.number, state, reason, detail, due, history, noted, title
+        )
 
     def _judged(self, capture: Capture, old: History, found: FoundContent) -> Capture:
         """The capture with how it differs from the one before, in formats that have that."""
