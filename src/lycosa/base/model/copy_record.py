@@ -147,13 +147,14 @@ class CopyRecord(msgspec.Struct, array_like=True):
     def share_of(self, pattern: str) -> float:
         """The lower bound of the share of near copies among pages with this pattern.
 
-        On a host that gives hardly anything but copies, its other pages count too. As long as a
-        pattern has given nothing of its own, so do the first pages of other patterns: a trap may
-        make a new one with each link.
+        Once a pattern gave a copy, and the host gives hardly anything else, its other pages count
+        too. As long as a pattern has given nothing of its own, so do the first pages of other
+        patterns: a trap may make a new one with each link.
         """
         tally = self.patterns.get(pattern, _NOTHING)
         copies, fresh, pages = tally.copies, tally.fresh, self.pages
-        if pages.share > LOSING_SHARE:
+        # Not for a pattern without a copy: a site with an endless calendar has other pages too.
+        if copies >= 1 and pages.share > LOSING_SHARE:
             copies += _PRIOR * pages.copies / pages.total
             fresh += _PRIOR * pages.fresh / pages.total
         share = lower_bound(copies, fresh) if copies else 0.0
