@@ -24,13 +24,14 @@ from lycosa.base.config.sections import (
 )
 from lycosa.synthetic import Responder, Response, WebPlan
 from lycosa.synthetic.trap_site import SeveralSites, TemplateShop, TrapSite
+from lycosa.synthetic.virtual_clock import VIRTUAL_EPOCH
 
 TRAP = "trap.test"
 SHOPS = {"shop.test": 25, "thin-shop.test": 0}
 """Honest shops, with the number of words that describe each product."""
 
 _MOST = 0.02
-_AFTER_S = 300.0
+_AFTER_S = 200.0
 
 
 class Asked(NamedTuple):
@@ -59,13 +60,15 @@ class Watched:
 class Shares(NamedTuple):
     """What one crawl did.
 
-    ``pages`` and ``to_trap`` count fetches until the last honest page, ``after`` are fetches of the
-    trap a second from then on. ``missed`` are honest pages that were not fetched, by host.
+    ``pages`` and ``to_trap`` count fetches until the last honest page. The second half of the time
+    from then on has ``late_s`` seconds and ``lately`` fetches. ``missed`` are honest pages that were
+    not fetched, by host, ``parts`` are fetches by folder of the trap.
     """
 
     pages: int
     to_trap: int
-    after: float
+    late_s: float
+    lately: int
     missed: dict[str, int]
     parts: dict[str, int]
 
@@ -80,6 +83,7 @@ def crawl_beside_trap(
     pages: int,
     copies: CopiesSection = CopiesSection(),  # noqa: B008  a value without state
     seed: int = 1,
+    after_s: float = _AFTER_S,
 ) -> Shares:
     """Crawl the trap beside so many honest hosts, two of which are shops."""
     plan = WebPlan(
@@ -98,10 +102,12 @@ def crawl_beside_trap(
     config = msgspec.structs.replace(
         QUICK,
         copies=copies,
-        politeness=PolitenessSection(delay_s=0.0, jitter=0.0, adaptive_factor=0.0),
+        politeness=PolitenessSection(
+            delay_s=0.0, jitter=0.0, adaptive_factor=0.0, address_delay_s=0.0
+        ),
         fetch=FetchSection(slots=1),
     )
-    time_s = hosts * pages / 10 * 1.1 + _AFTER_S
+    time_s = hosts * pages / 10 * 1.1 + after_s
     crawl_folder(folder, watched, seeds, config, stop_after_s=time_s)  # type: ignore[arg-type]
     honest = {f"http://{name}/": shop for name, shop in shops.items()}
     wanted = web.web.reachable(fronts) | {
@@ -109,20 +115,20 @@ def crawl_beside_trap(
         for front, shop in honest.items()
         for page in range(shop.pages)
     }
-    return _shares(watched.asked, wanted)
+    return _shares(watched.asked, wanted, time_s)
 
 
-def _shares(asked: list[Asked], wanted: set[str]) -> Shares:
+def _shares(asked: list[Asked], wanted: set[str], time_s: float) -> Shares:
     fetched = {f"http://{each.host}{each.path}" for each in asked}
     missed = Counter(urlsplit(url).hostname or "" for url in wanted - fetched)
     end = max(each.at for each in asked if each.host != TRAP)
     before = [each for each in asked if each.at <= end]
     trap = [each for each in before if each.host == TRAP]
-    late = [each for each in asked if each.at > end]
+    stop = VIRTUAL_EPOCH + time_s
+    middle = (end + stop) / 2
+    lately = sum(each.at > middle for each in asked)
     parts = Counter(each.path.split("/")[1].partition("?")[0] for each in trap)
-    left_s = max(each.at for each in asked) - end
-    after = len(late) / left_s if left_s else 0.0
-    return Shares(len(before), len(trap), after, dict(missed), dict(parts))
+    return Shares(len(before), len(trap), stop - middle, lately, dict(missed), dict(parts))
 
 
 def prove(work: Path, short: bool) -> list[str]:
@@ -132,7 +138,7 @@ def prove(work: Path, short: bool) -> list[str]:
     plain = crawl_beside_trap(work / "plain", hosts, pages, CopiesSection(probe_turns=1))
     lines = [
         f"{name}: {each.to_trap:,} of {each.pages:,} fetches ({each.share:.2%}) went to the trap"
-        f" {each.parts} until the last honest page, then {each.after:.2f} a second;"
+        f" {each.parts} until the last honest page, then {each.lately / each.late_s:.2f} a second;"
         f" missed: {each.missed or 'nothing'}"
         for name, each in (("judged", judged), ("without judgement", plain))
     ]
