@@ -136,7 +136,7 @@ _decision("retire", "Never request HOST again; its waiting URLs are refused.")
 @crawl_place
 @click.argument("host")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-def show(
+def print_host(
     folder: Path, cluster: Path | None, cache: Path | None, host: str, as_json: bool
 ) -> ExitCode:
     """Show what is known of HOST, and which of its URLs are set back as near copies.
@@ -161,11 +161,11 @@ def show(
     if as_json:
         emit_json(row)
     else:
-        _show(row)
+        _tell(row)
     return ExitCode.FINISHED
 
 
-def _show(row: dict[str, Any]) -> None:
+def _tell(row: dict[str, Any]) -> None:
     emit(clean(f"{row['host']}: {row['state']}{', ' if row['meaning'] else ''}{row['meaning']}"))
     names = ("waiting", "retrying", "parked", "captures", "errors", "discovered", "address")
     emit_pairs([(name, row[name]) for name in names], indent="  ")

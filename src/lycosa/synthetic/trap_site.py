@@ -3,8 +3,8 @@
 ``TrapSite`` has one folder for each ``Trap``. Its URLs pass the trap rules, which see one URL alone
 (``stages.admit.traps``): dates are near, names of parameters are no known session ids. Each page is
 a function of its URL. ``TemplateShop`` has product pages in one template: a long text that all
-have, a name, a price, and a description of so many words. ``SeveralSites`` serves them beside a
-synthetic web.
+have, a name, a price, and a description of so many words. ``SeveralSites`` serves them
+together with a synthetic web.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class TemplateShop:
 
 
 class SeveralSites:
-    """A synthetic web, and responders for hosts beside it; each answer takes ``latency_s``."""
+    """A synthetic web, and responders for other hosts; each answer takes ``latency_s``."""
 
     def __init__(
         self, plan: WebPlan, sites: Mapping[str, Responder], latency_s: float = 0.1

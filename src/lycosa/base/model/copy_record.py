@@ -46,7 +46,7 @@ def lower_bound(yes: float, no: float) -> float:
 
 
 class CopyTally(msgspec.Struct, array_like=True):
-    """How many of the last pages were near copies, and how many had content of their own."""
+    """How many of the last pages were near copies, and how many had new content."""
 
     copies: float = 0.0
     fresh: float = 0.0
@@ -61,7 +61,7 @@ class CopyTally(msgspec.Struct, array_like=True):
         return lower_bound(self.copies, self.fresh)
 
     def add(self, grade: float) -> None:
-        """Count a page; ``grade`` is 1 for a copy, 0 for content of its own."""
+        """Count a page; ``grade`` is 1 for a copy, 0 for new content."""
         total = self.copies + self.fresh + 1
         if total > _WINDOW:
             self.copies *= (_WINDOW - 1) / (total - 1)
@@ -70,7 +70,7 @@ class CopyTally(msgspec.Struct, array_like=True):
         self.fresh += 1 - grade
 
     def regrade(self, grade: float) -> None:
-        """Count as this a page that was counted as one with content of its own."""
+        """Count as this a page that was counted as one with new content."""
         moved = min(grade, self.fresh)
         self.fresh -= moved
         self.copies += moved
@@ -148,7 +148,7 @@ class CopyRecord(msgspec.Struct, array_like=True):
         """The lower bound of the share of near copies among pages with this pattern.
 
         Once a pattern gave a copy, and the host gives hardly anything else, its other pages count
-        too. As long as a pattern has given nothing of its own, so do the first pages of other
+        too. As long as a pattern has given no new content, so do the first pages of other
         patterns: a trap may make a new one with each link.
         """
         tally = self.patterns.get(pattern, _NOTHING)

@@ -9,9 +9,9 @@ Two judgements, both learned from first fetches, by host:
   such parameters is fetched as any other, further ones are set back.
 
 Each share is the lower bound of what was counted (``model.copy_record``), so a few pages decide
-nothing. Nothing is dropped, and no URL is changed: a URL that is set back waits in a band of its
-own, with its reason. One of ``copies.probe_turns`` turns of the host goes to that band. These
-probes correct the judgement; then the URLs return to their bands.
+nothing. Nothing is dropped, and no URL is changed: a URL that is set back waits in a separate band,
+with its reason. One of ``copies.probe_turns`` turns of the host goes to that band. These probes
+correct the judgement; then the URLs return to their bands.
 
 **Bound.** The ``n``-th URL of the band is leased after at most ``n * probe_turns`` leases of the
 host. A host where no other URL waits rests after each probe for the time of ``probe_turns`` turns,
@@ -313,7 +313,7 @@ class CopyJudgement:
         if host.is_set_back:
             turns = float(section.probe_turns if others_wait else section.probe_turns_alone)
         elif others_wait and copies.pages.share > LOSING_SHARE:
-            # As many pages of its own as from another host, for each of its turns.
+            # As many new pages as another host gives, for each of its turns.
             turns = min(1 / (1 - copies.pages.share), section.probe_turns)
         else:
             return 0.0

@@ -215,12 +215,16 @@ class CaptureBuilder:
         detail = fetched.detail or (f"status {fetched.status}" if is_failed else "")
         host8, url8 = lease.host.host8, lease.entry.url8
         noted = self._noted(capture)
-        title = 0
-        if known.near is not None or (self._duplicates.is_judged_later and body.parsed is not None):
-            title = title_hash(body.parsed.title if body.parsed is not None else "")
+        title = self._title(known, body.parsed)
         return Completed(
             host8, url8, lease.number, state, reason, detail, due, history, noted, title
         )
+
+    def _title(self, known: _Known, parsed: Parsed | None) -> int:
+        """A hash of the title of a page that is a near copy, or may turn out to be one; else 0."""
+        if parsed is None or (known.near is None and not self._duplicates.is_judged_later):
+            return 0
+        return title_hash(parsed.title)
 
     def _judged(self, capture: Capture, old: History, found: FoundContent) -> Capture:
         """The capture with how it differs from the one before, in formats that have that."""
