@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from test_partition import SetSeen
 
 from lycosa.base.config.sections import CopiesSection, FrontierSection
+from lycosa.base.model.capture import Original
 from lycosa.base.model.discovered import Discovered, LinkKind
+from lycosa.base.model.near_duplicate import Verdict
 from lycosa.base.model.url_state import Completed, History, UrlState
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8, host_of
@@ -21,7 +23,7 @@ from lycosa.stages.frontier.visit_state import VisitState
 from lycosa.stages.frontier.workbench import Workbench
 from lycosa.state.kv.memory_table import MemoryKeyValue
 from lycosa.state.kv.overlay import Overlay
-from lycosa.state.kv.table_records import SET_BACK_BAND, UrlRecord, prefix_end
+from lycosa.state.kv.table_records import SET_BACK_BAND, UrlRecord, decode_url, prefix_end
 
 SITE = "http://h.example"
 START = 1_750_000_000.0
@@ -97,7 +99,6 @@ class Crawl:
         """The targets that wait in the band of those that are set back, by their reasons."""
         self.restart()
         rows = self.store.scan(b"U", prefix_end(b"U"))
-        from lycosa.state.kv.table_records import decode_url
 
         records = [decode_url(value) for _, value in rows]
         return {
@@ -235,6 +236,24 @@ def test_a_parameter_that_changes_the_page_is_not_learned() -> None:
     assert crawl.host.record.copies.parameters["id"].other > 0
     assert not crawl.host.record.copies.learned
     assert not crawl.set_back()
+
+
+def test_verdicts_that_come_after_a_page_is_stored_teach_the_same() -> None:
+    crawl = Crawl(lambda target: f"the text of {target}")  # as other workers own the buckets
+    crawl.discover(*(f"/calendar/{day}" for day in range(14)))
+    for _ in range(14):
+        crawl.fetch()
+    assert crawl.host.record.copies is None
+    first = Original(f"{SITE}{crawl.fetched[0]}", 1)
+    for target in crawl.fetched[1:]:
+        crawl.partition.alike.note_verdict(Verdict(f"{SITE}{target}", 7, 0, first))
+        crawl.partition.alike.note_verdict(Verdict(f"{SITE}{target}", 7, 0, first))  # repeated
+    copies = crawl.host.record.copies
+    assert copies is not None
+    assert copies.patterns["/calendar/0"].total == 13
+    crawl.discover("/calendar/99", "/article/one")
+    assert crawl.record("/calendar/99").reason is Reason.NEAR_COPIES
+    assert crawl.record("/article/one").reason is Reason.NONE
 
 
 def test_a_host_rests_after_a_probe_in_proportion_to_its_turns() -> None:
