@@ -302,23 +302,26 @@ class CopyJudgement:
         self._table.put(url_key(host.host8, url8), encode_url(record))
         host.queue.push(self._band_of(record.priority), url8)
 
-    def rest_s(self, host: VisitState, delay_s: float, others_wait: bool) -> float:
-        """Seconds that a host rests after a visit that leased a URL.
+    def rest_turns(self, host: VisitState, others_wait: Callable[[], bool]) -> float:
+        """For how many turns a host rests after a visit; 0 for as long as any other host.
 
-        ``delay_s`` is what it would rest otherwise.
+        ``others_wait`` says whether other hosts have URLs to fetch.
         """
         copies, section = host.record.copies, self.section
         if copies is None or not host.is_leased or self.is_exempt(host.name):
             return 0.0
         if host.is_set_back:
-            turns = float(section.probe_turns if others_wait else section.probe_turns_alone)
-        elif others_wait and copies.pages.share > LOSING_SHARE:
+            return section.probe_turns if others_wait() else section.probe_turns_alone
+        if copies.pages.share > LOSING_SHARE and others_wait():
             # As many new pages as another host gives, for each of its turns.
-            turns = min(1 / (1 - copies.pages.share), section.probe_turns)
-        else:
-            return 0.0
-        least, most = _TURN_S
-        return turns * min(max(delay_s, least), most)
+            return min(1 / (1 - copies.pages.share), section.probe_turns)
+        return 0.0
+
+
+def turn_s(delay_s: float) -> float:
+    """What a turn of a host takes that has this delay, in seconds."""
+    least, most = _TURN_S
+    return min(max(delay_s, least), most)
 
 
 def is_exempt(section: CopiesSection, host: str) -> bool:

@@ -173,7 +173,9 @@ class VisitState:
         self.in_process = False
         self.dirty = False
         # whether its waiting URLs are judged, because pages were near copies, or are set back
-        self.is_judged = record.copies is not None
+        self.is_judged = record.copies is not None and (
+            record.copies.is_alarmed or SET_BACK_BAND in record.lanes
+        )
         self.is_leased = False  # whether its visit leased a URL, as far as it is judged
         self.pulled = False  # from its front queue; the row stays for a restart
         self.group = ""  # key of its group on the workbench
