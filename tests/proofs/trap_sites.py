@@ -4,7 +4,8 @@ One trap site (``lycosa.synthetic.trap_site``) beside 50 honest ones, of which t
 product pages share a long template. No delays; one slot and a tenth of a second for an answer are a
 budget of ten pages a second. Whole crawls in virtual time, with the judgement of near copies and
 without it (``copies.probe_turns = 1``). Asserted is that at most 2 % of the fetches go to the trap
-while honest hosts have waiting URLs, and that no honest page is missed.
+while honest hosts have waiting URLs, that no honest page is missed, and that the trap gets at most
+one page in five seconds afterwards.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ SHOPS = {"shop.test": 25, "thin-shop.test": 0}
 """Honest shops, with the number of words that describe each product."""
 
 _MOST = 0.02
+_MOST_SHORT = 0.05  # what is learned does not shrink with the crawl
 _AFTER_S = 200.0
 
 
@@ -142,8 +144,8 @@ def prove(work: Path, short: bool) -> list[str]:
         f" missed: {each.missed or 'nothing'}"
         for name, each in (("judged", judged), ("without judgement", plain))
     ]
-    for name, each in (("judged", judged), ("without judgement", plain)):
-        print(name, each)
     assert not judged.missed, judged.missed
-    assert judged.share <= _MOST, f"{judged.share:.2%} of the fetches went to the trap"
+    most = _MOST_SHORT if short else _MOST
+    assert judged.share <= most, f"{judged.share:.2%} of the fetches went to the trap"
+    assert judged.lately <= 0.2 * judged.late_s + 1, judged
     return lines

@@ -57,8 +57,8 @@ class CopyTally(msgspec.Struct, array_like=True):
 
     @property
     def share(self) -> float:
-        """The lower bound of the share of near copies."""
-        return lower_bound(self.copies, self.fresh)
+        """The lower bound of the share of near copies; 0 when they are not more than half."""
+        return lower_bound(self.copies, self.fresh) if self.copies > self.fresh else 0.0
 
     def add(self, grade: float) -> None:
         """Count a page; ``grade`` is 1 for a copy, 0 for new content."""
@@ -76,6 +76,7 @@ class CopyTally(msgspec.Struct, array_like=True):
         self.copies += moved
 
 
+_NO_NAMES: frozenset[str] = frozenset()
 _NOTHING = CopyTally()  # of a pattern that is not known; it is never changed
 
 
@@ -127,16 +128,17 @@ class CopyRecord(msgspec.Struct, array_like=True):
     @property
     def is_alarmed(self) -> bool:
         """Whether any URL of the host may lose weight."""
-        return (
-            self.others.share > LOSING_SHARE
-            or self.pages.share > LOSING_SHARE
-            or any(each.share > LOSING_SHARE for each in self.patterns.values())
-            or bool(self.learned)
-        )
+        # A loop and comparisons, because it is asked after each page of a host with a near copy.
+        for each in (self.others, self.pages, *self.patterns.values()):
+            if each.copies > each.fresh and each.share > LOSING_SHARE:
+                return True
+        return bool(self.parameters) and bool(self.learned)
 
     @property
     def learned(self) -> frozenset[str]:
         """The parameters that are known not to change the content."""
+        if not self.parameters:
+            return _NO_NAMES
         return frozenset(name for name, each in self.parameters.items() if each.is_learned)
 
     @property
@@ -154,10 +156,10 @@ class CopyRecord(msgspec.Struct, array_like=True):
         tally = self.patterns.get(pattern, _NOTHING)
         copies, fresh, pages = tally.copies, tally.fresh, self.pages
         # Not for a pattern without a copy: a site with an endless calendar has other pages too.
-        if copies >= 1 and pages.share > LOSING_SHARE:
+        if copies >= 1 and pages.copies > pages.fresh and pages.share > LOSING_SHARE:
             copies += _PRIOR * pages.copies / pages.total
             fresh += _PRIOR * pages.fresh / pages.total
-        share = lower_bound(copies, fresh) if copies else 0.0
+        share = lower_bound(copies, fresh) if copies > fresh else 0.0
         return share if tally.fresh >= LOSING_SHARE else max(share, self.others.share)
 
     def note_title(self, title: int) -> bool:

@@ -81,9 +81,9 @@ class CopyJudgement:
         self._titles[url] = title
 
     def note_page(self, host: VisitState, url8: bytes, record: UrlRecord, title: int = 0) -> None:
-        """Learn from the first fetch of a page; its history is in ``record``.
+        """Learn from the first fetch of a page; the caller marks its host as changed.
 
-        ``title`` is a hash of its title (``page_change.title_hash``).
+        Its history is in ``record``. ``title`` is a hash of its title (``page_change.title_hash``).
         """
         history = record.history
         # Without a digest of the text, as in formats 1, nothing is learned.
@@ -107,11 +107,13 @@ class CopyJudgement:
             return
         if host.record.copies is None:
             self.note_page(host, url8, record, title)
+            self._visits.mark_changed(host)
             return
         copies = host.record.copies
         original, learned = self._original(host, history), copies.learned
         pattern = pattern_of(record.target)
         copies.regrade_page(pattern, _grade_of(history, original, copies, title))
+        self._visits.mark_changed(host)
         self._learn_parameters(host, url8, record, original)
         self._follow(host, 0.0, pattern, learned)
 
@@ -126,7 +128,6 @@ class CopyJudgement:
         if waits and (is_better or not learned <= copies.learned):
             copies.review = queue.lanes[SET_BACK_BAND].next
         host.is_judged = waits or copies.is_alarmed
-        self._visits.mark_changed(host)
 
     def _original(self, host: VisitState, history: History) -> History | None:
         """The history of the page that this one is a copy of, if that is on the same host."""

@@ -85,10 +85,6 @@ class _Known(NamedTuple):
     near: Original | None = None
     is_not_modified: bool = False
 
-    def other_than(self, url: str) -> str:
-        """The URL of the page with the same content or nearly the same; empty without one."""
-        return _other(self.original or self.near, url)
-
 
 class CaptureBuilder:
     """Makes captures; one per worker."""
@@ -106,7 +102,7 @@ class CaptureBuilder:
         self.refetch = config.refetch  # its settings may change while the crawl runs
         self._weigh = weigher(config.priority)
         self._clock = clock
-        self._duplicates = duplicates
+        self._duplicates, self._is_judged_later = duplicates, duplicates.is_judged_later
         self._store = store
         self._intake = intake
         self._offload = offload
@@ -187,18 +183,7 @@ class CaptureBuilder:
             kind = "near_duplicate" if known.near is not None else "new"
             self.contents["duplicate" if known.original is not None else kind] += 1
         if known.original is None and fetched.status == 200:
-            # The digest refers to the record made above and is in the same commit. So a digest is
-            # never known before its record exists.
-            made = StoredOriginal(
-                lease.url,
-                _date_us(fetched),
-                location.record_id,
-                location.segment,
-                location.offset,
-            )
-            is_near = known.near is not None
-            simhash = body.parsed.simhash if body.parsed is not None else 0
-            self._duplicates.remember_capture(known.digest, simhash, made, body.known, is_near)
+            self._remember(lease, fetched, body, known, location)
         weight = self._weigh(factors_of_known(lease.record, lease.host.record.importance, found.at))
         is_once = lease.record.kind is LinkKind.LICENSE
         plan = plan_refetch(
@@ -215,16 +200,31 @@ class CaptureBuilder:
         detail = fetched.detail or (f"status {fetched.status}" if is_failed else "")
         host8, url8 = lease.host.host8, lease.entry.url8
         noted = self._noted(capture)
-        title = self._title(known, body.parsed)
+        title = 0
+        if body.parsed is not None and (known.near is not None or self._is_judged_later):
+            title = title_hash(body.parsed.title)
         return Completed(
             host8, url8, lease.number, state, reason, detail, due, history, noted, title
         )
 
-    def _title(self, known: _Known, parsed: Parsed | None) -> int:
-        """A hash of the title of a page that is a near copy, or may turn out to be one; else 0."""
-        if parsed is None or (known.near is None and not self._duplicates.is_judged_later):
-            return 0
-        return title_hash(parsed.title)
+    def _remember(
+        self, lease: Lease, fetched: Fetched, body: ExaminedBody, known: _Known, location: Location
+    ) -> None:
+        """File the content of a capture that was just stored.
+
+        The digest refers to its record and is in the same commit. So a digest is never known before
+        its record exists.
+        """
+        made = StoredOriginal(
+            lease.url,
+            _date_us(fetched),
+            location.record_id,
+            location.segment,
+            location.offset,
+        )
+        is_near = known.near is not None
+        simhash = body.parsed.simhash if body.parsed is not None else 0
+        self._duplicates.remember_capture(known.digest, simhash, made, body.known, is_near)
 
     def _judged(self, capture: Capture, old: History, found: FoundContent) -> Capture:
         """The capture with how it differs from the one before, in formats that have that."""
@@ -307,7 +307,7 @@ class CaptureBuilder:
         """What the URL's record remembers of its capture, apart from the next fetch."""
         old, fetched, parsed = lease.record.history or History(), capture.fetched, capture.parsed
         is_old, original = known.is_not_modified, known.original
-        other = known.other_than(lease.url)
+        other = _other(original or known.near, lease.url)
         # As the digest of the text, the SimHash is that of the last content.
         is_error = bool(old.text_digest) and capture.change in (Change.NONE, Change.GONE)
         body = "", 0
@@ -353,6 +353,11 @@ class CaptureBuilder:
             else:
                 words = parsed.text if parsed is not None else ""
                 text = text_digest_of(words, target, known.digest)
+        if known.is_not_modified:
+            is_copy = bool(old.duplicate_of)
+        else:
+            original = known.original
+            is_copy = known.near is not None or (original is not None and original.url != lease.url)
         return FoundContent(
             outcome.meaning,
             self._clock.wall(),
@@ -361,7 +366,7 @@ class CaptureBuilder:
             parsed.simhash if parsed is not None else 0,
             fetched.status,
             lease.record.reason is Reason.GONE,
-            bool(old.duplicate_of if known.is_not_modified else known.other_than(lease.url)),
+            is_copy,
         )
 
     @staticmethod
