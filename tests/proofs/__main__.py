@@ -85,6 +85,10 @@ PROOFS = {
     "tls_floods": (
         "hosts that send TLS handshake messages without end leave the others 90 % of their rate"
     ),
+    "trap_sites": (
+        "a site of endless near copies gets at most 2 % of the fetches while 50 honest sites have"
+        " waiting URLs, and no honest page is missed"
+    ),
     "simulation": (
         "predictions of lycosa simulate compared with real crawls; its scaling law; a thousand days"
         " over 100,000 hosts"

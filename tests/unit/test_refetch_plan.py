@@ -11,7 +11,7 @@ from lycosa.base.model.refetch_cell import rate_in, weight_in
 from lycosa.base.model.url_state import History
 from lycosa.stages.schedule.change_rate import changes_seen, estimate_rate
 from lycosa.stages.schedule.fetch_outcome import Meaning
-from lycosa.stages.schedule.priority import weigher
+from lycosa.stages.schedule.priority import COPY_WEIGHT, weigher
 from lycosa.stages.schedule.refetch_plan import FoundContent, RefetchPlan, plan_refetch
 from lycosa.stages.schedule.refetch_value import interval_by_value
 
@@ -127,6 +127,13 @@ def test_a_page_with_a_counter_is_left_alone_in_every_rule(section: RefetchSecti
     assert rate_in(changing_plan.cell) > 0.5
     if section is ADAPTIVE:
         assert changing_plan.interval_s == section.min_s
+
+
+def test_the_freshness_of_a_copy_is_worth_less() -> None:
+    found = FoundContent(FETCHED, START, b"a" * 20, b"a" * 8)
+    copy = msgspec.structs.replace(found, is_copy=True)
+    own, other = (plan_refetch(VALUE, URL, History(), each, 1.0, 2) for each in (found, copy))
+    assert 0.78 < weight_in(other.cell) / (COPY_WEIGHT * weight_in(own.cell)) < 1.28
 
 
 def test_the_weight_is_what_a_page_is_worth_whenever_it_was_fetched() -> None:

@@ -45,6 +45,7 @@ from lycosa.state.kv.table_records import (
     dead_letter_key,
     decision_key,
     encode_record,
+    form_key,
     front_key,
     host_key,
     indexnow_key,
@@ -336,6 +337,30 @@ def test_waiting_hosts_of_an_address_stay_in_its_line() -> None:
     assert table.get(waiting_key("10.0.0.1", 2, 0)) == hash8("a.test")
     ranges = msgspec.msgpack.decode(table.get(b"w10.0.0.1") or b"")
     assert ranges[2] == [0, 1, 1]
+
+
+def test_what_a_host_learned_of_near_copies_goes_with_it(tables: Tables) -> None:
+    def learned(of: Tables) -> dict[str, object]:
+        records = [
+            decode_visit(value) for each in of.values() for _, value in each.scan(b"H", b"I")
+        ]
+        return {each.host: each.copies for each in records if each.copies is not None}
+
+    number, host8 = next(
+        (number, key[1:])
+        for number, table in tables.items()
+        for key, value in table.scan(b"H", b"I")
+        if decode_visit(value).copies is not None
+    )
+    tables[number].write({form_key(host8, b"the form"): b"an url 8"})
+    made = divided(tables, 8)
+    assert learned(made) == learned(tables)
+    kept = [table.get(form_key(host8, b"the form")) for table in made.values()]
+    assert sorted(each for each in kept if each) == [b"an url 8"]
+    assert any(
+        table.get(host_key(host8)) and table.get(form_key(host8, b"the form"))
+        for table in made.values()
+    )
 
 
 def test_every_kind_of_row_and_every_counter_has_a_rule() -> None:

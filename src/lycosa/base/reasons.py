@@ -59,6 +59,8 @@ class Reason(IntEnum):
     ROBOTS_ELSEWHERE = 51
     ERRAND_LIMIT = 52
     RETIRED_BY_OPERATOR = 53
+    NEAR_COPIES = 54
+    LEARNED_PARAMETER = 55
 
     # Failures of a request (80-139).
     DNS_NO_SUCH_NAME = 80
@@ -171,6 +173,11 @@ _TABLE: dict[Reason, tuple[Cause, str]] = {
         "robots.txt redirects to another URL, which is requested in its host's turn",
     ),
     Reason.RETIRED_BY_OPERATOR: (_O, "an operator retired the host"),
+    Reason.NEAR_COPIES: (_O, "set back: pages with such URLs were near copies of others"),
+    Reason.LEARNED_PARAMETER: (
+        _O,
+        "set back: it differs from a known URL in parameters that changed no content",
+    ),
     Reason.ERRAND_LIMIT: (_O, "too many hosts wait for an answer from the same host"),
     Reason.DNS_NO_SUCH_NAME: (_N, "the host name does not exist"),
     Reason.DNS_FAILED: (_N, "the name servers gave an error"),

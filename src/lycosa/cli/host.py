@@ -1,4 +1,4 @@
-"""``lycosa host``: pause, resume and retire hosts, of a running crawl or of one that is stopped."""
+"""``lycosa host``: shows, pauses, resumes and retires hosts of a crawl, running or stopped."""
 
 from __future__ import annotations
 
@@ -12,8 +12,16 @@ import click
 import msgspec
 
 from lycosa.cli.callable_crawl import callable_crawl, crawl_runs, operator_decisions
-from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, crawl_place
-from lycosa.cli.output import ExitCode, clean, counted, emit, emit_json, human_duration
+from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, crawl_place, reading_crawl
+from lycosa.cli.output import (
+    ExitCode,
+    clean,
+    counted,
+    emit,
+    emit_json,
+    emit_pairs,
+    human_duration,
+)
 from lycosa.cli.remarks import remark_options
 
 if TYPE_CHECKING:
@@ -48,6 +56,7 @@ Examples:
   lycosa host resume crawls/news www.example.org
   lycosa host delay crawls/news www.example.org 10s    or default: as all hosts
   lycosa host pause crawls/news https://www.example.org/page --site
+  lycosa host show crawls/news www.example.org         also which URLs are set back as near copies
   lycosa host pause www.example.org --cluster cluster.toml
 
 \b
@@ -68,9 +77,9 @@ Exit codes: 0 done (also when the host was in that state already), 1 the crawl d
 """
 
 
-@click.group("host", epilog=_EPILOG, short_help="Pause, resume or retire a host of a crawl.")
+@click.group("host", epilog=_EPILOG, short_help="Show, pause, resume or retire a host of a crawl.")
 def command() -> None:
-    """Decide about a host of a crawl, which may be running."""
+    """Show a host of a crawl or decide about it; the crawl may be running."""
 
 
 def _options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -121,6 +130,57 @@ def delay(time_: str, **given: Any) -> ExitCode:
 
 
 _decision("retire", "Never request HOST again; its waiting URLs are refused.")
+
+
+@command.command("show", cls=CrawlCommand, short_help="What is known of HOST and its near copies.")
+@crawl_place
+@click.argument("host")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def print_host(
+    folder: Path, cluster: Path | None, cache: Path | None, host: str, as_json: bool
+) -> ExitCode:
+    """Show what is known of HOST, and which of its URLs are set back as near copies.
+
+    HOST is a name, or a URL of the host. URLs are set back when pages with the same pattern were
+    near copies of others, or when they differ from a known URL only in parameters that changed no
+    content. DIR is the crawl folder; leave it out with --cluster.
+    """
+    from lycosa.base.urls.near_hosts import HostUnknown
+    from lycosa.inspect.known_hosts import known_host
+    from lycosa.inspect.queries.host_rows import whole_host
+    from lycosa.inspect.saved_settings import load_saved_settings
+
+    with reading_crawl(CrawlPlace(folder, cluster, cache), needs_all=False) as reader:
+        saved = load_saved_settings(reader)
+        try:
+            found = known_host(reader, saved.canonicalizer.host_named(host))
+        except (HostUnknown, ValueError) as error:
+            raise click.UsageError(str(error)) from error
+        with reader.partition_view(found.partition) as view:
+            row = whole_host(reader, view, found, saved, time.time())
+    if as_json:
+        emit_json(row)
+    else:
+        _tell(row)
+    return ExitCode.FINISHED
+
+
+def _tell(row: dict[str, Any]) -> None:
+    emit(clean(f"{row['host']}: {row['state']}{', ' if row['meaning'] else ''}{row['meaning']}"))
+    names = ("waiting", "retrying", "parked", "captures", "errors", "discovered", "address")
+    emit_pairs([(name, row[name]) for name in names], indent="  ")
+    copies = row["copies"]
+    if not copies:
+        emit("no page of it was a near copy")
+        return
+    emit("nothing is set back: the settings say so" if copies["exempt"] else "near copies:")
+    for each in copies["patterns"]:
+        told = "set back" if each["set_back"] else "not set back"
+        emit(clean(f"  {each['pattern']}  {each['copies']:g} of {each['pages']:g} pages, {told}"))
+    for each in copies["parameters"]:
+        pairs = f"{each['same']:g} of {each['same'] + each['other']:g} pairs of URLs had one text"
+        told = "learned: it changes no content" if each["learned"] else "not learned"
+        emit(clean(f"  parameter {each['name']}  {pairs}, {told}"))
 
 
 class _Decided(msgspec.Struct, frozen=True):

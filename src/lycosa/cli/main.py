@@ -34,7 +34,7 @@ _COMMANDS = {
     "feed": "Captures or dead letters as JSON lines, each once.",
     "changes": "Pages that are new, changed, gone or back.",
     "diff": "How the text of a page differs between two captures.",
-    "host": "Pause, resume or retire a host of a crawl.",
+    "host": "Show, pause, resume or retire a host of a crawl.",
     "policy": "Show, try or change when pages are fetched again.",
     "dlq": "List, retry or drop URLs that failed for good.",
     "project": "Keep a copy of a crawl's URL state in a database.",

@@ -33,8 +33,7 @@ def history_of(
     old, original = before or NO_HISTORY, row.original
     is_old = outcome.meaning is Meaning.NOT_MODIFIED
     is_error = outcome.meaning is Meaning.FAILED and bool(old.text_digest)
-    alike = original or row.near_duplicate_of
-    other = alike.url if alike is not None and alike.url != row.url else ""
+    other = _other_in(row)
     return History(
         fetches=row.fetch_number,
         fetched_at=int(ended_at(row)),
@@ -54,6 +53,12 @@ def history_of(
         body_offset=row.body_offset,
         markup=markup_of(row.preferences),
     )
+
+
+def _other_in(row: JournalRow) -> str:
+    """The URL of the page with the same content or nearly the same; empty without one."""
+    alike = row.original or row.near_duplicate_of
+    return alike.url if alike is not None and alike.url != row.url else ""
 
 
 def state_of_row(row: JournalRow, outcome: FetchOutcome) -> tuple[UrlState, Reason]:
@@ -91,8 +96,10 @@ def content_in(
         text = old.text_digest
     elif formats >= LATE_FIELDS and (row.text or not row.text_characters):
         text = text_digest_of(row.text, target, digest)
+    is_old = outcome.meaning is Meaning.NOT_MODIFIED
+    is_copy = bool(old.duplicate_of if is_old else _other_in(row))
     return FoundContent(
-        outcome.meaning, ended_at(row), digest, text, row.simhash, row.status, was_gone
+        outcome.meaning, ended_at(row), digest, text, row.simhash, row.status, was_gone, is_copy
     )
 
 

@@ -71,6 +71,8 @@ class AppliedSettings:
         self._worker.use_slots(config.fetch.slots)
         self._worker.fetch_pages(config.fetch.own_pages)
         self._follow_refetch(config.refetch)
+        for partition in self._frontier.partitions.values():
+            partition.copies.section = config.copies
         if is_paused != self._is_paused:
             self._is_paused = is_paused
             (self._worker.pause if is_paused else self._worker.resume)()

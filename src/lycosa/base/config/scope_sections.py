@@ -190,6 +190,25 @@ class BudgetSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     ] = 0
 
 
+class CopiesSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How far URLs are set back when pages like them were near copies of others."""
+
+    probe_turns: Annotated[
+        int,
+        setting(
+            "One of so many turns of a host goes to its URLs that are set back; 1 sets none back.",
+            ge=1,
+            le=1000,
+        ),
+    ] = 20
+    probe_turns_alone: Annotated[
+        int, setting("The same while no other host has URLs to fetch.", ge=1, le=1000)
+    ] = 5
+    exempt: Annotated[
+        tuple[str, ...], setting("Hosts and domains of which no URL is set back.")
+    ] = ()
+
+
 class SitemapSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Which sitemaps are read, and how much of them."""
 

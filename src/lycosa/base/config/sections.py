@@ -28,6 +28,7 @@ from lycosa.base.config.scope_sections import (
     AgentSection,
     BudgetSection,
     CanonicalSection,
+    CopiesSection,
     IndexNowSection,
     ScopeRule,
     ScopeSection,
@@ -43,6 +44,7 @@ __all__ = [
     "CanonicalSection",
     "Config",
     "Cookies",
+    "CopiesSection",
     "DnsSection",
     "ExtensionSection",
     "FetchSection",
@@ -406,6 +408,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     scope: ScopeSection = ScopeSection()
     traps: TrapSection = TrapSection()
     budgets: BudgetSection = BudgetSection()
+    copies: CopiesSection = CopiesSection()
     politeness: PolitenessSection = PolitenessSection()
     robots: RobotsSection = RobotsSection()
     sitemaps: SitemapSection = SitemapSection()

@@ -109,7 +109,8 @@ class Completed(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     ``number`` is the URL's fetch number at the lease; an older one is ignored. ``due_at`` (seconds
     since 1970, 0 = never) is the next fetch: a retry when ``state`` is ``QUEUED``, else a refetch.
-    ``history``, if given, replaces the old one. ``noted`` is a change that is reported.
+    ``history``, if given, replaces the old one. ``noted`` is a change that is reported. ``title``
+    is a hash of the title of a page that is a near copy, or may turn out to be one (0 = none).
     """
 
     host8: bytes
@@ -121,3 +122,4 @@ class Completed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     due_at: int = 0
     history: History | None = None
     noted: NotedChange | None = None
+    title: int = 0

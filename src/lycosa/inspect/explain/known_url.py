@@ -18,6 +18,7 @@ from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import host_of, join_url, scheme_of
 from lycosa.inspect.committed_state import CrawlReader, TableView, UrlEntry
 from lycosa.inspect.explain.budget_facts import judged_now, site_facts
+from lycosa.inspect.explain.copy_facts import SET_BACK, copy_facts
 from lycosa.inspect.explain.facts import (
     Explanation,
     host_facts,
@@ -46,6 +47,7 @@ from lycosa.stages.frontier.host_grids import host_grid_of
 from lycosa.stages.frontier.policy_walk import walk_row
 from lycosa.stages.frontier.visit_state import HostState, VisitRecord
 from lycosa.stages.schedule.price_in_force import price_of_host
+from lycosa.state.kv.table_records import SET_BACK_BAND
 
 _CHAIN = 10
 _PREFERENCES = ("usePreferences", "useStatement", "license", "paymentPrice")
@@ -130,6 +132,9 @@ class KnownUrl:
             self._tries()
         else:
             self._waiting()
+        if record.reason in SET_BACK and not record.due_at:
+            reason_facts(answer, record.reason, record.detail)
+        copy_facts(answer, self._config.copies, record, self._visit)
         self._capture()
         host_facts(answer, self._visit, self._config, self._now)
 
@@ -145,7 +150,8 @@ class KnownUrl:
             return
         # The minimum: all URLs before it succeed at once, and none is disallowed or retried.
         steady = steady_delay(self._visit, self._config)
-        wait_s = max(self._visit.next_at - self._now, 0.0) + place.before * steady
+        turns = self._config.copies.probe_turns if place.band == SET_BACK_BAND else 1
+        wait_s = max(self._visit.next_at - self._now, 0.0) + place.before * steady * turns
         self._answer.add_fact(
             "queue_before",
             place.before,
@@ -164,6 +170,8 @@ class KnownUrl:
                 f"It waits{again}: its host pauses until {when(self._visit.next_at)};"
                 f" {why_host(self._visit)}."
             )
+        elif self._record.reason in SET_BACK:
+            headline = f"It waits{again}, {self._record.reason.meaning}."
         elif not place.before:
             headline = f"It waits{again}: it is the next URL of its host."
         else:
@@ -172,6 +180,8 @@ class KnownUrl:
         self._answer.set_verdict("queued", headline)
 
     def _band_text(self, band: int) -> str:
+        if band == SET_BACK_BAND:
+            return "set back"
         if band not in DUE_BANDS:
             return f"{band} (0 is the highest)"
         share = self._config.refetch.share

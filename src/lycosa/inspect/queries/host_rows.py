@@ -10,6 +10,7 @@ from lycosa.base.model.url_state import UrlState
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import join_url
 from lycosa.inspect.committed_state import CrawlReader, HostEntry, TableView
+from lycosa.inspect.explain.copy_facts import copies_row
 from lycosa.inspect.explain.facts import owed, why_host
 from lycosa.inspect.queries.listing_queries import source_rows
 from lycosa.inspect.saved_settings import SavedSettings
@@ -75,6 +76,7 @@ def whole_host(
         refused={Reason(number).label: times for number, times in record.refused.items()},
         preferences=record.stated,
         signals=source_rows(record),
+        copies=copies_row(record, saved.config.copies),
         operator_delay_s=record.pace.operator_delay_s
         if record.pace.operator_delay_s >= 0
         else None,

@@ -104,6 +104,28 @@ WHOLE_HOST_EXAMPLE: dict[str, Any] = HOST_EXAMPLE | {
             "trusted": True,
         }
     ],
+    "copies": {
+        "share": 0.81,
+        "exempt": False,
+        "patterns": [
+            {
+                "pattern": "/calendar/0/0?view",
+                "copies": 27.0,
+                "pages": 28.0,
+                "share": 0.869,
+                "set_back": True,
+            }
+        ],
+        "parameters": [
+            {
+                "name": "visit",
+                "same": 12.0,
+                "other": 0.0,
+                "values": ["41aa", "97c0", "f31e"],
+                "learned": True,
+            }
+        ],
+    },
     "operator_delay_s": 10.0,
     "pause": None,
     "errands": 0,

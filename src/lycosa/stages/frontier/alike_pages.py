@@ -18,7 +18,14 @@ from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8, host_of
 from lycosa.stages.frontier.lease import Lease
 from lycosa.state.kv.overlay import Overlay
-from lycosa.state.kv.table_records import alike_key, decode_url, encode_record, encode_url, url_key
+from lycosa.state.kv.table_records import (
+    UrlRecord,
+    alike_key,
+    decode_url,
+    encode_record,
+    encode_url,
+    url_key,
+)
 from lycosa.state.shard.counters import Counters
 
 _decode = msgspec.msgpack.Decoder(Verdict).decode
@@ -27,8 +34,16 @@ _decode = msgspec.msgpack.Decoder(Verdict).decode
 class AlikePages:
     """The verdicts about one partition's pages. ``leased`` are its open leases."""
 
-    def __init__(self, table: Overlay, counters: Counters, leased: Mapping[bytes, Lease]) -> None:
+    def __init__(
+        self,
+        table: Overlay,
+        counters: Counters,
+        leased: Mapping[bytes, Lease],
+        note_copy: Callable[[bytes, bytes, UrlRecord], None] = lambda _host8, _url8, _record: None,
+    ) -> None:
+        """``note_copy`` is called with a page that had counted as none."""
         self._table, self._counters, self._leased = table, counters, leased
+        self._note_copy = note_copy
 
     def note_verdict(self, verdict: Verdict) -> None:
         """Keep a verdict if the page still has this content, and no earlier original is known."""
@@ -42,12 +57,14 @@ class AlikePages:
             or record.history.is_same  # its body is that of another page, which says more
         ):
             return
-        original = self.keep_verdict(verdict).original
+        original, was_copy = self.keep_verdict(verdict).original, record.history.duplicate_of
         record.history = msgspec.structs.replace(record.history, duplicate_of=original.url)
         if record.state is UrlState.FETCHED and record.reason is Reason.NONE:
             record.reason = Reason.NEAR_DUPLICATE
             self._counters.move_reason(Reason.NONE, Reason.NEAR_DUPLICATE)
         self._table.put(url_key(host8, url8), encode_url(record))
+        if not was_copy:
+            self._note_copy(host8, url8, record)
         if (lease := self._leased.get(host8 + url8)) is not None:
             # Otherwise the end of a lease without a capture would restore the old history.
             lease.record.history = record.history

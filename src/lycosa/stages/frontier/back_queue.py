@@ -37,7 +37,7 @@ from lycosa.stages.frontier.turn_shares import (
     ruler_band,
 )
 from lycosa.state.kv.overlay import Overlay
-from lycosa.state.kv.table_records import PARKED_BAND, queue_key, row_urls
+from lycosa.state.kv.table_records import PARKED_BAND, SET_BACK_BAND, queue_key, row_urls
 
 ROW_URLS = 16  # maximum of a row, which is rewritten when one of them is finished
 _ROWS_READ = 8  # rows that a refill reads at a time
@@ -154,6 +154,8 @@ class BackQueue:
             if band == PARKED_BAND:
                 break
             if line.lane.cursor < line.lane.next:
+                if band == SET_BACK_BAND and found:
+                    break  # only where nothing else waits
                 if band >= FIRST_DUE:
                     found.append(band)
                     break
@@ -169,6 +171,14 @@ class BackQueue:
             if first <= each <= band and line.lane.cursor < line.lane.next:
                 return True
         return False
+
+    def has_waiting(self, first: int, last: int) -> bool:
+        """Whether an entry waits in a band from ``first`` to ``last``."""
+        return any(
+            line.head or line.loaded < line.lane.next
+            for band, line in self._lines.items()
+            if first <= band <= last
+        )
 
     def push(self, band: int, url8: bytes) -> None:
         """Add a URL at the end of a band."""

@@ -38,6 +38,7 @@ import msgspec
 
 from lycosa.base.messages.progress import PromiseNote
 from lycosa.stages.frontier.address_lines import LineTurns
+from lycosa.stages.frontier.copy_judgement import turn_s
 from lycosa.stages.frontier.due import NEVER_DUE
 from lycosa.stages.frontier.impossible_waits import repair_impossible_waits
 from lycosa.stages.frontier.partition import Partition
@@ -52,6 +53,7 @@ _LONGEST_WAIT_S = 86_400.0
 LONGEST_DUE_S = 366 * 86_400.0
 _ADDRESS_SHARE = 8  # hosts of one address have at most 1/8 of the places on the workbench
 _WALKED = 100  # records in one step of a change of policies: 5 ms
+_MANY = 256  # hosts on the workbench of which some have URLs that are not set back
 _SLEEP_S = 120.0  # a host with a longer wait sleeps
 
 
@@ -195,6 +197,8 @@ class Frontier:
         partition = self.partitions[host.partition]
         # Before anything that may put the host elsewhere: a host is in one place only.
         del self.in_process[host.host8]
+        if host.is_judged:
+            self._rest_for_copies(partition, host)
         self.workbench.leave_address(host)
         if not partition.settle_host(host) or self._sleeps(host):
             self._visits.pop(host.host8, None)
@@ -214,6 +218,22 @@ class Frontier:
         if is_waited_for:
             # At once, because the address would otherwise idle until a slot finds no ready host.
             self._fill_from_line(address)
+
+    def _rest_for_copies(self, partition: Partition, host: VisitState) -> None:
+        """Let a host rest for longer whose pages are mostly copies of others."""
+        if turns := partition.copies.rest_turns(host, self._others_wait):
+            rest_s = turns * turn_s(host.next_time - self._now)
+            host.next_time = max(host.next_time, self._now + rest_s)
+            host.record.next_at = max(host.record.next_at, self._wall + rest_s)
+        host.is_leased = False
+
+    def _others_wait(self) -> bool:
+        """Whether hosts have URLs that are not set back, besides the one that is given back."""
+        bench = self.workbench
+        # Among so many there is one. To look at all of them would take a millisecond.
+        if self._has_waiting() or len(bench) > _MANY:
+            return True
+        return any(not each.is_set_back for each in (*self.in_process.values(), *bench.hosts()))
 
     def _send_to_line(self, partition: Partition, host: VisitState) -> None:
         """Let the host wait for room at its address, or for its turn there."""

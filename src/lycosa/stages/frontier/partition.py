@@ -22,11 +22,12 @@ from lycosa.base.model.url_state import Completed, UrlState
 from lycosa.base.preferences.preference_model import NOTHING_STATED, Preferences
 from lycosa.base.preferences.preference_words import preference_labels
 from lycosa.base.reasons import Reason
-from lycosa.base.urls.identity import host_of
+from lycosa.base.urls.identity import host_of, target_of
 from lycosa.stages.frontier.alike_pages import AlikePages
 from lycosa.stages.frontier.back_queue import QueueDamaged
 from lycosa.stages.frontier.change_log import ChangeLog
 from lycosa.stages.frontier.change_signals import PageSignals, SignalOutcome
+from lycosa.stages.frontier.copy_judgement import CopyJudgement
 from lycosa.stages.frontier.dead_letters import DeadLetters
 from lycosa.stages.frontier.decision_log import DecisionLog
 from lycosa.stages.frontier.discovery import Bounds, Discovery, LinkSource, record_of
@@ -47,6 +48,7 @@ from lycosa.stages.frontier.waiting_places import WaitingPlaces
 from lycosa.state.kv.overlay import Overlay
 from lycosa.state.kv.table_records import (
     PARKED_BAND,
+    SET_BACK_BAND,
     UrlRecord,
     decode_url,
     encode_record,
@@ -66,6 +68,8 @@ _BOUNDS = 200_000  # maximum number of cached bounds of hosts in the whole crawl
 _ALWAYS_PROMOTED = 50
 _SEEDS_REOPEN = frozenset({UrlState.FAILED, UrlState.REFUSED, UrlState.RETIRED, UrlState.GONE})
 _PUT_OFF = 200  # URLs that one lease may put off: 5 ms
+# a seed or another URL that was given, and what says which use a site allows
+_NEVER_SET_BACK = frozenset({LinkKind.SEED, LinkKind.GIVEN, LinkKind.LICENSE})
 _REFETCHED = frozenset({UrlState.FETCHED, UrlState.REDIRECTED, UrlState.FAILED, UrlState.GONE})
 
 
@@ -121,7 +125,8 @@ class Partition:
         self.dead_letters, self.decisions = DeadLetters(table), DecisionLog(table)
         self.changes = ChangeLog(table, section.changes_days * 86_400)
         self.outside = OutsideLeases(table, self._due, self.counters, self.leased)
-        self.alike = AlikePages(table, self.counters, self.leased)
+        self.copies = CopyJudgement(table, self.visits, rules.copies, self._band)
+        self.alike = AlikePages(table, self.counters, self.leased, self.copies.note_late_copy)
         self.bounds = Bounds(min(max(_BOUNDS // section.partitions, 1000), most_bounds))
         self._discovery = Discovery(seen, self.visits, self.bounds, self._admit, self._found_again)
         # The frontier asks all partitions at every turn of the loop.
@@ -159,6 +164,8 @@ class Partition:
             self.bounds.forget(found.host8, None)
         is_parked = self.rules.over_discovery(host.record.usage)
         priority = self.rules.prioritize(factors_of_found(found, host.record.importance, now))
+        if host.is_judged:
+            priority = self.copies.weigh(host, target_of(found.url), priority)
         record = record_of(found, priority, now, is_parked)
         self._put(found.host8, found.url8, record)
         # A Bloom filter may answer wrongly that a URL is known; these rows confirm it.
@@ -236,16 +243,28 @@ class Partition:
         state = host.record.state
         if state in (HostState.PARKED, HostState.RETIRED):
             self.counters.move_urls(UrlState.QUEUED, counted_as(state))
-        if band < 0:
-            band = min((255 - record.priority) * self._bands // 256, self._bands - 1)
-        else:
+        if band >= 0:
             count(self.counters.due, band)
-        host.queue.push(band, url8)
+            host.queue.push(band, url8)
+        elif host.is_judged and (reason := self._set_back(host, url8, record)):
+            band = SET_BACK_BAND
+            self.copies.set_back(host, url8, record, reason)
+        else:
+            band = self._band(record.priority)
+            host.queue.push(band, url8)
         host.record.waiting += 1
         if state is HostState.EXHAUSTED:
             host.record.state = HostState.READY
         self.places.note_waiting(host, band)
         self.visits.mark_changed(host)
+
+    def _set_back(self, host: VisitState, url8: bytes, record: UrlRecord) -> Reason:
+        """Why a URL is set back; a seed and a page that was fetched before never are."""
+        is_new = record.history is None and record.kind not in _NEVER_SET_BACK
+        return self.copies.judge(host, url8, record) if is_new else Reason.NONE
+
+    def _band(self, priority: int) -> int:
+        return min((255 - priority) * self._bands // 256, self._bands - 1)
 
     # -- leases
 
@@ -255,7 +274,15 @@ class Partition:
         With the crawl time ``now``, pages whose signals are not believed any more are put off.
         """
         looks = _PUT_OFF if now else 0
-        while (entry := host.queue.pop(self.table, self._bands, self._share)) is not None:
+        while True:
+            # The call is written out, because every lease makes it.
+            if host.is_judged:
+                entry = self.copies.next_entry(host, self._bands, self._share)
+                host.is_leased = entry is not None
+            else:
+                entry = host.queue.pop(self.table, self._bands, self._share)
+            if entry is None:
+                break
             record = self.find_record(host.host8, entry.url8)
             if record is not None and record.state is UrlState.QUEUED:
                 history, looks = record.history, looks - 1
@@ -282,6 +309,7 @@ class Partition:
         if is_outside(lease):
             return
         host.queue.restore_entry(lease.entry)
+        host.is_leased = False
         if not host.in_process:  # released before the lease, perhaps with no other URL
             self.places.note_waiting(host, lease.entry.band)
 
@@ -318,6 +346,11 @@ class Partition:
                 self.host_grids.move_page(host, lease.entry.url8, record.history, done.history)
             record.history = done.history
             self._rank(host, record, done.history.fetched_at)
+            is_first = done.history.fetches == 1 and done.state is UrlState.FETCHED
+            if is_first and (done.history.duplicate_of or host.record.copies is not None):
+                self.copies.note_page(host, lease.entry.url8, record, done.title)
+            if done.title and not done.history.duplicate_of:
+                self.copies.keep_title(host.host8 + lease.entry.url8, done.title)
         host.record.errors += done.state in (UrlState.QUEUED, UrlState.FAILED)
         record.state = done.state
         if done.state is UrlState.QUEUED:
@@ -374,7 +407,7 @@ class Partition:
     def settle_host(self, host: VisitState) -> bool:
         """Update a host after a visit; return whether it has more to fetch, and keeps its place."""
         record = host.record
-        if record.waiting == 0 and record.parked and host.may_wait:
+        if record.parked and host.may_wait and (record.waiting == 0 or host.is_set_back):
             self._promote(host)
         has_turn = record.errands or (record.waiting > host.queue.open_leases and host.may_wait)
         if has_turn and host.may_be_visited:
@@ -473,7 +506,10 @@ class Partition:
             record.priority = 255
             return
         factors = factors_of_known(record, host.record.importance, now, doubt)
-        record.priority = round(255 * self.rules.prioritize(factors))
+        priority = self.rules.prioritize(factors)
+        if host.is_judged:
+            priority = self.copies.weigh(host, record.target, priority)
+        record.priority = round(255 * priority)
 
     def follow_policies(self) -> bool:
         """Follow the refetch settings of its rules; return whether records are to be moved."""

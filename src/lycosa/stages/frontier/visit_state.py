@@ -12,6 +12,7 @@ from functools import partial
 
 import msgspec
 
+from lycosa.base.model.copy_record import CopyRecord
 from lycosa.base.model.errand import Errand, Question
 from lycosa.base.model.pace import Pace, with_times
 from lycosa.base.model.source_truth import SourceTruth
@@ -21,7 +22,7 @@ from lycosa.base.reasons import Reason
 from lycosa.stages.frontier.back_queue import BackQueue, Lane
 from lycosa.stages.frontier.host_names import HostNames
 from lycosa.state.kv.overlay import Overlay
-from lycosa.state.kv.table_records import encode_record, host_key
+from lycosa.state.kv.table_records import SET_BACK_BAND, encode_record, host_key
 
 LATELY_S = 600.0
 """For so long an answer by one scheme shows that a host is there."""
@@ -87,7 +88,8 @@ class VisitRecord(msgspec.Struct, array_like=True):
     by https. ``stated`` counts its captures by what it stated about the use of the page
     (``preference_labels``). ``turn`` and ``due_turn`` are those of its back queue. ``cells`` counts
     its pages that have a cell in the grid of the refetch price. ``signals`` has, by
-    ``SignalSource``, how often the source was right about the pages of the host.
+    ``SignalSource``, how often the source was right about the pages of the host. ``copies`` counts
+    its pages that were near copies of others; there is none before the first one.
     """
 
     host: str
@@ -126,6 +128,7 @@ class VisitRecord(msgspec.Struct, array_like=True):
     due_turn: int = 0
     cells: int = 0
     signals: dict[int, SourceTruth] = {}
+    copies: CopyRecord | None = None
 
     @property
     def rests_until(self) -> float:
@@ -154,6 +157,8 @@ class VisitState:
         "group",
         "host8",
         "in_process",
+        "is_judged",
+        "is_leased",
         "next_time",
         "on_workbench",
         "partition",
@@ -174,6 +179,11 @@ class VisitState:
         self.on_workbench = False
         self.in_process = False
         self.dirty = False
+        # whether its waiting URLs are judged, because pages were near copies, or are set back
+        self.is_judged = record.copies is not None and (
+            record.copies.is_alarmed or SET_BACK_BAND in record.lanes
+        )
+        self.is_leased = False  # whether its visit leased a URL, as far as it is judged
         self.pulled = False  # from its front queue; the row stays for a restart
         self.group = ""  # key of its group on the workbench
 
@@ -318,6 +328,11 @@ class VisitState:
     def best_bands(self) -> list[int]:
         """The best band of new pages and that of due pages in which URLs wait."""
         return self.queue.best_bands
+
+    @property
+    def is_set_back(self) -> bool:
+        """Whether all of its waiting URLs are set back."""
+        return self.is_judged and not self.queue.has_waiting(0, SET_BACK_BAND - 1)
 
     def bound_wait(self, now: float, longest_s: float) -> None:
         """Bound the stored wait for the next request to ``longest_s``."""

@@ -11,6 +11,7 @@ from lycosa.stages.frontier.front_queues import FrontQueues
 from lycosa.stages.frontier.turn_shares import SharedTurns
 from lycosa.stages.frontier.visit_state import VisitState, VisitStates
 from lycosa.state.kv.overlay import Overlay
+from lycosa.state.kv.table_records import SET_BACK_BAND
 from lycosa.state.shard.counters import Counters
 
 
@@ -27,6 +28,7 @@ class WaitingPlaces:
         share: SharedTurns,
     ) -> None:
         """``sleepers`` has the times at which sleeping hosts line up, and those of parked hosts."""
+        self._last_band = bands - 1
         self.front = FrontQueues(table, bands, share=share)
         self.lines = AddressLines(table, bands, share)
         self._visits, self._sleepers, self._counters = visits, sleepers, counters
@@ -40,6 +42,8 @@ class WaitingPlaces:
         host.record.line = address
         queue = self._queue_of(host)
         band = bands[0] if len(bands) == 1 else queue.soonest(bands)
+        if band == SET_BACK_BAND:  # hosts have no such band
+            band = self._last_band
         host.record.front = queue.push_host(host.host8, band)
         host.pulled = False
         self._visits.mark_changed(host)
@@ -60,7 +64,7 @@ class WaitingPlaces:
             return
         if host.record.front is None or host.pulled:
             self.line_up_host(host, [band])
-        elif self._queue_of(host).is_better(band, host.record.front):
+        elif band != SET_BACK_BAND and self._queue_of(host).is_better(band, host.record.front):
             self.line_up_host(host, [band], host.record.line)
 
     def rotate_host(self, host: VisitState, address: str = "") -> None:

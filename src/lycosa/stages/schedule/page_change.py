@@ -9,6 +9,8 @@ Where there is no text, the target of a redirect decides, else the payload.
 from __future__ import annotations
 
 import hashlib
+import re
+import zlib
 
 from lycosa.base.model.capture import Change
 from lycosa.base.model.url_state import History
@@ -16,6 +18,7 @@ from lycosa.stages.schedule.fetch_outcome import Meaning
 
 GONE_STATUSES = frozenset({404, 410})
 _DIGEST_BYTES = 8
+_NUMBERS = re.compile(r"[0-9]+").sub
 
 
 def text_digest_of(text: str, target: str, digest: bytes) -> bytes:
@@ -31,6 +34,12 @@ def text_digest_of(text: str, target: str, digest: bytes) -> bytes:
     else:
         return digest[:_DIGEST_BYTES]
     return hashlib.blake2b(data, digest_size=_DIGEST_BYTES).digest()
+
+
+def title_hash(title: str) -> int:
+    """A hash of a title without its numbers, for the comparison of near copies; 0 without one."""
+    words = " ".join(_NUMBERS(" ", title).lower().split())
+    return zlib.crc32(words.encode("utf-8", "replace")) | 1 << 32 if words else 0
 
 
 def is_changed(old: History, meaning: Meaning, digest: bytes, text_digest: bytes) -> bool:

@@ -26,6 +26,9 @@ from lycosa.base.model.factors import Factors
 
 _DEPTH_HALF = 4.0  # links from a seed at which the depth factor is one half
 _CHANGE_HALF_S = 7 * 86_400.0  # interval between changes at which the change factor is one half
+COPY_WEIGHT = 0.25
+"""What the freshness of a near copy is worth, as a share of that of its original."""
+
 _STALE_HALF_S = 30 * 86_400.0  # age of the last fetch at which the staleness factor is one half
 
 

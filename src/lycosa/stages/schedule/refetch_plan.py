@@ -22,6 +22,7 @@ from lycosa.stages.schedule.change_rate import (
 )
 from lycosa.stages.schedule.fetch_outcome import Meaning
 from lycosa.stages.schedule.page_change import has_failed, is_changed, is_gone
+from lycosa.stages.schedule.priority import COPY_WEIGHT
 from lycosa.stages.schedule.refetch import gone_interval, next_interval
 
 
@@ -30,9 +31,9 @@ class FoundContent(msgspec.Struct, frozen=True, gc=False):
 
     ``at`` is the wall time of the answer, ``digest`` the SHA-1 of the payload, ``text_digest`` that
     of what a reader sees (``page_change``), ``simhash`` the fingerprint of the text (0 = none).
-    ``status`` is that of the answer; ``was_gone`` says that the URL was known as gone.
-    ``unchanged_since`` is the wall time since which a trusted date says that it has not changed (0
-    = nothing, ``dated_evidence``).
+    ``status`` is that of the answer; ``was_gone`` says that the URL was known as gone, ``is_copy``
+    that another page has the same content or nearly the same. ``unchanged_since`` is the wall time
+    since which a trusted date says that it has not changed (0 = nothing, ``dated_evidence``).
     """
 
     meaning: Meaning
@@ -43,6 +44,7 @@ class FoundContent(msgspec.Struct, frozen=True, gc=False):
     status: int = 0
     was_gone: bool = False
     unchanged_since: float = 0.0
+    is_copy: bool = False
 
 
 class RefetchPlan(msgspec.Struct, frozen=True, gc=False):
@@ -86,10 +88,11 @@ def plan_refetch(
 ) -> RefetchPlan:
     """The plan after a capture; ``old`` is the record's history before it.
 
-    ``weight`` is that of the page (``priority.weigher``), which its policy multiplies. In
-    ``formats`` without observations there are none (``model.compatibility``). A page with
-    ``is_once`` is not fetched again, as a licence. ``look`` is the price by which the next look at
-    the page is scheduled (``PriceInForce.look_at``), ``None`` for that of the settings.
+    ``weight`` is that of the page (``priority.weigher``), which its policy multiplies, and
+    ``COPY_WEIGHT`` that of a copy. In ``formats`` without observations there are none
+    (``model.compatibility``). A page with ``is_once`` is not fetched again, as a licence. ``look``
+    is the price by which the next look at the page is scheduled (``PriceInForce.look_at``),
+    ``None`` for that of the settings.
     """
     changed = is_changed(old, found.meaning, found.digest, found.text_digest)
     observations, cell, number = b"", 0, 0
@@ -103,7 +106,7 @@ def plan_refetch(
         interval_s = gone_interval(section, url, before_s, is_first=is_first) if gone else 0.0
         return RefetchPlan(interval_s, changed, observations, policy=number, is_gone=gone)
     if formats >= LATE_FIELDS:
-        weight *= find_policy(section, url).weight
+        weight *= find_policy(section, url).weight * (COPY_WEIGHT if found.is_copy else 1.0)
         cell = cell_of(estimate_rate(observations), weight)
     interval_s = next_interval(
         section,

@@ -40,6 +40,8 @@ are sorted:
     ``G number6``               a change of a page (module ``frontier.change_log``)
     ``E host8 url8``            the lease of an outside fetcher (module ``frontier.outside_leases``)
     ``g host8``                 the pages of a large host by cell (module ``frontier.host_grids``)
+    ``f host8 form8``           the first URL (value: its url8) of a form without parameters that
+                                change no content (module ``frontier.copy_judgement``)
     ``O`` ``I``                 outbox and watermarks (module ``exchange``)
     ``M name``                  metadata and counters
     ==========================  =================================================
@@ -63,6 +65,7 @@ from lycosa.base.reasons import Reason
 
 SEQ_BYTES = 6
 PARKED_BAND = 255
+SET_BACK_BAND = 254
 LINE_PREFIX = b"w"
 CRASH_PREFIX = b"X"
 _URL8, _DUE = 8, 5  # bytes of a URL's hash, and of the prefix and due time in a ``D`` key
@@ -269,6 +272,10 @@ def unparsed_key(host8: bytes, url8: bytes) -> bytes:
 
 def alike_key(host8: bytes, url8: bytes) -> bytes:
     return b"Y" + host8 + url8
+
+
+def form_key(host8: bytes, form8: bytes) -> bytes:
+    return b"f" + host8 + form8
 
 
 def crash_key(host8: bytes, url8: bytes) -> bytes:

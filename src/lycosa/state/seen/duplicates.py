@@ -59,6 +59,11 @@ class Duplicates:
         self.asked = self.unanswered = 0
 
     @property
+    def is_judged_later(self) -> bool:
+        """Whether a page may turn out to be a near-duplicate after it is stored."""
+        return self._verdicts is not None
+
+    @property
     def must_ask(self) -> bool:
         """Whether other workers own some of the keys."""
         return self._others is not None

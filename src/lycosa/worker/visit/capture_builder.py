@@ -46,6 +46,7 @@ from lycosa.stages.schedule.page_change import (
     change_of,
     is_changed,
     text_digest_of,
+    title_hash,
 )
 from lycosa.stages.schedule.refetch_plan import FoundContent
 from lycosa.state.seen.duplicates import Duplicates
@@ -103,7 +104,7 @@ class CaptureBuilder:
     ) -> None:
         self._plan = plan
         self._clock = clock
-        self._duplicates = duplicates
+        self._duplicates, self._is_judged_later = duplicates, duplicates.is_judged_later
         self._store = store
         self._intake = intake
         self._offload = offload
@@ -179,18 +180,7 @@ class CaptureBuilder:
             kind = "near_duplicate" if known.near is not None else "new"
             self.contents["duplicate" if known.original is not None else kind] += 1
         if known.original is None and fetched.status == 200:
-            # The digest refers to the record made above and is in the same commit. So a digest is
-            # never known before its record exists.
-            made = StoredOriginal(
-                lease.url,
-                _date_us(fetched),
-                location.record_id,
-                location.segment,
-                location.offset,
-            )
-            is_near = known.near is not None
-            simhash = body.parsed.simhash if body.parsed is not None else 0
-            self._duplicates.remember_capture(known.digest, simhash, made, body.known, is_near)
+            self._remember(lease, fetched, body, known, location)
         plan = self._plan(lease, body.parsed, old, found, self._store.formats)
         history = self._history(lease, capture, known, location, target)
         history = plan.kept_in(history, old, found.text_digest)
@@ -207,7 +197,31 @@ class CaptureBuilder:
             detail = capture.remarks[0].detail
         host8, url8 = lease.host.host8, lease.entry.url8
         noted = self._noted(capture)
-        return Completed(host8, url8, lease.number, state, reason, detail, due, history, noted)
+        title = 0
+        if body.parsed is not None and (known.near is not None or self._is_judged_later):
+            title = title_hash(body.parsed.title)
+        return Completed(
+            host8, url8, lease.number, state, reason, detail, due, history, noted, title
+        )
+
+    def _remember(
+        self, lease: Lease, fetched: Fetched, body: ExaminedBody, known: _Known, location: Location
+    ) -> None:
+        """File the content of a capture that was just stored.
+
+        The digest refers to its record and is in the same commit. So a digest is never known before
+        its record exists.
+        """
+        made = StoredOriginal(
+            lease.url,
+            _date_us(fetched),
+            location.record_id,
+            location.segment,
+            location.offset,
+        )
+        is_near = known.near is not None
+        simhash = body.parsed.simhash if body.parsed is not None else 0
+        self._duplicates.remember_capture(known.digest, simhash, made, body.known, is_near)
 
     def page_of_visit(
         self,
@@ -359,6 +373,11 @@ class CaptureBuilder:
             else:
                 words = parsed.text if parsed is not None else ""
                 text = text_digest_of(words, target, known.digest)
+        if known.is_not_modified:
+            is_copy = bool(old.duplicate_of)
+        else:
+            original = known.original
+            is_copy = known.near is not None or (original is not None and original.url != lease.url)
         found = FoundContent(
             outcome.meaning,
             self._clock.wall(),
@@ -367,6 +386,7 @@ class CaptureBuilder:
             parsed.simhash if parsed is not None else 0,
             fetched.status,
             lease.record.reason is Reason.GONE,
+            is_copy,
         )
         # At the first fetch of a host there is nothing to compare, and nothing that was learned.
         if not old.fetches and not lease.host.record.signals:
