@@ -7,6 +7,7 @@ from __future__ import annotations
 from test_partition import START, SetSeen, found
 
 from lycosa.base.config.sections import FrontierSection, PrioritySection
+from lycosa.base.model.due_band import DueBand
 from lycosa.base.model.url_state import Completed, History, UrlState
 from lycosa.base.urls.identity import hash8, host_of
 from lycosa.stages.frontier.partition import Partition
@@ -110,8 +111,7 @@ def test_a_due_page_is_ranked_by_what_is_known_then() -> None:
     again = record(partition, url)
     assert again.state is UrlState.QUEUED and again.priority > fetched
     lanes = visit_of(partition, url).record.lanes
-    band = min((255 - again.priority) * 8 // 256, 7)
-    assert lanes[band].next > lanes[band].cursor, "it waits in the band of its new priority"
+    assert lanes[DueBand.DUE].next > lanes[DueBand.DUE].cursor, "it waits with the due pages"
 
 
 def test_a_retry_keeps_the_priority_of_a_url_that_was_never_fetched() -> None:

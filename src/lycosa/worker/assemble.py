@@ -13,6 +13,7 @@ from collections.abc import Callable
 import msgspec
 
 from lycosa.base.system.meter import Meter
+from lycosa.base.system.process_memory import cpu_s
 from lycosa.stages.frontier.crawl_clock import CrawlClock
 from lycosa.state.seen.duplicates import Duplicates
 from lycosa.state.shard.opened_shard import Shard
@@ -28,8 +29,9 @@ from lycosa.worker.intake.intake import Intake
 from lycosa.worker.intake.intake_parts import IntakeParts, build_intake
 from lycosa.worker.intake.outgoing_parcels import OutgoingParcels
 from lycosa.worker.job import WorkerJob
-from lycosa.worker.measures import measured_worker
+from lycosa.worker.measures import measure_refetches, measured_worker
 from lycosa.worker.owned_shard import OwnedShard, open_owned_shard
+from lycosa.worker.refetch_grids import RefetchGrids
 from lycosa.worker.run_signals import RunSignals
 from lycosa.worker.setting_updates import AppliedSettings
 from lycosa.worker.visit.host_robots import Robots
@@ -62,6 +64,7 @@ class Assembled(msgspec.Struct, frozen=True):
     clock: CrawlClock
     live: AppliedSettings
     meter: Meter
+    grids: RefetchGrids
     calls: CallRouter
     close: Callable[[], None]
 
@@ -107,6 +110,15 @@ def _assembled(
     calls: CallParts,
 ) -> Assembled:
     meter = measured_worker(worker, intake, visit, owned.clock)
+    grids = RefetchGrids(
+        owned.prices,
+        owned.partitions,
+        visit.stages.pacing.delay_of,
+        visit.stages.sender.times["total"],
+        lambda: worker.slots,
+        cpu_s,
+    )
+    measure_refetches(meter, grids)
 
     def close() -> None:
         meter.stop_watching()
@@ -128,8 +140,9 @@ def _assembled(
         visit.permits,
         visit.stages.store,
         owned.clock,
-        AppliedSettings(owned.job.config, worker, visit.stages.pacing, visit.capturing),
+        AppliedSettings(owned.job.config, worker, visit.stages.pacing, owned.prices),
         meter,
+        grids,
         calls.calls,
         close,
     )

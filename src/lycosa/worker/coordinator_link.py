@@ -14,6 +14,7 @@ from lycosa.base.messages.worker_messages import (
     LiveSettings,
     NoMoreCalls,
     Permit,
+    PriceFound,
     Probe,
     ProbeAnswer,
     Routes,
@@ -105,12 +106,16 @@ class CoordinatorLink:
     def report(self) -> list[ToldCoordinator]:
         """The messages that are sent about twice a second, together with the worker's progress.
 
-        An idle worker returns its unused permits here.
+        An idle worker returns its unused permits here. About once a minute the pages by cell of the
+        refetch price are among them.
         """
         permits = self._assembled.permits
         if self._assembled.worker.is_idle and isinstance(permits, GrantedPermits):
             permits.return_unused()
-        return [self.status()]
+        grid = self._assembled.grids.step(
+            self._assembled.clock.monotonic(), self._assembled.live.version
+        )
+        return [self.status(), grid] if grid is not None else [self.status()]
 
     async def send_news(self) -> None:
         """Send the status whenever permits were returned or none is left; until cancelled."""
@@ -140,6 +145,8 @@ class CoordinatorLink:
             self._assembled.live.follow(
                 message.version, message.values, message.is_paused, message.actions
             )
+        elif isinstance(message, PriceFound):
+            self._assembled.grids.follow(message)
         elif isinstance(message, Routes):
             self._peers.follow_routes(message.version, message.addresses)
         elif isinstance(message, Probe):

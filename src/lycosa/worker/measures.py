@@ -20,6 +20,7 @@ from lycosa.state.shard.counters import Counters
 from lycosa.worker.commit.reparser import Reparser
 from lycosa.worker.intake.intake import Intake
 from lycosa.worker.intake.intake_parts import IntakeParts
+from lycosa.worker.refetch_grids import RefetchGrids
 from lycosa.worker.visit.pipeline import Pipeline
 from lycosa.worker.visit.request_sender import RequestSender
 from lycosa.worker.visit.visit_parts import VisitParts
@@ -79,6 +80,29 @@ def measure_sender(meter: Meter, sender: RequestSender) -> None:
         meter.set("lycosa_address_waits_total", sender.slots.waits)
         meter.set_table("lycosa_responses_total", sender.responses)
         meter.set_table("lycosa_request_errors_total", sender.errors)
+
+    meter.watch(read)
+
+
+def measure_refetches(meter: Meter, grids: RefetchGrids) -> None:
+    """Let the meter read the price of a refetch, and what it leads to."""
+
+    def read() -> None:
+        if not grids.prices.uses_value:
+            return
+        meter.set("lycosa_refetch_price", grids.prices.price)
+        meter.set("lycosa_refetch_budget", grids.budget_a_day)
+        meter.set("lycosa_refetch_bound_hosts", grids.bound)
+        demand = grids.demand
+        planned = {
+            "value": demand.due,
+            "promised": demand.promised,
+            "adaptive": demand.adaptive,
+            "probe": demand.total(grids.prices.section.probes) - demand.planned,
+            "bound": grids.bound_a_day,
+        }
+        for kind, number in planned.items():
+            meter.set("lycosa_refetches_planned", round(number, 1), kind)
 
     meter.watch(read)
 
@@ -173,7 +197,7 @@ def _set_frontier(meter: Meter, frontier: Frontier, now: float) -> None:
     meter.set("lycosa_policy_records_left", frontier.policy_records_left())
     bands: dict[str, int] = {}
     for partition in frontier.partitions.values():
-        for band, number in enumerate(partition.front.waiting_by_band()):
+        for band, number in partition.front.waiting_by_band().items():
             bands[str(band)] = bands.get(str(band), 0) + number
     meter.set_table("lycosa_frontier_hosts", bands)
 

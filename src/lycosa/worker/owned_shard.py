@@ -14,6 +14,8 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from lycosa.base.config.sections import SeenUrlsKind as SeenChoice
+from lycosa.base.model.compatibility import LATE_FIELDS
+from lycosa.base.model.due_band import DueJudgement
 from lycosa.base.ports import Clock
 from lycosa.base.urls.identity import Sites, hash8, host_of, partition_of
 from lycosa.stages.admit.budgets import over_discovery
@@ -24,6 +26,8 @@ from lycosa.stages.frontier.partition_rules import FrontierRules
 from lycosa.stages.frontier.sitemap_news import SitemapNews
 from lycosa.stages.frontier.workbench import Workbench
 from lycosa.stages.politeness.delay import hosts_of_address, longest_delay, longest_wait
+from lycosa.stages.schedule.due_judgement import judge_due
+from lycosa.stages.schedule.price_in_force import PriceInForce
 from lycosa.stages.schedule.priority import prioritizer
 from lycosa.stages.schedule.refetch import kept_interval, longest_interval
 from lycosa.state.attempts import AttemptLog, CrashCounts, Since, boot_id, last_contacts, suspects
@@ -31,6 +35,7 @@ from lycosa.state.attempts.attempt_log import DEFAULT_KEEPING, LogOwner
 from lycosa.state.attempts.shipping import SHIPPED_KEEPING
 from lycosa.state.folder.names import addresses_path, attempts_folder, suffix_list
 from lycosa.state.kv.overlay import Overlay
+from lycosa.state.kv.table_records import UrlRecord
 from lycosa.state.shard.opened_shard import PartitionData, Shard
 from lycosa.worker.job import WorkerJob
 from lycosa.worker.machine_table import table_place
@@ -56,6 +61,7 @@ class OwnedShard(msgspec.Struct, frozen=True):
     on_workbench: list[str]
     crashes: CrashCounts
     attempts: AttemptLog
+    prices: PriceInForce
 
 
 def open_owned_shard(job: WorkerJob, clock: CrawlClock, shard: Shard) -> OwnedShard:
@@ -63,8 +69,11 @@ def open_owned_shard(job: WorkerJob, clock: CrawlClock, shard: Shard) -> OwnedSh
     config, attempts = job.config, attempts_folder(job.folder)
     # The term is in it, so that a new owner does not repeat the choices of the one before.
     chance = random.Random(f"{config.seed}:{job.number}:{shard.term}")
+    last = shard.last
+    found = (last.price, last.price_number) if last is not None else (0.0, 0)
+    prices = PriceInForce(config.refetch, *found)
     partitions = {
-        number: _partition(job, number, data, clock) for number, data in shard.data.items()
+        number: _partition(job, number, data, clock, prices) for number, data in shard.data.items()
     }
     sites = Sites(suffix_list(job.folder))
 
@@ -93,12 +102,18 @@ def open_owned_shard(job: WorkerJob, clock: CrawlClock, shard: Shard) -> OwnedSh
     lent = _lent_hosts(partitions, clock)
     frontier.hold_back(recent | {host: max(at, recent.get(host, at)) for host, at in lent.items()})
     return OwnedShard(
-        job, shard, clock, chance, sites, partitions, frontier, on_workbench, crashes, log
+        job, shard, clock, chance, sites, partitions, frontier, on_workbench, crashes, log, prices
     )
 
 
-def _partition(job: WorkerJob, number: int, data: PartitionData, clock: CrawlClock) -> Partition:
+def _partition(
+    job: WorkerJob, number: int, data: PartitionData, clock: CrawlClock, prices: PriceInForce
+) -> Partition:
     config = job.config
+
+    def judge(host8: bytes, url: str, record: UrlRecord, now_wall: float) -> DueJudgement:
+        return judge_due(prices.section, url, record, prices.of_host(host8), now_wall)
+
     return Partition(
         number,
         Overlay(data.table),
@@ -109,6 +124,10 @@ def _partition(job: WorkerJob, number: int, data: PartitionData, clock: CrawlClo
             prioritize=prioritizer(config.priority),
             forward=SitemapNews(config.refetch, lambda: ahead_s(clock.time(), clock.wall())),
             kept_interval=kept_interval,
+            look_at=prices.look_at,
+            host_prices=prices.hosts,
+            has_host_prices=lambda: prices.uses_value,
+            judge=judge if job.formats >= LATE_FIELDS else None,
         ),
         lists_known=config.seen.urls is SeenChoice.BLOOM,
         most_bounds=job.plan.note_hosts // job.plan.owned if job.plan else sys.maxsize,

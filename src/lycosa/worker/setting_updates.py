@@ -18,8 +18,8 @@ from lycosa.base.messages.control_records import CrawlAction
 from lycosa.base.messages.worker_messages import Seeds
 from lycosa.stages.frontier.decision_log import ActionRow
 from lycosa.stages.politeness.delay import longest_wait
+from lycosa.stages.schedule.price_in_force import PriceInForce
 from lycosa.stages.schedule.refetch import longest_interval
-from lycosa.worker.visit.capture_builder import CaptureBuilder
 from lycosa.worker.visit.pacing import Pacing
 from lycosa.worker.worker import Worker
 
@@ -38,12 +38,12 @@ class AppliedSettings:
         config: Config,
         worker: Worker,
         pacing: Pacing,
-        capturing: CaptureBuilder,
+        prices: PriceInForce,
     ) -> None:
         # The version that the shard's last commit names.
         self._config, self._committed = config, worker.committer.settings
         self._worker, self._frontier, self._pacing = worker, worker.frontier, pacing
-        self._capturing = capturing
+        self._prices = prices
         self._is_paused = False
         self.config, self.version = config, 0
 
@@ -81,7 +81,7 @@ class AppliedSettings:
         self._worker.lacks_settings = version < self._committed
 
     def _follow_refetch(self, section: RefetchSection) -> None:
-        self._capturing.refetch = section
+        self._prices.follow_section(section)
         # Times stored under earlier settings may be later than these allow, and remain valid.
         longest_s = longest_interval(section)
         self._frontier.longest_due_s = max(self._frontier.longest_due_s, longest_s)

@@ -132,6 +132,11 @@ class Worker:
         self._news.set()
 
     @property
+    def slots(self) -> int:
+        """The number of requests in flight that the settings allow."""
+        return self._slots
+
+    @property
     def _max_running(self) -> int:
         return min(self._slots, self._slots_by_memory)
 

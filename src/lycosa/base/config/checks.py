@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from lycosa.base.config.fixed_intervals import check_intervals
 from lycosa.base.config.near_names import near_name
 from lycosa.base.config.patterns import compile_pattern
+from lycosa.base.config.refetch_budget import check_budget
 from lycosa.base.config.refetch_policies import check_policies
 
 STORE_SCHEMES = ("s3", "gs", "az", "file")
@@ -272,6 +273,7 @@ CHECKS: Mapping[str, Callable[[Any], None]] = {
     "redis.addresses": check_addresses,
     "refetch.intervals": check_intervals,
     "refetch.policies": check_policies,
+    "refetch.budget": check_budget,
     "scope.exclude": check_expressions,
     "scope.include": check_expressions,
     "upload.kinds": check_upload_kinds,

@@ -32,16 +32,19 @@ LIVE = (
     "refetch.min_s",
     "refetch.max_s",
     "refetch.price",
+    "refetch.budget",
     "refetch.least_chance",
+    "refetch.share",
+    "refetch.probes",
     "refetch.intervals",
     "refetch.policies",
 )
 """Dotted keys.
 
 ``fetch.slots`` can be lowered, and raised again up to its value at the start, for which memory was
-planned. A change of ``refetch.first_s``, ``min_s``, ``max_s``, ``price`` and ``least_chance``
-applies to every page from its next fetch on. One of the others also moves the times that are stored
-already (``stages.frontier.policy_walk``).
+planned. A change of ``refetch.first_s``, ``min_s``, ``max_s``, ``price``, ``budget`` and
+``least_chance`` applies to a page when its time has come: it may get a later one. One of the others
+also moves the times that are stored already (``stages.frontier.policy_walk``).
 """
 
 

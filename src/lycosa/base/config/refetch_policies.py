@@ -42,7 +42,7 @@ import msgspec
 
 from lycosa.base.config.fixed_intervals import FixedInterval, matches_stars, read_interval
 from lycosa.base.config.patterns import compile_pattern, compiled_together
-from lycosa.base.config.policy_classes import policy_class
+from lycosa.base.config.policy_classes import policy_class, promised_s
 from lycosa.base.config.policy_texts import (
     INTERVALS,
     PolicyKind,
@@ -82,9 +82,12 @@ def check_policies(texts: Sequence[str]) -> None:
     classes = set()
     for number, text in enumerate(texts, 1):
         try:
-            classes.add(policy_class(read_policy(text).policy))
+            number_of_class = policy_class(read_policy(text).policy)
         except ValueError as error:
             raise ValueError(f"line {number}: {error}") from None
+        # A promise has no bounds that the search for a price would have to tell apart.
+        if not promised_s(number_of_class):
+            classes.add(number_of_class)
     if len(classes) > MAX_CLASSES:
         raise ValueError(
             f"the rules have {len(classes)} different classes of bounds, at most {MAX_CLASSES} are"

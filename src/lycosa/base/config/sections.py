@@ -190,10 +190,19 @@ class RefetchSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
         setting(
             "With the rule `value`: the days for which a fetch must be expected to keep the copy of"
             " a page of weight 1 as the page is. Half the price means about 1.4 to 2 times as many"
-            " fetches; `lycosa status` shows how many.",
+            " fetches; `lycosa status` shows how many. With a `refetch.budget` the search begins"
+            " here.",
             gt=0,
         ),
     ] = 1.0
+    budget: Annotated[
+        str,
+        setting(
+            "With the rule `value`: how many refetches there may be, as `12000/d`, `2/s`, or `20%`"
+            " of what slots, processor and delays allow; the price is then found by itself. Empty:"
+            " it is `refetch.price`."
+        ),
+    ] = ""
     least_chance: Annotated[
         float,
         setting(
@@ -203,6 +212,24 @@ class RefetchSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
             lt=1,
         ),
     ] = 0.1
+    share: Annotated[
+        float,
+        setting(
+            "Share of due pages in the turns of a host, and in those of hosts that wait, while new"
+            " pages wait as well.",
+            ge=0.01,
+            le=0.99,
+        ),
+    ] = 0.5
+    probes: Annotated[
+        float,
+        setting(
+            "Maximum share of refetches for pages of which no fetch is worth the price within"
+            " `refetch.max_s`; without other refetches, one is fetched an hour in each partition.",
+            ge=0,
+            le=0.5,
+        ),
+    ] = 0.05
     intervals: Annotated[
         tuple[str, ...],
         setting(
@@ -324,6 +351,13 @@ class LimitSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         int, setting("Maximum number of body bytes received by the whole crawl.", ge=0)
     ] = 0
     max_time_s: Annotated[float, setting("Maximum duration of this run.", ge=0)] = 0.0
+    continuous: Annotated[
+        bool,
+        setting(
+            "Do not end when nothing is left or due: wait for the next due time, until a signal, a"
+            " stop or another limit."
+        ),
+    ] = False
 
 
 class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

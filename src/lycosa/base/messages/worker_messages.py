@@ -148,6 +148,59 @@ class ProbeAnswer(msgspec.Struct, frozen=True, tag=True):
     captures: int = 0
 
 
+class PriceTerms(msgspec.Struct, frozen=True):
+    """What the price of a refetch is found by: the settings of the worker, of this version.
+
+    The budget is ``a_day`` fetches, or that ``share`` of the capacity. ``is_by_value`` is the rule
+    of pages without a policy.
+    """
+
+    settings: int
+    a_day: float
+    share: float
+    is_by_value: bool
+    first_price: float
+    min_s: float
+    max_s: float
+    least_chance: float
+    probes: float
+
+
+class RefetchGrid(msgspec.Struct, frozen=True, tag=True):
+    """How many pages of a shard are in each cell of the refetch price, about once a minute.
+
+    ``cells`` are those that changed after the grid ``base``, with their pages now; 0 pages are left
+    out of a complete grid, whose ``base`` is 0. ``bound`` hosts have too few turns: their pages are
+    not in the grid, and count with ``bound_a_day`` fetches. ``capacity_a_day`` is what the worker
+    could fetch. ``price`` is the one that it goes by, with its number (0 = none was found).
+    """
+
+    number: int
+    base: int
+    cells: dict[int, int]
+    bound: int
+    bound_a_day: float
+    capacity_a_day: float
+    terms: PriceTerms
+    price: float = 0.0
+    price_number: int = 0
+
+
+class PriceFound(msgspec.Struct, frozen=True, tag=True):
+    """The price of a refetch, in answer to a grid, of which ``grid`` is the number.
+
+    0 there means that the coordinator needs a complete one. ``number`` numbers the prices of the
+    crawl (0 = none yet). ``budget_a_day`` and ``asked_a_day`` are those of the whole
+    crawl, for display.
+    """
+
+    price: float
+    number: int
+    grid: int = 0
+    budget_a_day: float = 0.0
+    asked_a_day: float = 0.0
+
+
 class Ended(msgspec.Struct, frozen=True, tag=True):
     """The worker's run is over and everything is on disk."""
 
@@ -181,9 +234,9 @@ Other kinds will join this one: decisions of operators, leases.
 """
 Taken = SeedsTaken
 
-ToldWorker = Seeds | NoMoreCalls | Permit | LiveSettings | Routes | Probe
+ToldWorker = Seeds | NoMoreCalls | Permit | LiveSettings | Routes | Probe | PriceFound
 """The messages of a coordinator to a worker."""
-ToldCoordinator = WorkerStatus | SeedsTaken | ProbeAnswer | Progress
+ToldCoordinator = WorkerStatus | SeedsTaken | ProbeAnswer | Progress | RefetchGrid
 """The messages of a worker to its coordinator."""
 ToWorker = Stop | Memory | ToldWorker
 FromWorker = ToldCoordinator | Ended | Failed

@@ -302,6 +302,31 @@ _PARSE = (
     Metric("lycosa_unparsed_bodies", _G, "Stored bodies that wait to be parsed again."),
     Metric("lycosa_reparsed_total", _C, "Stored bodies that were parsed again."),
     Metric(
+        "lycosa_refetch_price",
+        _G,
+        "The price of a refetch in days (refetch.price, or found from refetch.budget).",
+        merge=Merge.GREATEST,
+    ),
+    Metric(
+        "lycosa_refetch_budget",
+        _G,
+        "Refetches a day that refetch.budget allows; 0 without a budget.",
+        merge=Merge.GREATEST,
+    ),
+    Metric(
+        "lycosa_refetches_planned",
+        _G,
+        "Refetches a day that pages ask for at the price: by their value, promised, by halving and"
+        " growing, probes, and the turns of hosts that have too few.",
+        "kind",
+        ("value", "promised", "adaptive", "probe", "bound"),
+    ),
+    Metric(
+        "lycosa_refetch_bound_hosts",
+        _G,
+        "Hosts that have fewer turns than their pages ask for at the price of a refetch.",
+    ),
+    Metric(
         "lycosa_policy_records_left",
         _G,
         "URLs to which changed refetch policies are not applied yet.",

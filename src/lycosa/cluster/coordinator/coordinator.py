@@ -5,6 +5,7 @@ It assigns shards to nodes, grants permits, passes on requests and settings, and
     nodes' reports ──> placement ──────> Assignments to nodes
     owners' messages ─> permit_book ───> Permit, recorded first      (absolute numbers)
                    ───> routes      ───> Routes: the addresses of owners
+                   ───> price_search ──> PriceFound: the price of a refetch
                    ───> end_rounds ────> the end, recorded first
     callers ─────────> requests ───────> requests to owners, until each is answered
 
@@ -35,7 +36,13 @@ from lycosa.base.messages.control_records import (
 )
 from lycosa.base.messages.progress import Progress
 from lycosa.base.messages.timeouts import ClusterRules
-from lycosa.base.messages.worker_messages import ProbeAnswer, SeedsTaken, ToldWorker, WorkerStatus
+from lycosa.base.messages.worker_messages import (
+    ProbeAnswer,
+    RefetchGrid,
+    SeedsTaken,
+    ToldWorker,
+    WorkerStatus,
+)
 from lycosa.base.model.compatibility import FIRST_FORMATS
 from lycosa.base.model.end import End
 from lycosa.base.system.meter import Number
@@ -45,6 +52,7 @@ from lycosa.cluster.coordinator.overview import Decisions, cluster_status
 from lycosa.cluster.coordinator.owner_requests import Owner, Requests
 from lycosa.cluster.coordinator.permit_book import PermitBook
 from lycosa.cluster.coordinator.placement import Placement
+from lycosa.cluster.coordinator.price_search import PriceSearch
 from lycosa.cluster.coordinator.shard_owners import RouteTable, ShardOwners, lacking
 from lycosa.cluster.coordinator.steering import (
     SteeringMessage,
@@ -82,6 +90,7 @@ class Coordinator:
         self._permits = PermitBook(limits, shards, control.permits)
         self._requests = Requests(rules.repeat_s)
         self._rounds = EndRounds()
+        self._prices = PriceSearch(shards)
         self._shard_owners = ShardOwners(shards, self._placement)
         self._routes = RouteTable(number)
         self._settings = control.settings
@@ -155,6 +164,7 @@ class Coordinator:
             return []
         self._placement.tick(now, wall)
         self._shard_owners.note_rates(now)
+        self._prices.tick(now)
         self._update_routes(now)
         for shard in range(len(self._shard_owners)):
             self._tell_requests(shard, now)
@@ -272,6 +282,8 @@ class Coordinator:
             self._check_limits()
         elif isinstance(message, ProbeAnswer):
             self._rounds.record_answer(said.shard, owner, message)
+        elif isinstance(message, RefetchGrid):
+            self._relay(said.shard, self._prices.receive(said.shard, owner, message, now))
 
     def _receive_status(self, shard: int, owner: Owner, status: WorkerStatus, now: float) -> None:
         entry = self._shard_owners[shard]

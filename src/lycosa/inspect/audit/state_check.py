@@ -12,6 +12,7 @@ from collections import Counter
 
 import numpy as np
 
+from lycosa.base.model.due_band import DUE_BANDS
 from lycosa.base.model.refetch_cell import counted_cell
 from lycosa.base.model.url_state import UrlState
 from lycosa.base.reasons import Reason
@@ -100,10 +101,10 @@ class StateChecks:
         """Check one partition."""
         states: dict[UrlState, int] = dict.fromkeys(UrlState, 0)
         hosts: dict[HostState, int] = dict.fromkeys(HostState, 0)
-        cells = Counter[int]()
+        cells, due = Counter[int](), Counter[int]()
         asking = 0
         for host in sections_of(view):
-            _HostCheck(self, view, host, states, cells).run()
+            _HostCheck(self, view, host, states, cells, due).run()
             if host.visit is not None:
                 hosts[host.visit.shown_state] += 1
                 asking += sum(not question.is_late for question in host.visit.questions)
@@ -132,6 +133,11 @@ class StateChecks:
             cells == counters.cells,
             f"{where}: by the counters {sum(counters.cells.values())} pages have a cell of the"
             f" refetch price, by the records {cells.total()}, or they have others",
+        )
+        self.counters.expect(
+            due == counters.due,
+            f"{where}: due pages by band are {counters.due} by the counters, {dict(due)} by the"
+            " queues",
         )
         self._hosts(view, hosts)
         self.counters.expect(
@@ -237,9 +243,10 @@ class _HostCheck:
         host: HostSection,
         states: dict[UrlState, int],
         cells: Counter[int],
+        due: Counter[int],
     ) -> None:
         self._checks, self._view, self._host = checks, view, host
-        self._states, self._cells = states, cells
+        self._states, self._cells, self._due = states, cells, due
         self._visit = host.visit
         self._name = host.visit.host if host.visit else _NO_NAME
         self._waiting, self._parked = array("Q"), array("Q")
@@ -304,6 +311,8 @@ class _HostCheck:
             (parked if band == PARKED_BAND else queued).extend(
                 int.from_bytes(url8, "big") for url8 in row_urls(row)
             )
+            if band in DUE_BANDS:
+                self._due[band] += len(row_urls(row))
             lane = lanes.get(band)
             self._checks.queues.expect(
                 lane is not None and lane.cursor <= seq < lane.next,

@@ -1,9 +1,9 @@
 """The counters of new shards: recounted where rows tell them, divided where only totals exist.
 
-States, reasons, cells, hosts and open questions follow from the rows. Captures, bytes and refusals
-are counted per host in visit states. Pages and requests are known per partition only; they are
-divided in proportion. Every total over all shards stays what it was, except reasons: versions that
-never took a URL away counted too many.
+States, reasons, cells, due pages, hosts and open questions follow from the rows. Captures, bytes
+and refusals are counted per host in visit states. Pages, requests and refetches are known per
+partition only; they are divided in proportion. Every total over all shards stays what it was,
+except reasons: versions that never took a URL away counted too many.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
+from lycosa.base.model.due_band import DUE_BANDS
 from lycosa.base.model.url_state import UrlState
 from lycosa.moves.reshard.host_owners import HostOwners, StateDamaged
 from lycosa.stages.frontier.visit_state import HostState, VisitRecord, counted_as, decode_visit
-from lycosa.state.kv.table_records import UrlRecord, decode_url, prefix_end
+from lycosa.state.kv.table_records import UrlRecord, decode_url, prefix_end, row_urls
 from lycosa.state.shard.counters import Counters, count, counters_of
 
 _TOLD_EVERY = 20_000
@@ -54,6 +55,10 @@ def recounted(owners: HostOwners, on_rows: OnRows = lambda number: None) -> list
             read += 1
             if read % _TOLD_EVERY == 0:
                 on_rows(read)
+        for key, row in table.scan(b"Q", prefix_end(b"Q")):
+            if key[9] in DUE_BANDS:
+                counters = found[owners.shard_of(partition, key[1:9])]
+                count(counters.due, key[9], len(row_urls(row)))
         for key, _ in table.scan(b"E", prefix_end(b"E")):
             found[owners.shard_of(partition, key[1:9])].leased += 1
     on_rows(read)
@@ -112,6 +117,11 @@ def _divide_totals(
         [each.rule_refusals for each in found],
         [each.refused for each in totals],
         [each.rule_refusals for each in before],
+    )
+    _divide_tables(
+        [each.refetched for each in found],
+        [dict.fromkeys((0, *DUE_BANDS), part) for part in captures],
+        [each.refetched for each in before],
     )
 
 

@@ -8,6 +8,7 @@ queue are lined up partition by partition.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 import msgspec
@@ -16,7 +17,7 @@ from lycosa.base.model.errand import Errand
 from lycosa.base.urls.identity import reversed_host
 from lycosa.moves.reshard.host_owners import HostOwners, StateDamaged
 from lycosa.moves.reshard.row_sink import RowSink
-from lycosa.stages.frontier.front_queues import FRONT_KEY, Range
+from lycosa.stages.frontier.front_queues import FRONT_KEY, Range, stored_ranges
 from lycosa.stages.frontier.visit_state import VisitRecord, decode_visit
 from lycosa.state.kv.table_records import (
     LINE_PREFIX,
@@ -41,7 +42,7 @@ class HostRows:
     ) -> None:
         self._owners, self._sink, self._bands, self._held = owners, sink, bands, held
         # by shard and address: the next number of each band
-        self._next: dict[int, dict[str, list[int]]] = {number: {} for number in sink.shards}
+        self._next: dict[int, dict[str, Counter[int]]] = {number: {} for number in sink.shards}
 
     def line_up(self, partition: int) -> None:
         """Write the hosts that wait in a queue, in their order. Raises ``StateDamaged``."""
@@ -68,15 +69,15 @@ class HostRows:
         for shard, lines in self._next.items():
             for address, numbers in lines.items():
                 key = LINE_PREFIX + address.encode() if address else FRONT_KEY
-                ranges = [Range(0, number, number) for number in numbers]
-                self._sink.put(shard, key, encode_record(ranges))
+                ranges = {band: Range(0, number, number) for band, number in numbers.items()}
+                self._sink.put(shard, key, encode_record(stored_ranges(ranges, self._bands)))
 
     def _put(self, partition: int, host8: bytes, record: VisitRecord, band: int) -> None:
         shard = self._owners.shard_of_name(record.host)
         if shard not in self._next:
             return
         if band >= 0:
-            numbers = self._next[shard].setdefault(record.line, [0] * self._bands)
+            numbers = self._next[shard].setdefault(record.line, Counter())
             record.front = band, numbers[band]
             self._sink.put(shard, waiting_key(record.line, band, numbers[band]), host8)
             numbers[band] += 1

@@ -1,7 +1,7 @@
 """The division of a crawl's rows into new shards: where the rows under each prefix go.
 
 =========================  ======================================================================
-``U Q R t N B X Y E z``    to the shard of the host; ``z`` with the new numbers of dead letters
+``U Q R t N B X Y E g z``  to the shard of the host; ``z`` with the new numbers of dead letters
 ``H F W w``, ``Mfront``    to the shard of the host, in new places (``host_rows``)
 ``D P``                    to the shard of each URL or host; the URLs of a second in shared rows
 ``V``                      to the shard of the host in its value
@@ -57,7 +57,7 @@ from lycosa.state.seen.content_seen import decode_original
 from lycosa.state.seen.simhash import upper_block_of, upper_blocks
 from lycosa.state.shard.counters import COUNTERS_KEY, Counters
 
-_BY_HOST = b"UQRtNBXYE"
+_BY_HOST = b"UQRtNBXYEg"
 _MADE_AGAIN = b"FGKWZhw"
 _DUE_ROW = 64  # URLs of one second that share a row
 _EVERY = 20_000

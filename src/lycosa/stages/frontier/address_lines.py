@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 from lycosa.stages.frontier.front_queues import FrontQueues
+from lycosa.stages.frontier.turn_shares import DueShare
 from lycosa.state.kv.overlay import Overlay
 from lycosa.state.kv.table_records import LINE_PREFIX, prefix_end
 
@@ -27,11 +28,12 @@ _LOOKED_AT = 16  # lines that are checked for room when a fetch slot finds no re
 class AddressLines:
     """The lines of one partition, by address. They persist across runs."""
 
-    def __init__(self, table: Overlay, bands: int) -> None:
+    def __init__(self, table: Overlay, bands: int, share: DueShare) -> None:
+        """``bands`` and ``share`` are those of each line (``FrontQueues``)."""
         self._table = table
-        self._bands = bands
+        self._bands, self._share = bands, share
         self._lines = {
-            address: FrontQueues(table, bands, address)
+            address: FrontQueues(table, bands, address, share)
             for key, _ in table.scan(LINE_PREFIX, prefix_end(LINE_PREFIX))
             if (address := key[len(LINE_PREFIX) :].decode())
         }
@@ -51,7 +53,9 @@ class AddressLines:
         """The line of an address; a new one if there is none."""
         line = self._lines.get(address)
         if line is None:
-            line = self._lines[address] = FrontQueues(self._table, self._bands, address)
+            line = self._lines[address] = FrontQueues(
+                self._table, self._bands, address, self._share
+            )
         return line
 
     def waiting_hosts(self, address: str) -> int:

@@ -9,6 +9,12 @@ A row has the URLs that came between two commits, up to sixteen. ``save`` writes
 Most of a page's new links are on one host, and most URLs that a host finishes between two commits
 are of one row. So a URL costs a quarter of a write, where separate rows would cost two writes.
 
+New pages and due pages have separate bands, and share the turns of their host (``turn_shares``).
+Among new pages the best band is emptied first. Among due pages no band starves: probes have one
+turn in twenty, so the ``n``-th probe is popped after at most ``20 * n`` turns of due pages. Of the
+other turns the ``n``-th entry of due band ``b``, counted from 0, needs at most ``n * 2 ** (b +
+1)``.
+
 Invariant: an entry stays in its row until its lease has ended, and ``cursor`` passes neither an
 open lease nor a waiting entry. So every URL that was in flight is still queued after a crash.
 """
@@ -21,11 +27,22 @@ from collections.abc import Collection, Mapping
 
 import msgspec
 
+from lycosa.stages.frontier.turn_shares import (
+    FIRST_DUE,
+    LAST_DUE,
+    PROBE_TURNS,
+    DueShare,
+    is_probe_turn,
+    next_turn,
+    ruler_band,
+)
 from lycosa.state.kv.overlay import Overlay
 from lycosa.state.kv.table_records import PARKED_BAND, queue_key, row_urls
 
 ROW_URLS = 16  # maximum of a row, which is rewritten when one of them is finished
 _ROWS_READ = 8  # rows that a refill reads at a time
+_DUE_TURNS = 8 * PROBE_TURNS  # after so many, probes and bands have their turns in the same order
+_EVEN = DueShare()
 _WORTH_A_THREAD = 4  # rows, 64 URLs: they share the cost of a thread (0.1 ms)
 
 
@@ -78,15 +95,31 @@ class _Line:
 
 
 class BackQueue:
-    """Entries are pushed at the end of a band and popped from the best band.
+    """Entries are pushed at the end of a band and popped from the band whose turn it is.
 
     A popped entry is open until it is finished or restored. ``save`` is due after a change.
     """
 
-    __slots__ = ("_head", "_host8", "_lines", "_places", "_supplied", "lanes", "open_leases")
+    __slots__ = (
+        "_has_due",
+        "_head",
+        "_host8",
+        "_lines",
+        "_places",
+        "_supplied",
+        "due_turn",
+        "lanes",
+        "open_leases",
+        "turn",
+    )
 
-    def __init__(self, host8: bytes, lanes: dict[int, Lane], head: int) -> None:
-        self.lanes = lanes
+    def __init__(
+        self, host8: bytes, lanes: dict[int, Lane], head: int, turn: int = 0, due_turn: int = 0
+    ) -> None:
+        """``turn`` is the number of the last turn for which both kinds waited, ``due_turn`` that of
+        due pages for which several bands did.
+        """
+        self.lanes, self.turn, self.due_turn = lanes, turn, due_turn
         self._host8 = host8
         self._head = head  # approximate number of entries in memory
         self._places = 0
@@ -94,6 +127,7 @@ class BackQueue:
             bytes, bytes | None
         ] = {}  # rows for the next refill that were read already, by key
         self._lines = {band: _Line(lanes[band]) for band in sorted(lanes)}
+        self._has_due = any(FIRST_DUE <= band <= LAST_DUE for band in lanes)
         self.open_leases = 0  # entries popped and not finished
 
     def __repr__(self) -> str:
@@ -107,12 +141,28 @@ class BackQueue:
         return sum(len(line.head) for line in self._lines.values())
 
     @property
-    def best_band(self) -> int:
-        """The best band with a waiting or open entry, except the parked one; 0 if there is none."""
+    def best_bands(self) -> list[int]:
+        """The best band of each kind with a waiting or open entry; ``[0]`` if there is none."""
+        found: list[int] = []
         for band, line in self._lines.items():
+            if band == PARKED_BAND:
+                break
             if line.lane.cursor < line.lane.next:
-                return band if band != PARKED_BAND else 0
-        return 0
+                if band >= FIRST_DUE:
+                    found.append(band)
+                    break
+                if not found:
+                    found.append(band)
+        return found or [0]
+
+    def has_as_good(self, band: int) -> bool:
+        """Whether an entry of this kind waits or is open in this band or a better one."""
+        first = FIRST_DUE if band >= FIRST_DUE else 0
+        # a loop, because a generator would be a call for each band, at every visit
+        for each, line in self._lines.items():
+            if first <= each <= band and line.lane.cursor < line.lane.next:
+                return True
+        return False
 
     def push(self, band: int, url8: bytes) -> None:
         """Add a URL at the end of a band."""
@@ -160,19 +210,46 @@ class BackQueue:
         """
         self._supplied = dict(rows)
 
-    def pop(self, table: Overlay, bands: int) -> QueueEntry | None:
-        """Take the first entry of the best band below ``bands``; ``None`` if there is none.
+    def pop(self, table: Overlay, bands: int, share: DueShare = _EVEN) -> QueueEntry | None:
+        """Take the first entry of the band whose turn it is; ``None`` if no URL waits.
 
-        It is open until ``finish_entry`` or ``restore_entry``.
+        ``bands`` is the number of bands of new pages. The entry is open until ``finish_entry`` or
+        ``restore_entry``.
         """
+        new, due = -1, list[int]()
         for band, line in self._lines.items():
-            if band >= bands:
-                break
             if line.head or line.loaded < line.lane.next:
-                entry = self.pop_band(table, band)
-                if entry is not None:
-                    return entry
-        return None
+                if band < bands:
+                    new = band if new < 0 else new
+                elif FIRST_DUE <= band <= LAST_DUE:
+                    due.append(band)
+            if new >= 0 and not self._has_due:
+                break
+        if due and (new < 0 or self._gives_due_turn(share)):
+            band = self._due_band(due)
+        elif new >= 0:
+            band = new
+        else:
+            return None
+        # Without an entry rows are missing, of which the next look knows.
+        return self.pop_band(table, band) or self.pop(table, bands, share)
+
+    def _gives_due_turn(self, share: DueShare) -> bool:
+        self.turn = next_turn(self.turn)
+        return share.is_due_turn(self.turn)
+
+    def _due_band(self, waiting: list[int]) -> int:
+        """The band of due pages whose turn it is, among those in which some wait."""
+        if len(waiting) == 1:
+            return waiting[0]
+        turn = self.due_turn = self.due_turn % _DUE_TURNS + 1
+        if waiting[-1] == LAST_DUE:
+            if is_probe_turn(turn):
+                return LAST_DUE
+            waiting = waiting[:-1]
+        # Turns of probes are not turns of the others.
+        band = FIRST_DUE + ruler_band(turn - turn // PROBE_TURNS)
+        return band if band in waiting else waiting[0]
 
     def pop_band(self, table: Overlay, band: int) -> QueueEntry | None:
         """Take the first entry of one band."""
@@ -241,6 +318,7 @@ class BackQueue:
     def _new_line(self, band: int) -> _Line:
         lane = self.lanes[band] = Lane()
         line = self._lines[band] = _Line(lane)
+        self._has_due |= FIRST_DUE <= band <= LAST_DUE
         self._lines = dict(sorted(self._lines.items()))  # the best band first
         return line
 

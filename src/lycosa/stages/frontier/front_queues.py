@@ -1,12 +1,17 @@
 """Hosts with waiting URLs that are not on the workbench: one FIFO queue per priority band.
 
-**Bound.** A turn goes to the band whose number is the number of trailing zeros of a counter. Band 0
-has every second turn, band 1 every fourth, band ``b`` one in any ``2 ** (b + 1)`` consecutive
-turns. The turn of an empty band goes to the best band that is not empty. So a host with the
-``n``-th place of band ``b``, counted from the band's head, is pulled after at most ``n * 2 ** (b +
-1)`` turns, however many hosts enter better bands meanwhile. A host may move to a better band only
-if its new place needs no more turns than the old one, so moving never breaks the bound.
-``Frontier`` defines what a turn is for a worker.
+Hosts wait for their new pages or for their due pages, in bands of either kind. While hosts of both
+kinds wait, due pages have a stated share of the turns (``turn_shares``).
+
+**Bound.** A turn of a kind goes to the band whose number is the number of trailing zeros of a
+counter. Band 0 has every second turn, band 1 every fourth, band ``b`` one in any ``2 ** (b + 1)``
+consecutive turns of its kind; the bands of due pages count from 0 too. The turn of an empty band
+goes to the best band that is not empty. So a host with the ``n``-th place of band ``b``, counted
+from the band's head, is pulled after at most ``n * 2 ** (b + 1)`` turns of its kind, however many
+hosts enter better bands meanwhile, and ``m`` turns of a kind are among at most ``ceil(m / its
+share)`` turns in all. A host may move to another band only if its new place needs no more turns
+than the old one, so moving never breaks the bound. ``Frontier`` defines what a turn is for a
+worker.
 
 **Memory.** A band is a range of dense sequence numbers in the table, like a lane of a back queue.
 Only the first few hosts are in memory, and the numbers of the hosts that were pulled and are on the
@@ -23,6 +28,8 @@ from collections import deque
 
 import msgspec
 
+from lycosa.base.model.due_band import DueBand
+from lycosa.stages.frontier.turn_shares import FIRST_DUE, DueShare, next_turn, ruler_band
 from lycosa.state.kv.overlay import Overlay
 from lycosa.state.kv.table_records import (
     LINE_PREFIX,
@@ -35,6 +42,7 @@ from lycosa.state.kv.table_records import (
 
 FRONT_KEY = meta_key("front")
 _HEAD = 64  # hosts of one band in memory
+_EVEN = DueShare()
 
 
 class Range(msgspec.Struct, array_like=True):
@@ -75,15 +83,21 @@ class FrontQueues:
     ``count`` is the number of hosts that wait.
     """
 
-    def __init__(self, table: Overlay, bands: int, address: str = "") -> None:
+    def __init__(
+        self, table: Overlay, bands: int, address: str = "", share: DueShare = _EVEN
+    ) -> None:
+        """``bands`` is the number of bands of new pages, ``share`` that of due pages in turns."""
         self._table = table
         self._address = address
-        self._bands = [
-            _Band(kept)
-            for kept in (_line_ranges(table, bands, address) if address else _ranges(table, bands))
-        ]
-        self.count = sum(band.waiting for band in self._bands)
-        self._turn = 0
+        self._share, self._new_bands = share, bands
+        ranges = _line_ranges(table, address) if address else _ranges(table, bands)
+        self._bands = {
+            band: _Band(ranges.get(at, Range())) for at, band in enumerate(_band_numbers(bands))
+        }
+        self.count = sum(band.waiting for band in self._bands.values())
+        self._due_count = sum(self._bands[band].waiting for band in DueBand)
+        self._turn = 0  # of those for which hosts of both kinds waited
+        self._turns = [0, 0]  # of new pages, and of due pages
         self._is_changed = False
 
     def __len__(self) -> int:
@@ -95,16 +109,20 @@ class FrontQueues:
     @property
     def rows(self) -> int:
         """Number of hosts with a row: waiting, or on the workbench and pulled from here."""
-        return sum(band.range.rows for band in self._bands)
+        return sum(band.range.rows for band in self._bands.values())
 
     @property
     def in_memory(self) -> int:
         """Number of entries in memory: heads, and numbers of hosts that were pulled."""
-        return sum(len(band.head) + len(band.taken) for band in self._bands)
+        return sum(len(band.head) + len(band.taken) for band in self._bands.values())
 
-    def waiting_by_band(self) -> list[int]:
-        """Number of hosts that wait, by band."""
-        return [band.waiting for band in self._bands]
+    def waiting_by_band(self) -> dict[int, int]:
+        """Number of hosts that wait, by band; bands of due pages are in it where any wait."""
+        return {
+            number: band.waiting
+            for number, band in self._bands.items()
+            if number < FIRST_DUE or band.waiting
+        }
 
     def push_host(self, host8: bytes, band: int) -> tuple[int, int]:
         """Put a host at the end of a band; return its place, for ``remove_host``."""
@@ -112,7 +130,7 @@ class FrontQueues:
         seq = line.range.next
         line.range.next = seq + 1
         line.range.rows += 1
-        self.count += 1
+        self._count_waiting(band, 1)
         self._is_changed = True
         self._table.put(waiting_key(self._address, band, seq), host8)
         # In memory only if everything in front of it is, because the head is read from its end on.
@@ -132,15 +150,23 @@ class FrontQueues:
         if seq in line.taken:
             del line.taken[seq]
             return
-        self.count -= 1
+        self._count_waiting(band, -1)
         if seq < line.loaded:
             line.head = deque(entry for entry in line.head if entry[0] != seq)
 
     def is_better(self, band: int, place: tuple[int, int]) -> bool:
-        """Whether the end of ``band`` is above a place and needs no more turns than it."""
-        if band >= place[0]:
+        """Whether the end of ``band`` is in another band than a place, and needs no more turns.
+
+        Of the same kind it has to be the better band.
+        """
+        is_same_kind = (band >= FIRST_DUE) is (place[0] >= FIRST_DUE)
+        if band == place[0] or (is_same_kind and band > place[0]):
             return False
         return self.turns_to(band, self._bands[band].range.next) <= self.turns_to(*place)
+
+    def soonest(self, bands: list[int]) -> int:
+        """The band of these whose end needs the fewest turns."""
+        return min(bands, key=lambda band: self.turns_to(band, self._bands[band].range.next))
 
     def pull_hosts(self, want: int) -> list[bytes]:
         """Take up to ``want`` hosts, one a turn; their rows stay in the table until removed."""
@@ -153,40 +179,55 @@ class FrontQueues:
 
     def firsts(self) -> list[bytes]:
         """The host that has waited longest in each band, as far as it is in memory."""
-        return [line.head[0][1] for line in self._bands if line.head]
+        return [line.head[0][1] for line in self._bands.values() if line.head]
 
     def save(self) -> None:
         """Put what a start needs into the open batch, if it changed."""
         if not self._is_changed:
             return
         self._is_changed = False
-        for line in self._bands:
+        for line in self._bands.values():
             # Rows of pulled hosts count: after a crash these hosts wait again.
             line.range.first = min(next(iter(line.taken), line.loaded), line.first_waiting)
         if self._address and not self.rows:
             self._table.delete(LINE_PREFIX + self._address.encode())
         else:
             key = LINE_PREFIX + self._address.encode() if self._address else FRONT_KEY
-            self._table.put(key, encode_record([line.range for line in self._bands]))
+            ranges = {band: line.range for band, line in self._bands.items() if line.range.next}
+            self._table.put(key, encode_record(stored_ranges(ranges, self._new_bands)))
 
     def turns_to(self, band: int, seq: int) -> int:
-        """Turns until a place is reached.
+        """Turns until a place is reached, while hosts of both kinds wait.
 
-        These are the turns to the band's next own turn, and ``2 ** (band + 1)`` for each place
-        before it.
+        Of the kind of the band these are the turns to the band's next own turn, and ``2 ** (b +
+        1)`` for each place before it.
         """
-        period = 2 << band
-        own = (period // 2 - self._turn) % period or period
-        return own + (seq - self._bands[band].first_waiting) * period
+        is_due = band >= FIRST_DUE
+        period = 2 << (band - FIRST_DUE if is_due else band)
+        own = (period // 2 - self._turns[is_due]) % period or period
+        wanted = own + (seq - self._bands[band].first_waiting) * period
+        return self._share.turns_until(self._turn, wanted, is_due)
 
     def _choose(self) -> int:
-        self._turn += 1
-        # The lowest bit of the turn: band 0 has every second turn, band 1 every fourth, and none
-        # starves.
-        band = (self._turn & -self._turn).bit_length() - 1
-        if band < len(self._bands) and self._bands[band].waiting:
+        is_due = self._due_count == self.count
+        if self._due_count and not is_due:
+            self._turn = next_turn(self._turn)
+            is_due = self._share.is_due_turn(self._turn)
+        self._turns[is_due] += 1
+        # Band 0 has every second turn, band 1 every fourth, and none starves.
+        band = ruler_band(self._turns[is_due]) + (FIRST_DUE if is_due else 0)
+        if (line := self._bands.get(band)) is not None and line.waiting:
             return band
-        return next(number for number, line in enumerate(self._bands) if line.waiting)
+        return next(
+            number
+            for number, line in self._bands.items()
+            if line.waiting and (number >= FIRST_DUE) is is_due
+        )
+
+    def _count_waiting(self, band: int, change: int) -> None:
+        self.count += change
+        if band >= FIRST_DUE:
+            self._due_count += change
 
     def _take(self, band: int) -> bytes | None:
         line = self._bands[band]
@@ -194,12 +235,12 @@ class FrontQueues:
             self._refill(band)
         if not line.head:
             # Rows are missing: correct the counts to the rows that exist.
-            self.count -= line.waiting
+            self._count_waiting(band, -line.waiting)
             line.range.rows, self._is_changed = len(line.taken), True
             return None
         seq, host8 = line.head.popleft()
         line.taken[seq] = None
-        self.count -= 1
+        self._count_waiting(band, -1)
         return host8
 
     def _refill(self, band: int) -> None:
@@ -225,25 +266,38 @@ class FrontQueues:
                 )
 
 
-def _line_ranges(table: Overlay, bands: int, address: str) -> list[Range]:
+def _band_numbers(bands: int) -> list[int]:
+    """The bands in the order of their stored ranges: of new pages, and of due pages."""
+    return [*range(bands), *DueBand]
+
+
+def stored_ranges(ranges: dict[int, Range], bands: int) -> list[Range]:
+    """The value of a row with these ranges by band.
+
+    Those of due pages are in it where there are any: a crawl without refetches, or under older
+    formats, has none.
+    """
+    has_due = any(band >= FIRST_DUE for band in ranges)
+    numbers = _band_numbers(bands) if has_due else range(bands)
+    return [ranges.get(band, Range()) for band in numbers]
+
+
+def _line_ranges(table: Overlay, address: str) -> dict[int, Range]:
     value = table.get(LINE_PREFIX + address.encode())
-    return (
-        msgspec.msgpack.decode(value, type=list[Range])
-        if value is not None
-        else [Range() for _ in range(bands)]
-    )
+    return dict(enumerate(_decode(value))) if value is not None else {}
 
 
-def _ranges(table: Overlay, bands: int) -> list[Range]:
-    """Where the bands of a table begin and end.
+def _ranges(table: Overlay, bands: int) -> dict[int, Range]:
+    """Where the bands of a table begin and end, by their order.
 
     In a table of an older program, which did not store this, the rows are counted once.
     """
     value = table.get(FRONT_KEY)
     if value is not None:
-        return msgspec.msgpack.decode(value, type=list[Range])
-    found = [Range() for _ in range(bands)]
-    for band, kept in enumerate(found):
+        return dict(enumerate(_decode(value)))
+    found: dict[int, Range] = {}
+    for at, band in enumerate(_band_numbers(bands)):
+        kept = found[at] = Range()
         prefix = b"F" + band.to_bytes(1, "big")
         for key, _ in table.scan(prefix, prefix_end(prefix)):
             seq = int.from_bytes(key[2:], "big")
@@ -251,3 +305,6 @@ def _ranges(table: Overlay, bands: int) -> list[Range]:
             kept.next = seq + 1
             kept.rows += 1
     return found
+
+
+_decode = msgspec.msgpack.Decoder(list[Range]).decode

@@ -92,7 +92,9 @@ class Frontier:
         self._is_line_turn = False
         self.workbench = workbench
         self._alarms = [
-            queue for partition in self.partitions.values() for queue in partition.alarms
+            queue
+            for partition in self.partitions.values()
+            for queue in (*partition.alarms, partition.probes)
         ]
         self._fronts = [partition.front for partition in self.partitions.values()]
         self._gathered = [partition.take_gathered for partition in self.partitions.values()]
@@ -363,8 +365,9 @@ class Frontier:
         front = host.record.front
         if visits >= QUANTUM or len(self.workbench) >= self._required:
             return True
-        # A host that has fetched its important URLs makes room for hosts that still have some.
-        return front is not None and host.best_band > front[0]
+        # A host that has fetched its important URLs, or its due pages, makes room for hosts that
+        # still have some.
+        return front is not None and not host.queue.has_as_good(front[0])
 
     def _refill(self, now: float, wall: float) -> bool:
         """Move hosts from front queues and lines to the workbench; return whether any came."""

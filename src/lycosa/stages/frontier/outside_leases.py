@@ -92,6 +92,7 @@ class OutsideLeases:
         del self._leased[url]
         host.queue.finish_entry(lease.entry)
         host.record.waiting -= 1
+        self._counters.take_due(lease.entry.band)
         host.record.retrying += 1
         record.due_at = row.due_at
         self._due.add_due(row.due_at, url)

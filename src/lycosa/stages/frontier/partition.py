@@ -14,8 +14,9 @@ from collections.abc import Sequence
 
 from lycosa.base.config.sections import FrontierSection
 from lycosa.base.model.discovered import Discovered, LinkKind
+from lycosa.base.model.due_band import DUE_BANDS, DueBand
 from lycosa.base.model.parsed import Link
-from lycosa.base.model.url_state import Completed, UrlState
+from lycosa.base.model.url_state import Completed, History, UrlState
 from lycosa.base.preferences.preference_model import NOTHING_STATED, Preferences
 from lycosa.base.preferences.preference_words import preference_labels
 from lycosa.base.reasons import Reason
@@ -26,13 +27,17 @@ from lycosa.stages.frontier.change_log import ChangeLog
 from lycosa.stages.frontier.dead_letters import DeadLetters
 from lycosa.stages.frontier.decision_log import DecisionLog
 from lycosa.stages.frontier.discovery import Bounds, Discovery, LinkSource, record_of
-from lycosa.stages.frontier.due import DueQueue
+from lycosa.stages.frontier.due import DueQueue, is_probe_place
+from lycosa.stages.frontier.entry_bands import EntryBands
+from lycosa.stages.frontier.host_grids import LARGE, HostGrids
 from lycosa.stages.frontier.lease import Lease
 from lycosa.stages.frontier.outside_leases import OutsideLeases, is_outside
 from lycosa.stages.frontier.partition_rules import FrontierRules
 from lycosa.stages.frontier.policy_walk import PolicyWalk
+from lycosa.stages.frontier.probe_line import ProbeLine
 from lycosa.stages.frontier.ranking import factors_of_found, factors_of_known
 from lycosa.stages.frontier.set_aside_hosts import SetAsideHosts
+from lycosa.stages.frontier.turn_shares import FIRST_DUE, DueShare
 from lycosa.stages.frontier.unparsed_bodies import UnparsedBodies
 from lycosa.stages.frontier.visit_state import HostState, VisitState, VisitStates, counted_as
 from lycosa.stages.frontier.waiting_places import WaitingPlaces
@@ -84,16 +89,23 @@ class Partition:
         self.leased: dict[bytes, Lease] = {}  # the open ones, by host8 url8
         self._due, self._parked = DueQueue(table, b"D", _DUE_ROW), DueQueue(table, b"P")
         self.alarms = self._due, self._parked
+        self.probes = ProbeLine(self._due)
+        self._share = DueShare()
+        self._entries = EntryBands(rules.judge, rules.forward, self._due, self.probes)
         self.counters = counters_of(table)
-        self.places = WaitingPlaces(table, section.bands, self.visits, self._parked, self.counters)
+        self.places = WaitingPlaces(
+            table, section.bands, self.visits, self._parked, self.counters, self._share
+        )
         self.front, self.lines = self.places.front, self.places.lines
         self.set_aside_hosts = SetAsideHosts(self.visits, self.places, self._parked, self.counters)
+        self.host_grids = HostGrids(table, self.visits, rules.host_prices)
         self.policy_walk = PolicyWalk(
             table,
             self._due,
             self.visits,
-            self.counters,
+            self._move_cell,
             rules.kept_interval,
+            rules.look_at,
             rules.forward.ahead_s,
         )
         self.unparsed = UnparsedBodies(table, self.counters, self._due)
@@ -202,12 +214,18 @@ class Partition:
         self._put(host.host8, url8, record)
         self._enqueue(host, url8, record)
 
-    def _enqueue(self, host: VisitState, url8: bytes, record: UrlRecord) -> None:
-        """Put a QUEUED URL into its host's back queue, and the host into a place for its band."""
+    def _enqueue(self, host: VisitState, url8: bytes, record: UrlRecord, band: int = -1) -> None:
+        """Put a QUEUED URL into its host's back queue, and the host into a place for its band.
+
+        Without a ``band`` it is that of its priority.
+        """
         state = host.record.state
         if state in (HostState.PARKED, HostState.RETIRED):
             self.counters.move_urls(UrlState.QUEUED, counted_as(state))
-        band = self._band(record.priority)
+        if band < 0:
+            band = min((255 - record.priority) * self._bands // 256, self._bands - 1)
+        else:
+            count(self.counters.due, band)
         host.queue.push(band, url8)
         host.record.waiting += 1
         if state is HostState.EXHAUSTED:
@@ -215,14 +233,11 @@ class Partition:
         self.places.note_waiting(host, band)
         self.visits.mark_changed(host)
 
-    def _band(self, priority: int) -> int:
-        return min((255 - priority) * self._bands // 256, self._bands - 1)
-
     # -- leases
 
     def lease_next(self, host: VisitState) -> Lease | None:
         """Lease the host's next URL; ``None`` when none waits. Raises ``QueueDamaged``."""
-        while (entry := host.queue.pop(self.table, self._bands)) is not None:
+        while (entry := host.queue.pop(self.table, self._bands, self._share)) is not None:
             record = self.find_record(host.host8, entry.url8)
             if record is not None and record.state is UrlState.QUEUED:
                 lease = self.leased[host.host8 + entry.url8] = Lease(host, entry, record)
@@ -230,6 +245,7 @@ class Partition:
             # The queue disagrees with the record, which is authoritative.
             host.queue.finish_entry(entry)
             host.record.waiting -= 1
+            self.counters.take_due(entry.band)
             self.visits.mark_changed(host)
         # Without this check the host would be ready again at once, in an endless loop, because the
         # visit changed neither its time nor its count.
@@ -260,6 +276,8 @@ class Partition:
         else:
             host.queue.finish_entry(lease.entry)
             host.record.waiting -= 1
+            if lease.entry.band >= FIRST_DUE:
+                self.counters.take_due(lease.entry.band)
         self.visits.mark_changed(host)
         # The visit released the host before parsing, so its last URL may end after the host left.
         if not host.on_workbench and host.record.waiting == 0:
@@ -271,7 +289,11 @@ class Partition:
         is_over = done.history is not None and done.state is not UrlState.QUEUED
         record.tries = 0 if is_over else record.tries + 1
         if done.history is not None:
-            self.counters.move_cell(record.history, done.history)
+            if record.history is not None:
+                self._note_refetch(lease.entry.band)
+            host.record.cells += self.counters.move_cell(record.history, done.history)
+            if host.record.cells > LARGE or host.host8 in self.host_grids.known:
+                self._move_in_host(host, lease.entry.url8, record.history, done.history)
             record.history = done.history
             self._rank(host, record, done.history.fetched_at)
         host.record.errors += done.state in (UrlState.QUEUED, UrlState.FAILED)
@@ -289,6 +311,26 @@ class Partition:
         self._put(host.host8, lease.entry.url8, record)
         self.unparsed.note_ended_lease(host.host8 + lease.entry.url8, record, done)
         return True
+
+    def _move_cell(self, host: VisitState, url8: bytes, old: History, new: History) -> None:
+        host.record.cells += self.counters.move_cell(old, new)
+        self.visits.mark_changed(host)
+        self._move_in_host(host, url8, old, new)
+
+    def _move_in_host(
+        self, host: VisitState, url8: bytes, old: History | None, new: History | None
+    ) -> None:
+        """Count a page in the grid of its host, if the host is large enough to have one."""
+        grids = self.host_grids
+        begins = host.record.cells > LARGE and self.rules.has_host_prices()
+        if begins or host.host8 in grids.known:
+            grids.move_page(host.host8, url8, old, new)
+
+    def _note_refetch(self, band: int) -> None:
+        is_probe = band == DueBand.PROBE
+        count(self.counters.refetched, band if band in DUE_BANDS else 0)
+        if not is_probe:
+            self.probes.note_refetch()
 
     def note_capture(
         self,
@@ -363,7 +405,10 @@ class Partition:
         """Put back what is due: retries, refetches, parked and sleeping hosts; return how many."""
         suffixes = self._due.take_due(now, _DUE_BATCH)
         for suffix in suffixes:
-            self._requeue(suffix[:8], suffix[8:], now)
+            self._requeue(suffix, now)
+        probes = self.probes.take(now)
+        for suffix in probes:
+            self._requeue(suffix, now, is_probe=True)
         hosts = self._parked.take_due(now, _DUE_BATCH)
         for host8 in hosts:
             host = self.visits.find_host(host8)
@@ -375,29 +420,38 @@ class Partition:
                 self.places.wake_host(host)
             if host.record.state is HostState.PARKED and host.record.parked_until <= now:
                 self.set_aside_hosts.reopen(host, now)
-        return len(suffixes) + len(hosts)
+        return len(suffixes) + len(probes) + len(hosts)
 
-    def _requeue(self, host8: bytes, url8: bytes, now: float) -> None:
+    def _requeue(self, url: bytes, now: float, is_probe: bool = False) -> None:
+        """Put a URL (host8 and url8) whose time has come, or a probe, into its host's queue."""
+        host8, url8 = url[:8], url[8:]
         record, host = self.find_record(host8, url8), self.visits.find_host(host8)
         # The schedule is not cleaned when a due time changes, so an entry may be of an earlier one.
         # The record decides.
-        if record is None or host is None or not record.due_at or record.due_at > now:
+        if record is None or host is None or not record.due_at:
+            return
+        if not is_probe_place(record.due_at) if is_probe else record.due_at > now:
             return
         # Its lease expired while its result is being stored: it is not handed out again.
-        if self.outside.is_kept(host8 + url8, record, now):
+        if self.outside.is_kept(url, record, now):
             return
-        if record.state is UrlState.QUEUED:
+        is_retry = record.state is UrlState.QUEUED
+        if not is_retry and record.state not in _REFETCHED:
+            return
+        band = self._entries.find_band(host.name, url, record, now, is_probe)
+        if band is None:
+            self._put(host8, url8, record)
+            return
+        if is_retry:
             host.record.retrying -= 1
             if host.record.state in (HostState.PARKED, HostState.RETIRED):
                 self.counters.move_urls(counted_as(host.record.state), UrlState.QUEUED)
-        elif record.state in _REFETCHED:
-            self._reopen(record)
         else:
-            return
+            self._reopen(record)
         record.due_at = 0
         self._rank(host, record, now)
         self._put(host8, url8, record)
-        self._enqueue(host, url8, record)
+        self._enqueue(host, url8, record, band)
 
     def _rank(self, host: VisitState, record: UrlRecord, now: float) -> None:
         """Update the priority by what is known now."""
@@ -406,12 +460,15 @@ class Partition:
         )
 
     def follow_policies(self) -> bool:
-        """Follow the refetch policies of its rules; return whether records are to be moved."""
+        """Follow the refetch settings of its rules; return whether records are to be moved."""
+        section = self.rules.forward.section
+        self._share.follow(section.share)
+        self.probes.follow(section.probes)
         return self.policy_walk.follow(self.rules.forward.section, self.leased)
 
     def next_due(self) -> int:
-        """Crawl time, in whole seconds, of the earliest retry, refetch or end of a host's wait."""
-        return min(self._due.earliest, self._parked.earliest)
+        """Crawl time, in whole seconds, of the next retry, refetch or end of a host's wait."""
+        return min(self._due.earliest, self._parked.earliest, self.probes.earliest)
 
     # -- records and commits
 
@@ -423,6 +480,7 @@ class Partition:
         """All writes since the last commit, including counters; empty when nothing happened."""
         self.take_gathered()
         self.visits.write_back()
+        self.host_grids.save()
         self.places.save()
         for queue in self.alarms:
             queue.save()

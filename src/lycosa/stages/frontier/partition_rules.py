@@ -8,6 +8,7 @@ import msgspec
 
 from lycosa.base.config.sections import RefetchSection
 from lycosa.base.model.usage import Usage
+from lycosa.stages.frontier.entry_bands import Judge, judge_as_due
 from lycosa.stages.frontier.policy_walk import KeptInterval
 from lycosa.stages.frontier.ranking import Prioritize, by_importance
 from lycosa.stages.frontier.sitemap_news import SitemapNews
@@ -19,9 +20,18 @@ class FrontierRules(msgspec.Struct, frozen=True):
     ``over_discovery``: whether a host has contributed more new URLs than its budget allows.
     ``prioritize``: the priority of a URL. ``forward``: when a page is due that has changed
     according to a sitemap. ``kept_interval``: the interval of a page after a change of policies.
+    ``look_at``: the price by which the next look at a page of a host is scheduled, by its hash.
+    ``host_prices`` are the prices of hosts that have too few turns, which the partition finds if
+    it ``has_host_prices``: if any page is refetched by its value.
+    ``judge``: what a page is worth whose time has come; without it there are no bands of due pages,
+    as in formats that have none.
     """
 
     over_discovery: Callable[[Usage], bool] = lambda _: False
     prioritize: Prioritize = by_importance
     forward: SitemapNews = SitemapNews(RefetchSection())
-    kept_interval: KeptInterval = lambda _section, _url, interval_s, _cell: interval_s
+    kept_interval: KeptInterval = lambda _section, _url, interval_s, _cell, _look: interval_s
+    look_at: Callable[[bytes], float | None] = lambda _: None
+    host_prices: dict[bytes, float] = {}
+    has_host_prices: Callable[[], bool] = lambda: False
+    judge: Judge | None = judge_as_due

@@ -26,7 +26,7 @@ import msgspec
 from lycosa.base.config.refetch_policies import PolicyKind, class_of, find_policy, policies_version
 from lycosa.base.config.sections import RefetchSection
 from lycosa.base.messages.progress import MAX_PROMISES, PromiseNote
-from lycosa.base.model.url_state import UrlState
+from lycosa.base.model.url_state import History, UrlState
 from lycosa.base.urls.url_parts import join_url
 from lycosa.stages.frontier.due import DueQueue
 from lycosa.stages.frontier.visit_state import VisitState, VisitStates
@@ -40,14 +40,15 @@ from lycosa.state.kv.table_records import (
     prefix_end,
     url_key,
 )
-from lycosa.state.shard.counters import Counters
 
 WALK_KEY = meta_key("policies")
-KeptInterval = Callable[[RefetchSection, str, float, int], float]
+KeptInterval = Callable[[RefetchSection, str, float, int, float | None], float]
 """The interval in seconds of a page under rules that changed since its last fetch.
 
-Of its URL, its interval and its cell.
+Of its URL, its interval, its cell, and the price by which looks at its host are scheduled.
 """
+MoveCell = Callable[[VisitState, bytes, History, History], None]
+"""Counts a page of a host in another cell, by the hash of its URL."""
 DelayOf = Callable[[VisitState], float]
 """The present delay of a host in seconds."""
 
@@ -93,13 +94,14 @@ class PolicyWalk:
         table: Overlay,
         due: DueQueue,
         visits: VisitStates,
-        counters: Counters,
+        move_cell: MoveCell,
         kept_interval: KeptInterval,
+        look_at: Callable[[bytes], float | None],
         ahead_s: Callable[[], float],
     ) -> None:
         """``ahead_s`` returns the seconds by which crawl time is ahead of the wall clock."""
-        self._table, self._due, self._visits, self._counters = table, due, visits, counters
-        self._kept_interval, self._ahead_s = kept_interval, ahead_s
+        self._table, self._due, self._visits, self._move_cell = table, due, visits, move_cell
+        self._kept_interval, self._look_at, self._ahead_s = kept_interval, look_at, ahead_s
         self._section = RefetchSection()
         self._late: set[bytes] = set()
         self.row = walk_row(table.get)
@@ -148,7 +150,7 @@ class PolicyWalk:
             record = decode_url(value)
             self._promise(host, record)
             before = record.due_at
-            if not self._move(host.name, url, record, now):
+            if not self._move(host, url, record, now):
                 continue
             if record.due_at != before:
                 row.moved += 1
@@ -173,23 +175,23 @@ class PolicyWalk:
         if url in self._late:
             self._late.discard(url)
             if record.history is not None:
-                self._move(host.name, url, record, record.history.fetched_at + self._ahead_s())
+                self._move(host, url, record, record.history.fetched_at + self._ahead_s())
 
-    def _move(self, host: str, url: bytes, record: UrlRecord, now: float) -> bool:
+    def _move(self, host: VisitState, url: bytes, record: UrlRecord, now: float) -> bool:
         """Give a record the interval and the class of its policy; return whether it changed."""
         history = record.history
         if record.state not in _MOVED or history is None:
             return False
-        name = join_url("https" if record.secure else "http", host, record.target)
-        interval = int(
-            self._kept_interval(self._section, name, float(history.interval_s), history.cell)
-        )
+        name = join_url("https" if record.secure else "http", host.name, record.target)
+        look = self._look_at(host.host8)
+        interval_s = float(history.interval_s)
+        interval = int(self._kept_interval(self._section, name, interval_s, history.cell, look))
         number = class_of(self._section, name)
         keeps_time = interval == history.interval_s and bool(interval) == bool(record.due_at)
         if keeps_time and number == history.policy:
             return False
         record.history = msgspec.structs.replace(history, interval_s=interval, policy=number)
-        self._counters.move_cell(history, record.history)
+        self._move_cell(host, url[8:], history, record.history)
         if not keeps_time:
             record.due_at = self._due_time(history.fetched_at, interval, url, now)
         return True

@@ -79,7 +79,7 @@ class SetAsideHosts:
         host.record.pause = None
         self._count(before, host.record.shown_state)
         if (host.record.waiting or host.record.errands) and host.may_line_up:
-            self._places.line_up_host(host, host.best_band)
+            self._places.line_up_host(host, host.best_bands)
         self._visits.mark_changed(host)
 
     def reopen_retired(self, host: VisitState, now: float) -> None:
@@ -116,4 +116,4 @@ class SetAsideHosts:
         record.failures = record.dns_failures = 0
         record.away_since = 0.0
         if (record.waiting or record.errands) and host.may_line_up:
-            self._places.line_up_host(host, host.best_band)
+            self._places.line_up_host(host, host.best_bands)

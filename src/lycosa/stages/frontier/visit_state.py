@@ -84,7 +84,8 @@ class VisitRecord(msgspec.Struct, array_like=True):
     row without any answer, ``dns_failures`` lookups without one; ``away_since`` is the time of the
     first of either (0 = none). ``answered_at`` are the times of its last answers by http and
     by https. ``stated`` counts its captures by what it stated about the use of the page
-    (``preference_labels``).
+    (``preference_labels``). ``turn`` and ``due_turn`` are those of its back queue. ``cells`` counts
+    its pages that have a cell in the grid of the refetch price.
     """
 
     host: str
@@ -119,6 +120,9 @@ class VisitRecord(msgspec.Struct, array_like=True):
     away_since: float = 0.0
     answered_at: tuple[float, float] = (0.0, 0.0)
     stated: dict[str, int] = {}
+    turn: int = 0
+    due_turn: int = 0
+    cells: int = 0
 
     @property
     def rests_until(self) -> float:
@@ -161,7 +165,7 @@ class VisitState:
         self.partition = partition
         self.host8 = host8
         self.record = record
-        self.queue = BackQueue(host8, record.lanes, head)
+        self.queue = BackQueue(host8, record.lanes, head, record.turn, record.due_turn)
         self.next_time = self.rest_time = 0.0
         self.ran_errand = False  # whether its last turn was for an errand
         self.on_workbench = False
@@ -308,9 +312,9 @@ class VisitState:
         return max(time - self.record.away_since, 0.0) if self.record.away_since else 0.0
 
     @property
-    def best_band(self) -> int:
-        """The best band in which URLs wait."""
-        return self.queue.best_band
+    def best_bands(self) -> list[int]:
+        """The best band of new pages and that of due pages in which URLs wait."""
+        return self.queue.best_bands
 
     def bound_wait(self, now: float, longest_s: float) -> None:
         """Bound the stored wait for the next request to ``longest_s``."""
@@ -397,6 +401,7 @@ class VisitStates:
         self.names.add_older_names()
         for host8, host in self._dirty.items():
             host.queue.save(self._table)
+            host.record.turn, host.record.due_turn = host.queue.turn, host.queue.due_turn
             self._table.put(host_key(host8), encode_record(host.record))
             host.dirty = False
         self._dirty.clear()

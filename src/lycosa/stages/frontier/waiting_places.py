@@ -8,6 +8,7 @@ from __future__ import annotations
 from lycosa.stages.frontier.address_lines import AddressLines
 from lycosa.stages.frontier.due import DueQueue
 from lycosa.stages.frontier.front_queues import FrontQueues
+from lycosa.stages.frontier.turn_shares import DueShare
 from lycosa.stages.frontier.visit_state import VisitState, VisitStates
 from lycosa.state.kv.overlay import Overlay
 from lycosa.state.shard.counters import Counters
@@ -23,20 +24,23 @@ class WaitingPlaces:
         visits: VisitStates,
         sleepers: DueQueue,
         counters: Counters,
+        share: DueShare,
     ) -> None:
         """``sleepers`` has the times at which sleeping hosts line up, and those of parked hosts."""
-        self.front = FrontQueues(table, bands)
-        self.lines = AddressLines(table, bands)
+        self.front = FrontQueues(table, bands, share=share)
+        self.lines = AddressLines(table, bands, share)
         self._visits, self._sleepers, self._counters = visits, sleepers, counters
 
-    def line_up_host(self, host: VisitState, band: int, address: str = "") -> None:
+    def line_up_host(self, host: VisitState, bands: list[int], address: str = "") -> None:
         """Put the host at the end of a front queue or of the line of an address.
 
-        It leaves its old place.
+        It waits in that of the bands where its turn comes first, and leaves its old place.
         """
         self.leave_place(host)
         host.record.line = address
-        host.record.front = self._queue_of(host).push_host(host.host8, band)
+        queue = self._queue_of(host)
+        band = bands[0] if len(bands) == 1 else queue.soonest(bands)
+        host.record.front = queue.push_host(host.host8, band)
         host.pulled = False
         self._visits.mark_changed(host)
 
@@ -55,14 +59,14 @@ class WaitingPlaces:
         if not host.may_line_up:
             return
         if host.record.front is None or host.pulled:
-            self.line_up_host(host, band)
+            self.line_up_host(host, [band])
         elif self._queue_of(host).is_better(band, host.record.front):
-            self.line_up_host(host, band, host.record.line)
+            self.line_up_host(host, [band], host.record.line)
 
     def rotate_host(self, host: VisitState, address: str = "") -> None:
         """Move the host from the workbench to the end of a front queue or of an address's line."""
         host.on_workbench = False
-        self.line_up_host(host, host.best_band, address)
+        self.line_up_host(host, host.best_bands, address)
 
     def sleep_host(self, host: VisitState, until: int) -> None:
         """Put the host to sleep outside the workbench until crawl time ``until``."""
@@ -80,7 +84,7 @@ class WaitingPlaces:
         self._counters.hosts_asleep -= 1
         # A host without anything to do gets no place: a turn of it would be a write for nothing.
         if host.record.waiting or host.record.errands:
-            self.note_waiting(host, host.best_band)
+            self._line_up_again(host)
         self._visits.mark_changed(host)
 
     def recall_host(self, host: VisitState) -> None:
@@ -89,7 +93,11 @@ class WaitingPlaces:
             self._drop_alarm(host)
             self.wake_host(host)
         else:
-            self.note_waiting(host, host.best_band)
+            self._line_up_again(host)
+
+    def _line_up_again(self, host: VisitState) -> None:
+        for band in host.best_bands:
+            self.note_waiting(host, band)
 
     def end_sleep(self, host: VisitState) -> None:
         """Wake a host that may not be visited, and give it no place."""

@@ -9,7 +9,7 @@ a page is due when a fetch is worth its price (``schedule.refetch_value``).
 from __future__ import annotations
 
 from lycosa.base.config.refetch_policies import PolicyKind, find_policy, policy_book
-from lycosa.base.config.sections import RefetchSection
+from lycosa.base.config.sections import RefetchRule, RefetchSection
 from lycosa.stages.schedule.refetch_value import interval_by_value
 
 _SHRINK = 0.5
@@ -25,20 +25,22 @@ def next_interval(
     changed: bool,
     is_first: bool,
     cell: int = 0,
+    look: float | None = None,
 ) -> float:
     """Seconds until the page is due again; 0 when it is not fetched again.
 
     The time of ``every`` has no bounds. ``cell`` is that of the page's change rate and weight
     (``base.model.refetch_cell``). A page without one, as in formats that do not store it, has the
-    adaptive interval instead of that by its value.
+    adaptive interval instead of that by its value. ``look`` is the price by which the page is to be
+    looked at; without it ``refetch.price`` counts, and ``refetch.first_s`` before the second fetch.
     """
     policy = find_policy(section, url)
     if policy.kind is PolicyKind.NEVER:
         return 0.0
     if policy.kind is PolicyKind.EVERY:
         return policy.seconds
-    if policy.kind is PolicyKind.VALUE and cell and not is_first:
-        return interval_by_value(section, cell, policy.bounds(section))
+    if policy.kind is PolicyKind.VALUE and cell and (look is not None or not is_first):
+        return interval_by_value(section, cell, policy.bounds(section), look)
     wanted = (
         section.first_s
         if is_first or interval_s <= 0
@@ -48,7 +50,13 @@ def next_interval(
     return min(max(wanted, low), high)
 
 
-def kept_interval(section: RefetchSection, url: str, interval_s: float, cell: int = 0) -> float:
+def kept_interval(
+    section: RefetchSection,
+    url: str,
+    interval_s: float,
+    cell: int = 0,
+    look: float | None = None,
+) -> float:
     """The interval of a page under rules that changed since its last fetch; 0 for none.
 
     What was learned of its changes stays, as far as the policy has room for it. The weight of a
@@ -61,7 +69,7 @@ def kept_interval(section: RefetchSection, url: str, interval_s: float, cell: in
         return policy.seconds
     low, high = policy.bounds(section)
     if policy.kind is PolicyKind.VALUE and cell:
-        return interval_by_value(section, cell, (low, high))
+        return interval_by_value(section, cell, policy.bounds(section), look)
     return min(max(interval_s or section.first_s, low), high)
 
 
@@ -84,4 +92,14 @@ def longest_interval(section: RefetchSection) -> float:
         section.max_s,
         section.gone_max_s,
         max((max(each.seconds, *each.bounds(section)) for each in policies), default=0.0),
+    )
+
+
+def uses_value(section: RefetchSection) -> bool:
+    """Whether any page may be refetched by its value."""
+    if section.rule is RefetchRule.OFF:
+        return False
+    policies = (rule.policy for rule in policy_book(section).rules)
+    return section.rule is RefetchRule.VALUE or any(
+        each.kind is PolicyKind.VALUE for each in policies
     )

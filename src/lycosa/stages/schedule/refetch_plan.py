@@ -79,12 +79,14 @@ def plan_refetch(
     weight: float,
     formats: int,
     is_once: bool = False,
+    look: float | None = None,
 ) -> RefetchPlan:
     """The plan after a capture; ``old`` is the record's history before it.
 
     ``weight`` is that of the page (``priority.weigher``), which its policy multiplies. In
     ``formats`` without observations there are none (``model.compatibility``). A page with
-    ``is_once`` is not fetched again, as a licence.
+    ``is_once`` is not fetched again, as a licence. ``look`` is the price by which the next look at
+    the page is scheduled (``PriceInForce.look_at``), ``None`` for that of the settings.
     """
     changed = is_changed(old, found.meaning, found.digest, found.text_digest)
     observations, cell, number = b"", 0, 0
@@ -108,6 +110,7 @@ def plan_refetch(
         # The interval of a page that was gone says nothing about how often it changes.
         is_first=found.was_gone or old.fetches == 0,
         cell=cell,
+        look=look,
     )
     return RefetchPlan(interval_s, changed, observations, cell, number)
 

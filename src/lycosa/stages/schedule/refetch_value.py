@@ -25,16 +25,16 @@ from functools import lru_cache
 from lycosa.base.config.policy_classes import (
     ADAPTIVE_CLASS,
     BY_RULE_CLASS,
-    EVERY_CLASS,
     NEVER_CLASS,
     class_bounds,
+    promised_s,
 )
 from lycosa.base.config.sections import RefetchRule, RefetchSection
 from lycosa.base.model.refetch_cell import class_and_cell, rate_in, weight_in
 
 _DAY_S = 86_400.0
 _STEPS = 20  # of Newton's method; four are enough
-_CACHED = 4096  # cells of a few settings
+_CACHED = 8192  # cells at a few prices
 
 
 def fetch_value(rate: float, weight: float, days: float) -> float:
@@ -68,31 +68,27 @@ def chance_of_change(rate: float, days: float) -> float:
 
 
 def interval_by_value(
-    section: RefetchSection, cell: int, bounds: tuple[float, float] | None = None
+    section: RefetchSection,
+    cell: int,
+    bounds: tuple[float, float] | None = None,
+    price: float | None = None,
 ) -> float:
     """Seconds between fetches of a page in a cell of the grid, which is not 0.
 
-    ``bounds`` are the minimum and the maximum of its policy; without them, those of the section. A
-    page that is never worth a fetch is looked at after the maximum all the same, so that a wrong
-    estimate does not last.
+    ``bounds`` are the minimum and the maximum of its policy; without them, those of the section.
+    ``price`` is that in force, without it ``refetch.price``. A page that is never worth a fetch is
+    a probe: its time comes after the maximum all the same, so that a wrong estimate does not last.
     """
     low, high = bounds or (section.min_s, section.max_s)
-    return _interval(cell, section.price, section.least_chance, low, high)
+    price = section.price if price is None else price
+    days = wanted_days(cell, price, section.least_chance)
+    return min(max(days * _DAY_S, low), high)
 
 
-def fetches_a_day(section: RefetchSection, pages: Mapping[int, int]) -> float:
-    """What the price costs: refetches a day of the pages that have the rule of value.
-
-    ``pages`` counts them by class of policy and cell (``counted_cell``).
-    """
-    total = 0.0
-    for key, number in pages.items():
-        policy, cell = class_and_cell(key)
-        if has_price(section, policy):
-            low, high = class_bounds(policy)
-            bounds = low or section.min_s, high or section.max_s
-            total += number * _DAY_S / interval_by_value(section, cell, bounds)
-    return total
+def bounds_of_class(section: RefetchSection, policy: int) -> tuple[float, float]:
+    """The minimum and the maximum interval in seconds that the plan of a price counts with."""
+    low, high = class_bounds(policy)
+    return low or section.min_s, high or section.max_s
 
 
 def priced_pages(section: RefetchSection, pages: Mapping[int, int]) -> int:
@@ -108,11 +104,11 @@ def has_price(section: RefetchSection, policy: int) -> bool:
         return False
     if policy == BY_RULE_CLASS:
         return section.rule is RefetchRule.VALUE
-    return policy not in (NEVER_CLASS, EVERY_CLASS, ADAPTIVE_CLASS)
+    return policy not in (NEVER_CLASS, ADAPTIVE_CLASS) and not promised_s(policy)
 
 
 @lru_cache(_CACHED)
-def _interval(cell: int, price: float, least_chance: float, min_s: float, max_s: float) -> float:
-    rate, weight = rate_in(cell), weight_in(cell)
-    days = max(days_until_due(rate, weight, price), -math.log1p(-least_chance) / rate)
-    return min(max(days * _DAY_S, min_s), max_s)
+def wanted_days(cell: int, price: float, least_chance: float) -> float:
+    """The days after which a page of a cell is due, whatever the bounds of its policy."""
+    rate = rate_in(cell)
+    return max(days_until_due(rate, weight_in(cell), price), -math.log1p(-least_chance) / rate)

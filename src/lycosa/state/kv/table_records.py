@@ -35,6 +35,7 @@ are sorted:
     ``K number6``               a decision of an operator (module ``frontier.decision_log``)
     ``G number6``               a change of a page (module ``frontier.change_log``)
     ``E host8 url8``            the lease of an outside fetcher (module ``frontier.outside_leases``)
+    ``g host8``                 the pages of a large host by cell (module ``frontier.host_grids``)
     ``O`` ``I``                 outbox and watermarks (module ``exchange``)
     ``M name``                  metadata and counters
     ==========================  =================================================
@@ -288,6 +289,10 @@ def action_key(number: int) -> bytes:
 
 def outside_key(host8: bytes, url8: bytes) -> bytes:
     return b"E" + host8 + url8
+
+
+def host_grid_key(host8: bytes) -> bytes:
+    return b"g" + host8
 
 
 def sitemap_key(url8: bytes) -> bytes:

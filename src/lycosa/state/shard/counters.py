@@ -11,6 +11,7 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
+from lycosa.base.model.due_band import DUE_BANDS
 from lycosa.base.model.refetch_cell import counted_cell
 from lycosa.base.model.url_state import History, UrlState
 from lycosa.base.reasons import Reason
@@ -40,6 +41,8 @@ class Counters(msgspec.Struct):
     that outside fetchers hold. ``stated`` counts captures by what their sites stated about the use
     of the page (``preference_labels``). ``cells`` counts the fetched pages by class of policy and
     cell (``refetch_cell.counted_cell``), from which the cost of a refetch price is calculated.
+    ``due`` counts the waiting due pages by band, ``refetched`` the captures of pages that had one
+    before, by the band in which they waited (0: one of their priority).
     """
 
     discovered: int = 0
@@ -60,6 +63,8 @@ class Counters(msgspec.Struct):
     leased: int = 0
     stated: dict[str, int] = {}
     cells: dict[int, int] = {}
+    due: dict[int, int] = {}
+    refetched: dict[int, int] = {}
 
     def move_urls(self, before: UrlState | None, after: UrlState | None, count: int = 1) -> None:
         """Move ``count`` URLs to another state; ``before`` is ``None`` for a discovery."""
@@ -84,13 +89,16 @@ class Counters(msgspec.Struct):
         if after is not None:
             count(self.reasons, after)
 
-    def move_cell(self, old: History | None, new: History | None) -> None:
-        """Count a page in the cell of its new history, and no longer in that of its old one."""
+    def move_cell(self, old: History | None, new: History | None) -> int:
+        """Count a page in the cell of its new history, and no longer in that of its old one.
+
+        Returns how many pages more have a cell: 1, 0 or -1.
+        """
         # Without a call for a page that has no cell, as most have at their first fetch.
         before = counted_cell(old.cell, old.policy) if old is not None and old.cell else 0
         after = counted_cell(new.cell, new.policy) if new is not None and new.cell else 0
         if before == after:
-            return
+            return 0
         if before:
             left = self.cells.get(before, 0) - 1
             if left > 0:
@@ -99,6 +107,16 @@ class Counters(msgspec.Struct):
                 self.cells.pop(before, None)
         if after:
             count(self.cells, after)
+        return (after > 0) - (before > 0)
+
+    def take_due(self, band: int) -> None:
+        """Count that a URL has left a band of a queue, if that is one of due pages."""
+        if band in DUE_BANDS:
+            left = self.due.get(band, 0) - 1
+            if left > 0:
+                self.due[band] = left
+            else:
+                self.due.pop(band, None)
 
     def copied(self) -> Counters:
         """The same numbers, which stay as they are."""
@@ -109,6 +127,8 @@ class Counters(msgspec.Struct):
             reasons=dict(self.reasons),
             stated=dict(self.stated),
             cells=dict(self.cells),
+            due=dict(self.due),
+            refetched=dict(self.refetched),
         )
 
     def count_in(self, state: UrlState) -> int:

@@ -71,4 +71,5 @@ def _files(owned: OwnedShard, ports: Ports, visit: VisitParts) -> WorkerFiles:
         shipper=AttemptShipper(ports.objects, attempts_folder(job.folder), job.number)
         if ports.objects is not None
         else None,
+        price=lambda: owned.prices.committed,
     )

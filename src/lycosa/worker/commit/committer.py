@@ -77,6 +77,8 @@ class WorkerFiles(msgspec.Struct, frozen=True):
     """Near-duplicates by the verdicts in the shard's table, when verdicts come later."""
     shipper: AttemptShipper | None = None
     """Sends the closed files of the attempt log to object storage, in a cluster."""
+    price: Callable[[], tuple[float, int]] = lambda: (0.0, 0)
+    """The price of a refetch in force, and its number."""
 
 
 class Committer:
@@ -257,6 +259,7 @@ class Committer:
     def _seal(self, batches: list[PartitionBatch], inbox: int, is_last: bool) -> Commit:
         """Make a commit of the cut. What is found from now on belongs to the next commit."""
         files = self._files
+        price, number = files.price()
         commit = Commit(
             term=files.shard.term,
             sequence=self._next,
@@ -268,6 +271,8 @@ class Committer:
             shard=files.shard.number,
             inbox=inbox,
             settings=self.settings,
+            price=price,
+            price_number=number,
             # While hosts are held because of the previous owner, the next owner has to hold them
             # as well.
             is_final=is_last and self._committed_at >= files.held_until,

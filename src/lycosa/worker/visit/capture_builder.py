@@ -40,6 +40,7 @@ from lycosa.stages.frontier.ranking import factors_of_known
 from lycosa.stages.parse.identify import identify
 from lycosa.stages.schedule.fetch_outcome import FetchOutcome, Meaning
 from lycosa.stages.schedule.page_change import change_distance, change_of, text_digest_of
+from lycosa.stages.schedule.price_in_force import PriceInForce
 from lycosa.stages.schedule.priority import weigher
 from lycosa.stages.schedule.refetch_plan import FoundContent, plan_refetch
 from lycosa.state.seen.duplicates import Duplicates
@@ -92,9 +93,10 @@ class CaptureBuilder:
         store: SegmentStore,
         intake: Intake,
         offload: Offload,
+        prices: PriceInForce,
         sinks: tuple[PageSink, ...] = (),
     ) -> None:
-        self.refetch = config.refetch  # its settings may change while the crawl runs
+        self.prices = prices
         self._weigh = weigher(config.priority)
         self._clock = clock
         self._duplicates = duplicates
@@ -193,7 +195,14 @@ class CaptureBuilder:
         weight = self._weigh(factors_of_known(lease.record, lease.host.record.importance, found.at))
         is_once = lease.record.kind is LinkKind.LICENSE
         plan = plan_refetch(
-            self.refetch, lease.url, old, found, weight, self._store.formats, is_once
+            self.prices.section,
+            lease.url,
+            old,
+            found,
+            weight,
+            self._store.formats,
+            is_once,
+            self.prices.look_at(lease.host.host8),
         )
         history = self._history(lease, capture, known, location, target)
         history = plan.kept_in(history, old, found.text_digest)

@@ -13,6 +13,7 @@ from lycosa.base.preferences.use_policy import agent_policy
 from lycosa.base.urls.identity import surt
 from lycosa.stages.politeness.address_table import AddressTable
 from lycosa.stages.politeness.machine_addresses import MachineAddresses
+from lycosa.stages.schedule.price_in_force import PriceInForce
 from lycosa.state.attempts import StoringMark
 from lycosa.state.folder.names import addresses_path, attempts_folder
 from lycosa.state.store.journal_rows import RowBuilder
@@ -83,7 +84,7 @@ def build_visit(
     if job.held_until:
         owned.frontier.hold_all(job.held_until, stages.pacing.delay_of)
     robots, permits = _robots(job, ports, stages), _permits(owned, ports, signals)
-    steps = _steps(job, ports, below, stages, robots, extensions)
+    steps = _steps(job, owned.prices, ports, below, stages, robots, extensions)
     lending = Lending(stages, steps.pages, permits, job.manifest.crawl)
 
     def close() -> None:
@@ -127,6 +128,7 @@ def _robots(job: WorkerJob, ports: Ports, stages: Stages) -> Robots:
 
 def _steps(
     job: WorkerJob,
+    prices: PriceInForce,
     ports: Ports,
     below: IntakeParts,
     stages: Stages,
@@ -142,6 +144,7 @@ def _steps(
         stages.store,
         below.intake,
         ports.offload,
+        prices,
         extensions.sinks,
     )
     return VisitSteps(

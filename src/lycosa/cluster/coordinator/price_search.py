@@ -1,0 +1,156 @@
+"""Finds the price of a refetch at which the refetches of a crawl meet their budget.
+
+Workers send how many pages are in each cell of rate and weight. So what a price leads to is a sum,
+and no page is looked at. Once a minute the price is sought by bisection. It moves by at most a
+factor of 1.25 then: grids of different shards are not of the same moment, and pages are judged by
+the price when they are due. A loop that compares fetches with the budget would be much worse: what
+is due was decided weeks ago.
+
+The price is no setting, and no record is written of it: workers put it into their commits. A new
+coordinator keeps the price with the greatest number that a worker has, until it knows all shards. A
+shard between two owners counts with its last grid.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from lycosa.base.config.sections import RefetchRule, RefetchSection
+from lycosa.base.messages.worker_messages import PriceFound, PriceTerms, RefetchGrid
+from lycosa.stages.schedule.refetch_demand import demand_at
+
+STEP_S = 60.0
+MOST_STEP = 1.25
+"""The factor by which the price moves at most in a step."""
+
+_LOWEST, _HIGHEST = 1e-9, 1e9
+_HALVINGS = 8  # of a step, to a thousandth
+_SAME = 1e-3  # a price that differs less is the same
+_DAY_S = 86_400.0
+
+Owner = tuple[int, int]
+
+
+class ShardGrid:
+    """The last grid of one shard. ``capacity`` is in fetches a day, averaged over a day."""
+
+    __slots__ = ("bound", "bound_a_day", "capacity", "cells", "heard_at", "number", "owner")
+
+    def __init__(self) -> None:
+        self.owner: Owner | None = None
+        self.number = 0
+        self.cells: dict[int, int] = {}
+        self.bound, self.bound_a_day, self.capacity, self.heard_at = 0, 0.0, 0.0, 0.0
+
+    def receive(self, owner: Owner, message: RefetchGrid, now: float) -> int:
+        """Follow a grid of the shard's owner; return the number that is known, 0 without one."""
+        if not message.base:
+            self.cells = dict(message.cells)
+        elif owner == self.owner and message.base == self.number:
+            self.cells.update(message.cells)
+            self.cells = {cell: pages for cell, pages in self.cells.items() if pages > 0}
+        else:
+            # Rows were lost on the way, or are those of another owner.
+            return self.number if owner == self.owner and message.number == self.number else 0
+        kept = math.exp(-max(now - self.heard_at, 0.0) / _DAY_S) if self.capacity else 0.0
+        self.capacity = kept * self.capacity + (1 - kept) * message.capacity_a_day
+        self.bound, self.bound_a_day, self.heard_at = message.bound, message.bound_a_day, now
+        self.owner, self.number = owner, message.number
+        return self.number
+
+
+class PriceSearch:
+    """The search for one crawl with that many shards."""
+
+    def __init__(self, shards: int) -> None:
+        self._shards = [ShardGrid() for _ in range(shards)]
+        self._terms: PriceTerms | None = None
+        self._price, self._number = 0.0, 0
+        self._looked_at = -math.inf
+        self._budget = self._asked = 0.0
+
+    def __repr__(self) -> str:
+        known = sum(each.owner is not None for each in self._shards)
+        return f"<PriceSearch {self._price:.3g} number={self._number} {known} shards known>"
+
+    def receive(self, shard: int, owner: Owner, message: RefetchGrid, now: float) -> PriceFound:
+        """Follow a grid; the answer has the present price."""
+        known = self._shards[shard].receive(owner, message, now)
+        if self._terms is None or message.terms.settings >= self._terms.settings:
+            self._terms = message.terms
+        # Workers may have a price that this coordinator does not know, of an earlier one.
+        if message.price_number > self._number or not self._price:
+            self._price = message.price or message.terms.first_price
+            self._number = message.price_number
+        price = self._price if self._number else 0.0
+        return PriceFound(price, self._number, known, self._budget, self._asked)
+
+    def tick(self, now: float) -> None:
+        """Seek the price, if a minute has passed and all shards are known."""
+        terms = self._terms
+        if terms is None or now - self._looked_at < STEP_S:
+            return
+        if any(each.owner is None for each in self._shards):
+            return
+        self._looked_at = now
+        self._budget = self._budget_a_day(terms)
+        if self._budget > 0:
+            self._step(_section_of(terms))
+
+    def _budget_a_day(self, terms: PriceTerms) -> float:
+        capacity = sum(each.capacity for each in self._shards)
+        return terms.a_day or terms.share * capacity
+
+    def _step(self, section: RefetchSection) -> None:
+        pages: dict[int, int] = {}
+        for each in self._shards:
+            for cell, number in each.cells.items():
+                pages[cell] = pages.get(cell, 0) + number
+        bound = sum(each.bound_a_day for each in self._shards)
+        # What hosts with too few turns leave of it, if they leave anything.
+        left = max(self._budget - bound, 0.0)
+        price = next_price(section, pages, self._price, left)
+        if not self._number or abs(price / self._price - 1) > _SAME:
+            self._price, self._number = price, self._number + 1
+        demand = demand_at(section, pages, self._price)
+        self._asked = bound + demand.total(section.probes)
+
+
+def next_price(
+    section: RefetchSection, pages: Mapping[int, int], price: float, budget: float
+) -> float:
+    """The price after one step towards the one at which ``pages`` ask for ``budget`` a day.
+
+    It stays where a step would change nothing, as without pages, or where all intervals are those
+    of ``refetch.least_chance``.
+    """
+
+    def asked(price: float) -> float:
+        return demand_at(section, pages, price).total(section.probes)
+
+    now = asked(price)
+    is_cheap = now > budget
+    end = price * MOST_STEP if is_cheap else price / MOST_STEP
+    end = min(max(end, _LOWEST), _HIGHEST)
+    there = asked(end)
+    if there == now:
+        return price
+    if (there >= budget) is is_cheap:
+        return end
+    low, high = sorted((price, end))
+    for _ in range(_HALVINGS):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if asked(middle) > budget else (low, middle)
+    return high
+
+
+def _section_of(terms: PriceTerms) -> RefetchSection:
+    """The settings that a plan counts with."""
+    return RefetchSection(
+        rule=RefetchRule.VALUE if terms.is_by_value else RefetchRule.ADAPTIVE,
+        min_s=terms.min_s,
+        max_s=terms.max_s,
+        least_chance=terms.least_chance,
+        probes=terms.probes,
+    )

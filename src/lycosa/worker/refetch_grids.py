@@ -1,0 +1,155 @@
+"""What a worker tells of its pages, so that the price of a refetch can be found.
+
+About once a minute it looks at its large hosts, a few in each step, finds the prices of those that
+have too few turns, and then sends the pages of the others by cell: complete at first, later what
+has changed since the grid that the coordinator has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from lycosa.base.config.sections import RefetchRule
+from lycosa.base.messages.worker_messages import PriceFound, PriceTerms, RefetchGrid
+from lycosa.base.system.meter import Histogram
+from lycosa.stages.frontier.partition import Partition
+from lycosa.stages.frontier.policy_walk import DelayOf
+from lycosa.stages.schedule.price_in_force import PriceInForce, price_of_host
+from lycosa.stages.schedule.refetch_demand import RefetchDemand, demand_at
+
+_EVERY_S = 60.0
+_LOOKED = 50  # hosts in a step: a few milliseconds
+_WALKS = 2  # slices of records of new large hosts in a step
+_DAY_S = 86_400.0
+_MEAN_S = 1.0  # of a request, before there are enough to tell
+_ENOUGH = 20  # requests
+
+
+class RefetchGrids:
+    """One per worker; ``step`` is called about twice a second."""
+
+    def __init__(
+        self,
+        prices: PriceInForce,
+        partitions: Mapping[int, Partition],
+        delay_of: DelayOf,
+        durations: Histogram,
+        slots: Callable[[], int],
+        used_s: Callable[[], float],
+    ) -> None:
+        """``durations`` are those of requests, ``used_s`` is the processor time used so far."""
+        self.prices = prices
+        self._partitions = list(partitions.values())
+        self._delay_of, self._durations = delay_of, durations
+        self._slots, self._used_s = slots, used_s
+        self._next_at = 0.0
+        self._passing: list[Partition] = []
+        self._number = 0
+        self._sent: dict[int, int] = {}
+        self._is_known = False  # whether the coordinator has what was sent last
+        self.demand = RefetchDemand()
+        self.bound, self.bound_a_day = 0, 0.0
+        self.budget_a_day = self.asked_a_day = 0.0
+
+    def __repr__(self) -> str:
+        return f"<RefetchGrids {self._number} {self.prices!r}>"
+
+    def step(self, now: float, settings: int) -> RefetchGrid | None:
+        """Do the next part of the work; return a grid when one is to be sent.
+
+        ``now`` is monotonic, ``settings`` the version of the live settings that are followed.
+        """
+        if not self.prices.uses_value:
+            return None
+        for partition in self._partitions:
+            for _ in range(_WALKS):
+                if not partition.host_grids.walk():
+                    break
+        if not self._passing:
+            if now < self._next_at:
+                return None
+            self._next_at = now + _EVERY_S
+            self._passing = list(self._partitions)
+        looked = 0
+        while self._passing and looked < _LOOKED:
+            looked += min(len(self._passing[0].host_grids.known), _LOOKED)
+            if self._passing[0].host_grids.look(_LOOKED, self._delay_of, self._price_of_host):
+                self._passing.pop(0)
+        return None if self._passing else self._end_pass(settings)
+
+    def follow(self, message: PriceFound) -> None:
+        """Go by the price that the coordinator sent."""
+        if message.number:
+            self.prices.follow(message.price, message.number)
+        self.budget_a_day, self.asked_a_day = message.budget_a_day, message.asked_a_day
+        self._is_known = message.grid == self._number
+
+    def _price_of_host(self, pages: Mapping[int, int], turns: float) -> float | None:
+        return price_of_host(
+            self.prices.section, pages, turns * self.prices.section.share, self.prices.price
+        )
+
+    def _end_pass(self, settings: int) -> RefetchGrid | None:
+        cells: dict[int, int] = {}
+        for partition in self._partitions:
+            for cell, pages in partition.counters.cells.items():
+                cells[cell] = cells.get(cell, 0) + pages
+        bounds = [partition.host_grids.bound for partition in self._partitions]
+        for each in bounds:
+            for cell, pages in each.cells.items():
+                cells[cell] = cells.get(cell, 0) - pages
+        # Pages may have moved since their host was looked at.
+        cells = {cell: pages for cell, pages in cells.items() if pages > 0}
+        self.bound = sum(each.hosts for each in bounds)
+        self.bound_a_day = sum(each.turns for each in bounds) * self.prices.section.share
+        self.demand = demand_at(self.prices.section, cells, self.prices.price)
+        return self._message(cells, settings) if self.prices.is_found else None
+
+    def _message(self, cells: dict[int, int], settings: int) -> RefetchGrid:
+        base, rows = 0, cells
+        if self._is_known and self._number:
+            base, rows = (
+                self._number,
+                {
+                    cell: cells.get(cell, 0)
+                    for cell in cells.keys() | self._sent.keys()
+                    if cells.get(cell, 0) != self._sent.get(cell, 0)
+                },
+            )
+        self._number += 1
+        self._sent, self._is_known = cells, False
+        return RefetchGrid(
+            self._number,
+            base,
+            rows,
+            self.bound,
+            self.bound_a_day,
+            self.capacity_a_day,
+            self._terms(settings),
+            self.prices.price,
+            self.prices.number,
+        )
+
+    @property
+    def capacity_a_day(self) -> float:
+        """What slots and processor would allow the worker to fetch, in fetches a day."""
+        number = self._durations.count
+        mean_s = self._durations.sum / number if number >= _ENOUGH else _MEAN_S
+        by_slots = self._slots() / max(mean_s, 0.001)
+        used_s = self._used_s() if number >= _ENOUGH else 0.0
+        return _DAY_S * (min(by_slots, number / used_s) if used_s > 0 else by_slots)
+
+    def _terms(self, settings: int) -> PriceTerms:
+        section, budget = self.prices.section, self.prices.budget
+        assert budget is not None, "a grid is sent for a budget"
+        return PriceTerms(
+            settings,
+            budget.a_day,
+            budget.share,
+            section.rule is RefetchRule.VALUE,
+            section.price,
+            section.min_s,
+            section.max_s,
+            section.least_chance,
+            section.probes,
+        )
