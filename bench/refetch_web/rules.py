@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Protocol
 
+import msgspec
 import numpy as np
 from bench.refetch_web.judged_rate import (
     CELL_RATE,
@@ -23,14 +23,18 @@ from numpy.typing import NDArray
 
 from lycosa.base.config.sections import RefetchSection
 from lycosa.base.model.refetch_cell import WEIGHTS
+from lycosa.cluster.coordinator.price_search import next_price
+from lycosa.stages.frontier.host_grids import LARGE
 from lycosa.stages.schedule.change_rate import MOST_OBSERVATIONS
+from lycosa.stages.schedule.price_in_force import LOOK_SHARE, PriceInForce, price_of_host
 
 DAY_S = 86_400.0
 _ENOUGH = 0.9  # of the price, as in ``due_judgement``
-_GRID_PAGES = 500
-_PRICE_EVERY = 1 / 24
-_MOST_MOVE = 1.25**60  # once a minute by 1.25
-PROBE = 3
+FOURFOLD, TWOFOLD, DUE, PROBE = range(4)
+# The program seeks the price each minute. Here it makes some of these steps at once, less often.
+_PRICE_EARLY, _PRICE_EVERY, _SETTLED = 1 / 24, 1 / 4, 10.0
+_MOVES, _SAME = 12, 0.01
+SHARE_OF_TURNS = 1.0
 
 
 class Rule(Protocol):
@@ -84,7 +88,7 @@ class Adaptive(Fixed):
 
 
 class ByValue:
-    """The value of a fetch against a price that stays, or is found; with prices of hosts or not."""
+    """The value of a fetch against a price that stays, or that is found from a budget."""
 
     has_budget = False
 
@@ -92,38 +96,24 @@ class ByValue:
         self,
         web: MadeWeb,
         section: RefetchSection,
-        price: float,
         budget: Callable[[float], float] | None = None,
-        has_hosts: bool = False,
-        has_addresses: bool = False,
-        rates: Floats | None = None,
+        host_prices: bool = True,
+        address_prices: bool = False,
     ) -> None:
-        """``budget`` says the fetches a day at a time, where the price is found. ``rates`` are
-        those of the pages where they need not be learned.
-        """
-        self.web, self.section, self.price, self._budget = web, section, price, budget
+        """``budget`` says the fetches a day at a time, where the price is found."""
+        self.web, self.section, self._budget = web, section, budget
+        if budget is not None:
+            self.section = msgspec.structs.replace(section, budget=f"{budget(0.0):.0f}/d")
+        self.prices = PriceInForce(self.section)
         self.observations = np.full((web.pages, MOST_OBSERVATIONS), NOTHING, np.uint8)
         self._weight_step = weight_steps(web.weight)
         self.cell = np.full(web.pages, -1)
-        self.is_known = np.zeros(web.pages, bool)
         self._low, self._high = section.min_s / DAY_S, section.max_s / DAY_S
-        sizes = np.bincount(web.host, minlength=web.hosts)
-        self._large = np.flatnonzero(sizes > _GRID_PAGES) if has_hosts else np.zeros(0, np.int64)
-        self._grid_of = np.zeros(web.hosts, np.int64)
-        self._grid_of[self._large] = np.arange(1, len(self._large) + 1)
-        self._turns = web.host_turns[self._large]
-        self._shared = np.zeros(0, np.int64)
-        if has_addresses:
-            self._shared = np.flatnonzero(np.isfinite(web.address_turns))
-            first = 1 + len(self._large)
-            for number, address in enumerate(self._shared):
-                self._grid_of[(web.address == address) & (self._grid_of == 0)] = first + number
-            self._turns = np.concatenate([self._turns, web.address_turns[self._shared]])
-        self._grid_of_page = self._grid_of[web.host]
-        self.factor = np.ones(web.hosts)
-        self._next_price = 0.0
+        self._of_host = np.full(web.hosts, self.prices.price)
+        self._has_host_prices = host_prices
+        self._grids = WebGrids(web, self.prices, host_prices, address_prices)
+        self._next_at = 0.0
         self.looks = 0
-        self._rates = rates
 
     def plan(
         self, pages: Ints, at: Floats, elapsed: Floats, changed: NDArray[np.bool_]
@@ -133,61 +123,96 @@ class ByValue:
         seen[old, :-1] = seen[old, 1:]
         seen[old, -1] = observation_bytes(elapsed[again] * DAY_S, changed[again])
         self.cell[pages] = rate_steps(seen[pages]) * WEIGHTS + self._weight_step[pages]
-        self.is_known[old] = True
-        first = at + self.section.first_s / DAY_S
-        if self._budget is None:
-            return np.where(again, at + self._wanted(pages, 1.0).clip(self._low, self._high), first)
-        return np.where(again, at + self._wanted(pages, 0.5).clip(self._low, self._high), first)
-
-    def _price_of(self, pages: Ints) -> Floats:
-        return self.price * self.factor[self.web.host[pages]]
+        is_found = self.prices.is_found
+        due = at + self._wanted(pages, LOOK_SHARE if is_found else 1.0).clip(self._low, self._high)
+        if not is_found:
+            due[~again] = at[~again] + self.section.first_s / DAY_S
+        return due
 
     def _wanted(self, pages: Ints, part: float) -> Floats:
-        cell = self.cell[pages]
-        price = self._price_of(pages) * part
+        cell, price = self.cell[pages], self._of_host[self.web.host[pages]] * part
         return wanted_days(self.section, CELL_RATE[cell], CELL_WEIGHT[cell], price)
 
     def judge(self, pages: Ints, now: float, age: Floats) -> tuple[Ints, Floats]:
-        cell = self.cell[pages]
+        """``due_judgement.judge_due``."""
         self.looks += len(pages)
-        worth = fetch_values(CELL_RATE[cell], CELL_WEIGHT[cell], age) / self._price_of(pages)
+        cell, price = self.cell[pages], self._of_host[self.web.host[pages]]
+        worth = fetch_values(CELL_RATE[cell], CELL_WEIGHT[cell], age) / price
         wanted = self._wanted(pages, 1.0)
-        band = np.where(worth >= 4, 0, np.where(worth >= 2, 1, 2))
-        is_never = wanted > self._high
-        band[is_never] = PROBE
-        is_early = np.where(is_never, age < _ENOUGH * self._high, worth < _ENOUGH)
+        band = np.where(worth >= 4, FOURFOLD, np.where(worth >= 2, TWOFOLD, DUE))
+        is_probe = wanted > self._high
+        band[is_probe] = PROBE
+        is_early = np.where(is_probe, age < _ENOUGH * self._high, worth < _ENOUGH)
+        if not self.prices.is_found:
+            is_new = self.observations[pages, -1] == NOTHING
+            is_early &= ~is_new
+            band[is_new] = DUE
+        band[is_early] = -1
         later = now - age + wanted.clip(self._low, self._high)
-        is_new = ~self.is_known[pages]
-        band[is_early & ~is_new] = -1
-        band[is_new] = 2
-        return band, np.maximum(later, now + 1e-6)
+        return band, np.maximum(later, now)
 
     def step(self, now: float) -> None:
-        if self._budget is None or now < self._next_price:
+        if now < self._next_at:
             return
-        self._next_price = now + _PRICE_EVERY
-        fetched = self.cell >= 0
-        if not fetched.any():
+        self._next_at = now + (_PRICE_EVERY if now > _SETTLED else _PRICE_EARLY)
+        budget = self._budget(now) if self._budget is not None else 0.0
+        self._grids.find_prices(self.cell, budget)
+        self._of_host[:] = self.prices.price
+        for number, price in self._grids.host_prices.items():
+            self._of_host[number] = max(price, self.prices.price)
+
+
+class WebGrids:
+    """What ``worker.refetch_grids`` and the coordinator do with the grids of the web's hosts."""
+
+    def __init__(
+        self, web: MadeWeb, prices: PriceInForce, has_host_prices: bool, has_address_prices: bool
+    ) -> None:
+        self._prices = prices
+        sizes = np.bincount(web.host, minlength=web.hosts)
+        is_shared = np.isfinite(web.address_turns)[web.address] & has_address_prices
+        large = np.flatnonzero((sizes > LARGE) & ~is_shared & has_host_prices)
+        self._row = np.zeros(web.hosts, np.int64)
+        self._row[large] = np.arange(1, len(large) + 1)
+        self._units = [(np.array([host]), float(web.host_turns[host])) for host in large]
+        if has_address_prices:
+            for address in np.flatnonzero(np.isfinite(web.address_turns)):
+                members = np.flatnonzero(web.address == address)
+                self._units.append((members, float(web.address_turns[address])))
+                self._row[members] = len(self._units)
+        self._row_of_page = self._row[web.host]
+        self.host_prices: dict[int, float] = {}
+
+    def find_prices(self, cell: Ints, budget: float) -> None:
+        """The price of the crawl and of its hosts with too few turns; 0: it stays."""
+        known = cell >= 0
+        if not known.any():
             return
-        grids = np.bincount(
-            self._grid_of_page[fetched] * CELLS + self.cell[fetched],
-            minlength=(len(self._turns) + 1) * CELLS,
+        counts = np.bincount(
+            self._row_of_page[known] * CELLS + cell[known],
+            minlength=(len(self._units) + 1) * CELLS,
         ).reshape(-1, CELLS)
-        turns = self._turns
-        budget = self._budget(now)
+        rest, section, bound = counts[0].copy(), self._prices.section, 0.0
+        self.host_prices = {}
+        for row, (hosts, turns) in enumerate(self._units, 1):
+            turns *= SHARE_OF_TURNS
+            price = price_of_host(section, _as_grid(counts[row]), turns, self._prices.price)
+            if price is None:
+                rest += counts[row]
+            else:
+                self.host_prices.update(dict.fromkeys(hosts.tolist(), price))
+                bound += turns
+        if not budget:
+            return
+        pages = _as_grid(rest)
+        for _ in range(_MOVES):
+            old = self._prices.price
+            price = next_price(section, pages, old, max(budget - bound, 0.0))
+            self._prices.follow(price, self._prices.number + 1)
+            if abs(price / old - 1) < _SAME:
+                break
 
-        def planned(price: float) -> Floats:
-            days = wanted_days(
-                self.section, CELL_RATE, CELL_WEIGHT, np.full(CELLS, price)
-            ).clip(self._low, self._high)
-            return grids @ (1 / days)
 
-        low, high = 1e-6, 1e4
-        for _ in range(40):
-            middle = math.sqrt(low * high)
-            plan = planned(middle)
-            total = plan[0] + np.minimum(plan[1:], turns).sum()
-            low, high = (middle, high) if total > budget else (low, middle)
-        self.price = min(max(high, self.price / _MOST_MOVE), self.price * _MOST_MOVE)
-        factor = np.concatenate([[1.0], np.maximum(planned(self.price)[1:] / turns, 1.0)])
-        self.factor = factor[self._grid_of]
+def _as_grid(counts: Ints) -> dict[int, int]:
+    cells = np.flatnonzero(counts)
+    return dict(zip((cells + 1).tolist(), counts[cells].tolist(), strict=True))
