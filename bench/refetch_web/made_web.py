@@ -21,6 +21,7 @@ Ints = NDArray[np.int64]
 HOSTS, GIANTS, SHARING = 2000, 5, 1000
 GIANT_SHARE = 0.1  # of all pages, each
 _DAY_S = 86_400.0
+_JITTER = 1.05  # on average
 _MEDIAN_RATE, _LEAST_RATE, _MOST_RATE = 1 / 20, 1 / 2000, 48.0
 _BETWEEN, _WITHIN = 1.2, 1.6  # standard deviations of the logarithm: 2.0 together
 
@@ -49,9 +50,17 @@ class MadeWeb:
 
 
 def make_web(
-    pages: int, seed: int, crawl_delay_s: float, delay_s: float, address_delay_s: float
+    pages: int,
+    seed: int,
+    crawl_delay_s: float = 30.0,
+    delay_s: float = 1.0,
+    address_delay_s: float = 0.2,
 ) -> MadeWeb:
-    """A web of 2,000 hosts, or of a hundredth of the pages where that is less."""
+    """A web of 2,000 hosts, or of a hundredth of the pages where that is less.
+
+    Then hosts and addresses have as many turns a page as in the whole web.
+    """
+    scale = min(pages / (100 * HOSTS), 1.0)
     chance = np.random.default_rng(seed)
     hosts = min(HOSTS, max(pages // 100, 2 * GIANTS + 2))
     sharing = hosts * SHARING // HOSTS
@@ -70,10 +79,10 @@ def make_web(
     weight = chance.pareto(1.5, number) + 0.1
     address = np.concatenate([np.arange(GIANTS), np.full(sharing, GIANTS)])
     address = np.concatenate([address, np.arange(len(address), hosts) - sharing + 1])
-    turns = np.full(hosts, _DAY_S / delay_s)
-    turns[:GIANTS] = _DAY_S / crawl_delay_s
+    turns = np.full(hosts, _DAY_S / (delay_s * _JITTER))
+    turns[:GIANTS] = _DAY_S * scale / (crawl_delay_s * _JITTER)
     address_turns = np.full(int(address.max()) + 1, np.inf)
-    address_turns[GIANTS] = _DAY_S / address_delay_s
+    address_turns[GIANTS] = _DAY_S * scale / address_delay_s
     return MadeWeb(
         rate.clip(_LEAST_RATE, _MOST_RATE),
         weight / weight.mean(),

@@ -7,10 +7,10 @@ from typing import Protocol
 
 import msgspec
 import numpy as np
+from bench.refetch_web.grids import WebGrids
 from bench.refetch_web.judged_rate import (
     CELL_RATE,
     CELL_WEIGHT,
-    CELLS,
     NOTHING,
     fetch_values,
     observation_bytes,
@@ -23,18 +23,13 @@ from numpy.typing import NDArray
 
 from lycosa.base.config.sections import RefetchSection
 from lycosa.base.model.refetch_cell import WEIGHTS
-from lycosa.cluster.coordinator.price_search import next_price
-from lycosa.stages.frontier.host_grids import LARGE
 from lycosa.stages.schedule.change_rate import MOST_OBSERVATIONS
-from lycosa.stages.schedule.price_in_force import LOOK_SHARE, PriceInForce, price_of_host
+from lycosa.stages.schedule.price_in_force import LOOK_SHARE, PriceInForce
 
 DAY_S = 86_400.0
 _ENOUGH = 0.9  # of the price, as in ``due_judgement``
 FOURFOLD, TWOFOLD, DUE, PROBE = range(4)
-# The program seeks the price each minute. Here it makes some of these steps at once, less often.
-_PRICE_EARLY, _PRICE_EVERY, _SETTLED = 1 / 24, 1 / 4, 10.0
-_MOVES, _SAME = 12, 0.01
-SHARE_OF_TURNS = 1.0
+_PRICE_EVERY = 1 / 8
 
 
 class Rule(Protocol):
@@ -97,8 +92,7 @@ class ByValue:
         web: MadeWeb,
         section: RefetchSection,
         budget: Callable[[float], float] | None = None,
-        host_prices: bool = True,
-        address_prices: bool = False,
+        grids: WebGrids | None = None,
     ) -> None:
         """``budget`` says the fetches a day at a time, where the price is found."""
         self.web, self.section, self._budget = web, section, budget
@@ -110,15 +104,15 @@ class ByValue:
         self.cell = np.full(web.pages, -1)
         self._low, self._high = section.min_s / DAY_S, section.max_s / DAY_S
         self._of_host = np.full(web.hosts, self.prices.price)
-        self._has_host_prices = host_prices
-        self._grids = WebGrids(web, self.prices, host_prices, address_prices)
+        self._grids = grids or WebGrids(web)
         self._next_at = 0.0
-        self.looks = 0
+        self.looks = self.plans = 0  # pages judged, and fetched
 
     def plan(
         self, pages: Ints, at: Floats, elapsed: Floats, changed: NDArray[np.bool_]
     ) -> Floats:
         again = np.isfinite(elapsed)
+        self.plans += np.count_nonzero(again)
         old, seen = pages[again], self.observations
         seen[old, :-1] = seen[old, 1:]
         seen[old, -1] = observation_bytes(elapsed[again] * DAY_S, changed[again])
@@ -154,65 +148,6 @@ class ByValue:
     def step(self, now: float) -> None:
         if now < self._next_at:
             return
-        self._next_at = now + (_PRICE_EVERY if now > _SETTLED else _PRICE_EARLY)
+        self._next_at = now + _PRICE_EVERY
         budget = self._budget(now) if self._budget is not None else 0.0
-        self._grids.find_prices(self.cell, budget)
-        self._of_host[:] = self.prices.price
-        for number, price in self._grids.host_prices.items():
-            self._of_host[number] = max(price, self.prices.price)
-
-
-class WebGrids:
-    """What ``worker.refetch_grids`` and the coordinator do with the grids of the web's hosts."""
-
-    def __init__(
-        self, web: MadeWeb, prices: PriceInForce, has_host_prices: bool, has_address_prices: bool
-    ) -> None:
-        self._prices = prices
-        sizes = np.bincount(web.host, minlength=web.hosts)
-        is_shared = np.isfinite(web.address_turns)[web.address] & has_address_prices
-        large = np.flatnonzero((sizes > LARGE) & ~is_shared & has_host_prices)
-        self._row = np.zeros(web.hosts, np.int64)
-        self._row[large] = np.arange(1, len(large) + 1)
-        self._units = [(np.array([host]), float(web.host_turns[host])) for host in large]
-        if has_address_prices:
-            for address in np.flatnonzero(np.isfinite(web.address_turns)):
-                members = np.flatnonzero(web.address == address)
-                self._units.append((members, float(web.address_turns[address])))
-                self._row[members] = len(self._units)
-        self._row_of_page = self._row[web.host]
-        self.host_prices: dict[int, float] = {}
-
-    def find_prices(self, cell: Ints, budget: float) -> None:
-        """The price of the crawl and of its hosts with too few turns; 0: it stays."""
-        known = cell >= 0
-        if not known.any():
-            return
-        counts = np.bincount(
-            self._row_of_page[known] * CELLS + cell[known],
-            minlength=(len(self._units) + 1) * CELLS,
-        ).reshape(-1, CELLS)
-        rest, section, bound = counts[0].copy(), self._prices.section, 0.0
-        self.host_prices = {}
-        for row, (hosts, turns) in enumerate(self._units, 1):
-            turns *= SHARE_OF_TURNS
-            price = price_of_host(section, _as_grid(counts[row]), turns, self._prices.price)
-            if price is None:
-                rest += counts[row]
-            else:
-                self.host_prices.update(dict.fromkeys(hosts.tolist(), price))
-                bound += turns
-        if not budget:
-            return
-        pages = _as_grid(rest)
-        for _ in range(_MOVES):
-            old = self._prices.price
-            price = next_price(section, pages, old, max(budget - bound, 0.0))
-            self._prices.follow(price, self._prices.number + 1)
-            if abs(price / old - 1) < _SAME:
-                break
-
-
-def _as_grid(counts: Ints) -> dict[int, int]:
-    cells = np.flatnonzero(counts)
-    return dict(zip((cells + 1).tolist(), counts[cells].tolist(), strict=True))
+        self._of_host = self._grids.find_prices(self.prices, self.cell, budget, now)
