@@ -3,7 +3,7 @@
 The search is the program's own (``cluster.coordinator.price_search``), and so is the price of a
 host with too few turns (``schedule.price_in_force``). Only the counting differs: pages are in
 arrays here, and in partitions there (``worker.refetch_grids``). The program seeks the price each
-minute; here the same steps are made together, eight times a day.
+minute; here the same steps are made together, twice a day.
 """
 
 from __future__ import annotations

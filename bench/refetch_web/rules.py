@@ -29,7 +29,7 @@ from lycosa.stages.schedule.price_in_force import LOOK_SHARE, PriceInForce
 DAY_S = 86_400.0
 _ENOUGH = 0.9  # of the price, as in ``due_judgement``
 FOURFOLD, TWOFOLD, DUE, PROBE = range(4)
-_PRICE_EVERY = 1 / 8
+_PRICE_EARLY, _PRICE_EVERY, _SETTLED = 1 / 8, 1 / 2, 10.0
 
 
 class Rule(Protocol):
@@ -148,6 +148,6 @@ class ByValue:
     def step(self, now: float) -> None:
         if now < self._next_at:
             return
-        self._next_at = now + _PRICE_EVERY
+        self._next_at = now + (_PRICE_EVERY if now > _SETTLED else _PRICE_EARLY)
         budget = self._budget(now) if self._budget is not None else 0.0
         self._of_host = self._grids.find_prices(self.prices, self.cell, budget, now)
