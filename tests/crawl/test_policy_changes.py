@@ -14,7 +14,7 @@ import pytest
 
 from crawling import QUICK, Pages, crawl_folder, page
 from judging import new_folder, quick_config, tables
-from lycosa.base.config.policy_classes import EVERY_CLASS, NEVER_CLASS
+from lycosa.base.config.policy_classes import NEVER_CLASS, promised_s
 from lycosa.base.config.refetch_policies import policies_version
 from lycosa.base.config.sections import Config, PolitenessSection, RefetchSection
 from lycosa.base.model.url_state import UrlState
@@ -74,7 +74,8 @@ def test_pages_are_fetched_again_as_their_rule_says(tmp_path: Path) -> None:
     folder = tmp_path / "c"
     rules = ("news.test every 1d", "shop.test never", "blog.test adaptive min=20d max=30d")
     crawled(folder, *rules)
-    assert classes(folder, NEWS) == {EVERY_CLASS: PAGES + 1}
+    [(number, pages)] = classes(folder, NEWS).items()
+    assert promised_s(number) == 86_400 and pages == PAGES + 1
     assert classes(folder, SHOP) == {NEVER_CLASS: PAGES + 1}
     due = records(folder)
     assert not any(each.due_at for url, each in due.items() if url.startswith(SHOP))
@@ -208,6 +209,7 @@ def test_several_workers_apply_a_change_each_to_its_own_partitions(tmp_path: Pat
             for _, value in table.scan(b"U", prefix_end(b"U")):
                 record = decode_url(value)
                 if record.history is not None and record.state is UrlState.FETCHED:
-                    assert record.history.policy in (EVERY_CLASS, NEVER_CLASS)
-                    assert bool(record.due_at) == (record.history.policy == EVERY_CLASS)
+                    is_promised = promised_s(record.history.policy) > 0
+                    assert is_promised or record.history.policy == NEVER_CLASS
+                    assert bool(record.due_at) == is_promised
     assert seen > 50

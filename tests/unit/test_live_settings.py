@@ -73,6 +73,9 @@ def test_hosts_rest_by_the_delay_that_is_followed(tmp_path: Path) -> None:
 
 OTHER = {
     "fetch.own_pages": "false",
+    "refetch.budget": "4321/d",
+    "refetch.probes": "0.25",
+    "refetch.share": "0.25",
     "fetch.slots": "3",
     "politeness.jitter": "0.77",
     "politeness.max_backoff_s": "12345",
@@ -98,7 +101,7 @@ def test_what_decides_by_a_live_setting_follows_it(tmp_path: Path, key: str) -> 
             return [worker._pipeline.fetches_pages]
         readers = {
             "politeness": [assembled.pacing.section],
-            "refetch": [assembled.live._capturing.refetch, rules.forward.section],
+            "refetch": [assembled.grids.prices.section, rules.forward.section],
         }
         return [getattr(each, name) for each in readers[section]]
 

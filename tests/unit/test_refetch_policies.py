@@ -12,11 +12,11 @@ from lycosa.base.config.fields import fields
 from lycosa.base.config.fixed_intervals import find_interval
 from lycosa.base.config.policy_classes import (
     ADAPTIVE_CLASS,
-    EVERY_CLASS,
     NEVER_CLASS,
     VALUE_CLASS,
     class_bounds,
     policy_class,
+    promised_s,
 )
 from lycosa.base.config.refetch_policies import (
     MAX_CLASSES,
@@ -215,8 +215,8 @@ def test_the_class_of_bounds_has_its_meaning_in_itself() -> None:
     assert class_of(RefetchSection(), "http://a.example/") == 0
     assert [
         policy_class(read_policy(f"* {text}").policy)
-        for text in ("never", "daily", "adaptive min=1h", "value")
-    ] == [NEVER_CLASS, EVERY_CLASS, ADAPTIVE_CLASS, VALUE_CLASS]
+        for text in ("never", "adaptive min=1h", "value")
+    ] == [NEVER_CLASS, ADAPTIVE_CLASS, VALUE_CLASS]
     bounded = policy_class(read_policy("* value min=1h max=30d").policy)
     assert class_bounds(bounded) == (3600.0, 2_592_000.0)
     assert class_bounds(VALUE_CLASS) == (0.0, 0.0)
@@ -230,10 +230,25 @@ def test_a_class_of_bounds_is_a_byte_that_is_no_other_class(low: float, high: fl
     if low and high and low > high:
         low, high = high, low
     number = policy_class(RefetchPolicy(PolicyKind.VALUE, min_s=low, max_s=high))
-    assert 0 < number < 256 and number not in (NEVER_CLASS, EVERY_CLASS, ADAPTIVE_CLASS)
+    assert 0 < number < 256 and number not in (NEVER_CLASS, ADAPTIVE_CLASS)
+    assert not promised_s(number)
     one, other = class_bounds(number)
     assert (bool(one), bool(other)) == (bool(low), bool(high))
     assert not (one and other) or one <= other
+
+
+@given(st.floats(1.0, 3650 * 86_400.0))
+def test_the_class_of_a_promise_says_its_time_nearly(seconds: float) -> None:
+    number = policy_class(RefetchPolicy(PolicyKind.EVERY, seconds))
+    assert 0 < number < 256 and class_bounds(number) == (0.0, 0.0)
+    assert abs(promised_s(number) / seconds - 1) < (0.5 if seconds < 10 else 0.2)
+    usual = (60, 600, 900, 1800, 3600, 7200, 21_600, 43_200, 86_400, 604_800, 31_536_000)
+    for exact in usual:
+        assert promised_s(policy_class(RefetchPolicy(PolicyKind.EVERY, exact))) == exact
+
+
+def test_promises_of_many_times_are_not_too_many_classes() -> None:
+    check_policies([f"h{n}.example every {n + 1}h" for n in range(100)])
 
 
 def test_the_version_is_that_of_the_rules_alone() -> None:

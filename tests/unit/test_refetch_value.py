@@ -21,11 +21,11 @@ from lycosa.base.model.refetch_cell import (
     weight_in,
 )
 from lycosa.stages.schedule.refetch import kept_interval, next_interval
+from lycosa.stages.schedule.refetch_demand import demand_at
 from lycosa.stages.schedule.refetch_value import (
     chance_of_change,
     days_until_due,
     fetch_value,
-    fetches_a_day,
     interval_by_value,
     priced_pages,
 )
@@ -34,6 +34,11 @@ DAY = 86_400.0
 rates, weights = st.floats(1e-4, 60), st.floats(0.01, 1000)
 prices = st.floats(1e-6, 1e4)
 cells = st.integers(1, RATES * WEIGHTS)
+
+
+def fetches_a_day(section: RefetchSection, pages: dict[int, int]) -> float:
+    demand = demand_at(section, pages, section.price)
+    return demand.due + demand.wished
 
 
 @given(rates, weights, st.floats(1e-3, 1e4), st.floats(1.001, 10))

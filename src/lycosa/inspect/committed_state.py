@@ -150,6 +150,11 @@ class CrawlReader:
         """The crawl time of the last commit."""
         return self.source.seen.last.time
 
+    @property
+    def price(self) -> float:
+        """The price of a refetch in the last commit, 0 without one."""
+        return self.source.seen.last.price
+
     @cached_property
     def sites(self) -> Sites:
         """Sites by the crawl's own public suffix list. Raises ``DamagedFile``."""

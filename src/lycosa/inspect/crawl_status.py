@@ -84,8 +84,8 @@ class CrawlStatus(msgspec.Struct, frozen=True, kw_only=True):
     to ``upload_url``. ``shards`` are those of a crawl on many machines, where ``is_running`` is
     unknown and false. ``preferences`` counts captures by what their sites stated about the use of
     the page, ``purpose`` is that of the last start. ``hosts_paused`` were paused by operators,
-    ``leased`` URLs are with outside fetchers. ``refetches`` is what ``refetch.price`` costs, where
-    pages have it. ``policies`` says how far refetch policies are applied.
+    ``leased`` URLs are with outside fetchers. ``refetches`` is what the price of a refetch costs,
+    where pages have it. ``policies`` says how far refetch policies are applied.
     """
 
     folder: str
@@ -166,7 +166,7 @@ def crawl_status(
         remarks=_reasons(total.reasons),
         refusals=_reasons(total.rule_refusals),
         hosts_by_state=tally.states,
-        refetches=refetch_cost(saved.config.refetch, total.cells),
+        refetches=refetch_cost(saved.config.refetch, total.cells, reader.price),
         policies=sum_of_walks(tally.walks),
         hosts=tally.hosts.lines(),
         sites=tally.sites.lines(),

@@ -69,7 +69,10 @@ def class_bounds(number: int) -> tuple[float, float]:
 
 
 def promised_s(number: int) -> float:
-    """The time in seconds of a class of ``every``, within a tenth; 0 for other classes."""
+    """The time in seconds of a class of ``every``, within a fifth; 0 for other classes.
+
+    The usual times, as 15 minutes or a week, are exact.
+    """
     return _PROMISES.get(number, 0.0)
 
 

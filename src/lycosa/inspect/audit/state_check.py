@@ -22,6 +22,7 @@ from lycosa.inspect.audit.capture_index import CaptureIndex, place_key
 from lycosa.inspect.audit.table_hosts import HostSection, sections_of
 from lycosa.inspect.committed_state import TableView
 from lycosa.stages.frontier.change_log import CHANGES, bounds_in, change_number, decode_change
+from lycosa.stages.frontier.host_grids import HOST_GRIDS, host_grid_of
 from lycosa.stages.frontier.host_names import HOST_NAME_ROWS, indexed_until
 from lycosa.stages.frontier.outside_leases import LEASES, decode_lease
 from lycosa.stages.frontier.visit_state import HostState, VisitRecord
@@ -140,6 +141,7 @@ class StateChecks:
             " queues",
         )
         self._hosts(view, hosts)
+        self._host_grids(view)
         self.counters.expect(
             counters.is_balanced,
             f"{where}: the counters' own states do not add up to {counters.discovered}",
@@ -168,6 +170,14 @@ class StateChecks:
             f"partition {view.number}: hosts, parked, retired, paused are {told} by the counters"
             f" and {found} by the visit states",
         )
+
+    def _host_grids(self, view: TableView) -> None:
+        """Find grids of hosts that have none."""
+        for key, _ in view.scan(HOST_GRIDS, prefix_end(HOST_GRIDS)):
+            self.hosts.expect(
+                view.host_record(key[1:]) is not None,
+                f"host {key[1:].hex()} has a grid of the refetch price but no visit state",
+            )
 
     def note_record(self, total: int) -> None:
         """Count a record."""
@@ -250,7 +260,9 @@ class _HostCheck:
         self._visit = host.visit
         self._name = host.visit.host if host.visit else _NO_NAME
         self._waiting, self._parked = array("Q"), array("Q")
-        self._retrying = 0
+        self._retrying = self._priced = 0
+        self._grid = host_grid_of(view.get, host.host8)
+        self._in_grid = Counter[int]()
 
     def run(self) -> None:
         total = self._view.counters().discovered
@@ -275,7 +287,11 @@ class _HostCheck:
             )
         self._states[state] += 1
         if (history := record.history) is not None and history.cell:
-            self._cells[counted_cell(history.cell, history.policy)] += 1
+            cell = counted_cell(history.cell, history.policy)
+            self._cells[cell] += 1
+            self._priced += 1
+            if self._grid is not None and self._grid.counts(url8):
+                self._in_grid[cell] += 1
         url = join_url("https" if record.secure else "http", self._name, record.target)
         self._checks.note_fetched(url, record)
         self._checks.due.expect(
@@ -349,6 +365,17 @@ class _HostCheck:
             " records"
         )
         check.expect(host.retrying == self._retrying, told)
+        check.expect(
+            host.cells == self._priced,
+            f"{name}: {host.cells} pages have a cell of the refetch price by the visit state,"
+            f" {self._priced} by the records",
+        )
+        if self._grid is not None:
+            check.expect(
+                self._grid.cells == self._in_grid,
+                f"{name}: its grid of the refetch price has {sum(self._grid.cells.values())} pages,"
+                f" its records {self._in_grid.total()}, or they have others",
+            )
         # A host with work must be where the frontier will find it again: in a front queue or in the
         # schedule of sleeping hosts. A parked or retired host need not be there, nor one that an
         # operator paused.

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from lycosa.base.config.refetch_policies import policies_version
+from lycosa.base.config.sections import RefetchSection
 from lycosa.base.model.dead_letter import DeadLetterAction
 from lycosa.base.model.url_state import History, UrlState
 from lycosa.base.preferences.preference_model import Preferences
@@ -38,8 +39,10 @@ from lycosa.inspect.site_budget import site_budget
 from lycosa.inspect.wall_time import record_in_wall_time, visit_in_wall_time
 from lycosa.stages.admit.budgets import over_discovery
 from lycosa.stages.frontier.dead_letters import decisions_of
+from lycosa.stages.frontier.host_grids import host_grid_of
 from lycosa.stages.frontier.policy_walk import walk_row
 from lycosa.stages.frontier.visit_state import HostState, VisitRecord
+from lycosa.stages.schedule.price_in_force import price_of_host
 
 _CHAIN = 10
 _PREFERENCES = ("usePreferences", "useStatement", "license", "paymentPrice")
@@ -84,15 +87,26 @@ class KnownUrl:
             UrlState.RETIRED: self._retired,
             UrlState.GONE: self._gone,
         }
+        section = self._config.refetch
         self._answer.add_fact("state", self._entry.state.label)
         by_state[self._entry.state]()
-        refetch_facts(self._answer, self._config.refetch, self._record, self._now)
+        refetch_facts(self._answer, section, self._price(section), self._record, self._now)
         self._policy()
         self._decisions()
         steering_facts(self._answer, self._view, self._entry, self._visit)
         tdm_facts(self._answer, self._view, self._entry.host8, self._entry.url)
         self._origin()
         return self._answer
+
+    def _price(self, section: RefetchSection) -> float:
+        """The price of a refetch at the host of the URL."""
+        common = self._reader.price if section.budget and self._reader.price else section.price
+        row = host_grid_of(self._view.get, self._entry.host8)
+        delay_s = steady_delay(self._visit, self._config)
+        if row is None or not row.is_whole or delay_s <= 0:
+            return common
+        turns = 86_400.0 / delay_s * section.share
+        return price_of_host(section, row.cells, turns, common) or common
 
     # -- waiting
 

@@ -7,7 +7,12 @@ from lycosa.base.model.refetch_cell import rate_in, weight_in
 from lycosa.base.model.url_state import History
 from lycosa.inspect.explain.facts import Explanation
 from lycosa.stages.schedule.change_rate import changes_seen
-from lycosa.stages.schedule.refetch_value import fetch_value, has_price
+from lycosa.stages.schedule.refetch_value import (
+    bounds_of_class,
+    fetch_value,
+    has_price,
+    interval_by_value,
+)
 from lycosa.state.kv.table_records import UrlRecord
 
 _DAY_S = 86_400.0
@@ -15,9 +20,11 @@ _UNITS = ((365.25 * _DAY_S, "year"), (_DAY_S, "day"), (3600.0, "hour"), (60.0, "
 
 
 def refetch_facts(
-    answer: Explanation, section: RefetchSection, record: UrlRecord, now: float
+    answer: Explanation, section: RefetchSection, price: float, record: UrlRecord, now: float
 ) -> None:
     """Add what the record knows of the page's changes, and its value by now.
+
+    ``price`` is that of a fetch at the page's host.
 
     Nothing for a record without a cell, as of an older program. Times are wall time.
     """
@@ -26,8 +33,13 @@ def refetch_facts(
         return
     rate, weight = rate_in(history.cell), weight_in(history.cell)
     changes, days = changes_seen(history.observations)
-    due_s = round(max(record.due_at - now, 0.0)) if record.due_at else None
     age = max(now - history.fetched_at, 0.0) / _DAY_S
+    due_s = round(max(record.due_at - now, 0.0)) if record.due_at else None
+    if due_s is not None and section.budget and has_price(section, history.policy):
+        # Its time is that of the next look, which comes at half of the price.
+        bounds = bounds_of_class(section, history.policy)
+        wanted_s = interval_by_value(section, history.cell, bounds, price)
+        due_s = max(due_s, round(wanted_s - age * _DAY_S))
     value = fetch_value(rate, weight, age)
     facts = {
         "due_in_s": due_s,
@@ -39,11 +51,11 @@ def refetch_facts(
     }
     worth = ""
     if has_price(section, history.policy):
-        facts["price"] = section.price
-        worth = f", value {value / section.price:.2g} of the price"
-        if weight / rate <= section.price:
+        facts["price"] = round(price, 6)
+        worth = f", value {value / price:.2g} of the price"
+        if weight / rate <= price:
             worth += (
-                f" and never more than {weight / rate / section.price:.2g}: it changes faster than"
+                f" and never more than {weight / rate / price:.2g}: it changes faster than"
                 " it is worth"
             )
     answer.add_fact("refetch", facts, f"{_due(due_s)}{_rate(history, rate)}{worth}")

@@ -188,5 +188,11 @@ class HostGrids:
         return row
 
 
+def host_grid_of(get: Callable[[bytes], bytes | None], host8: bytes) -> HostGridRow | None:
+    """The row of a host in a partition, whose table ``get`` reads."""
+    value = get(host_grid_key(host8))
+    return decode_host_grid(value) if value is not None else None
+
+
 def _key_of(history: History | None) -> int:
     return counted_cell(history.cell, history.policy) if history is not None else 0

@@ -119,12 +119,12 @@ class FolderView(SegmentView):
     def _take_logs(self, marks: Mapping[int, Mark]) -> LastCommits:
         batches: dict[int, list[tuple[Mark, PartitionBatch]]] = {}
         lengths: dict[int, dict[str, int]] = {}
-        newest, wall, time = NOTHING, 0.0, 0.0
+        newest, wall, time, price = NOTHING, 0.0, 0.0, 0.0
         for worker, record in read_logs(log_folder(self.path)):
             newest = max(newest, record.mark)
             lengths[worker] = record.lengths
             if (record.time or record.wall) >= time:
-                wall, time = record.wall, record.time or record.wall
+                wall, time, price = record.wall, record.time or record.wall, record.price
             for batch in record.batches:
                 if record.mark > marks.get(batch.partition, NOTHING):
                     batches.setdefault(batch.partition, []).append((record.mark, batch))
@@ -136,6 +136,7 @@ class FolderView(SegmentView):
             wall,
             time,
             {name: length for each in lengths.values() for name, length in each.items()},
+            price=price,
         )
 
 

@@ -67,7 +67,8 @@ class LastCommits(msgspec.Struct, frozen=True):
 
     ``newest`` is the greatest mark; ``wall`` and ``time`` are wall time and crawl time of the
     newest commit (0 = never). ``lengths`` are the committed bytes of each open file, by its path
-    relative to a crawl's folder, and ``sums`` those of ``Commit.sums``.
+    relative to a crawl's folder, and ``sums`` those of ``Commit.sums``. ``price`` is that of a
+    refetch (0 = none) in the newest commit.
     """
 
     newest: Mark = NOTHING
@@ -75,6 +76,7 @@ class LastCommits(msgspec.Struct, frozen=True):
     time: float = 0.0
     lengths: Mapping[str, int] = {}
     sums: Mapping[str, int] = {}
+    price: float = 0.0
 
     @staticmethod
     def joined(lasts: Collection[LastCommits]) -> LastCommits:
@@ -86,6 +88,7 @@ class LastCommits(msgspec.Struct, frozen=True):
             latest.time,
             {name: length for last in lasts for name, length in last.lengths.items()},
             {name: value for last in lasts for name, value in last.sums.items()},
+            latest.price,
         )
 
     @staticmethod
@@ -98,6 +101,7 @@ class LastCommits(msgspec.Struct, frozen=True):
                 commit.time or commit.wall,
                 commit.lengths,
                 commit.sums,
+                commit.price,
             )
             if commit
             else LastCommits()
