@@ -15,7 +15,7 @@ from lycosa.base.model.due_band import DueBand
 from lycosa.base.model.refetch_cell import RATES, WEIGHTS, cell_of, rate_in, weight_in
 from lycosa.base.model.url_state import History, UrlState
 from lycosa.stages.schedule.due_judgement import judge_due
-from lycosa.stages.schedule.refetch_value import fetch_value, interval_by_value
+from lycosa.stages.schedule.refetch_value import fetch_value, interval_by_value, wanted_days
 from lycosa.state.kv.table_records import UrlRecord
 
 DAY = 86_400.0
@@ -51,7 +51,10 @@ def test_a_page_waits_in_the_band_of_its_value_or_gets_a_later_time(
     assert judgement.worth == pytest.approx(worth)
     if judgement.band is None:
         assert judgement.later_at > FETCHED + days * DAY
-        interval_s = interval_by_value(section, cell)
+        wanted_s = wanted_days(cell, price, section.least_chance) * DAY
+        # The maximum is a wish: by its value a page may be due later, up to four times as late.
+        is_probe = wanted_s > 4 * section.max_s
+        interval_s = section.max_s if is_probe else max(wanted_s, section.min_s)
         assert judgement.later_at == pytest.approx(FETCHED + interval_s, abs=1)
     elif judgement.band is DueBand.PROBE:
         assert days * DAY >= 0.9 * section.max_s
@@ -70,7 +73,31 @@ def test_at_the_time_that_was_planned_at_the_same_price_a_page_is_due(
 ) -> None:
     section = msgspec.structs.replace(VALUE, price=price)
     record = record_of(cell, interval_by_value(section, cell))
-    assert judge_due(section, URL, record, price, record.due_at).band is not None
+    judged = judge_due(section, URL, record, price, record.due_at)
+    if judged.band is None:  # it is looked at after the maximum, and due later by its value
+        assert record.due_at == FETCHED + section.max_s < judged.later_at
+        judged = judge_due(section, URL, record, price, judged.later_at)
+    assert judged.band is not None
+
+
+def test_a_clock_that_was_ahead_at_the_fetch_delays_a_page_by_its_interval_at_most() -> None:
+    cell = cell_of(1 / 7, 1.0)
+    record = record_of(cell, 5 * DAY)
+    now = FETCHED - 3650 * DAY
+    judged = judge_due(VALUE, URL, record, 1.0, now)
+    assert judged.band is None
+    wanted_s = wanted_days(cell, 1.0, VALUE.least_chance) * DAY
+    assert judged.later_at == pytest.approx(now + wanted_s, abs=1)
+    assert judge_due(VALUE, URL, record, 1.0, FETCHED + 3650 * DAY).band is DueBand.FOURFOLD
+
+
+def test_with_a_budget_a_page_before_its_second_fetch_counts_as_a_usual_one() -> None:
+    record = record_of(cell_of(1 / 14, 1.0), VALUE.first_s)
+    assert record.history is not None
+    record.history = msgspec.structs.replace(record.history, observations=b"")
+    budget = msgspec.structs.replace(VALUE, budget="100/d")
+    assert judge_due(VALUE, URL, record, 8.0, record.due_at).band is DueBand.DUE
+    assert judge_due(budget, URL, record, 8.0, record.due_at).band is None
 
 
 def test_a_page_that_is_never_worth_a_fetch_is_a_probe_after_the_maximum() -> None:

@@ -28,12 +28,19 @@ from lycosa.stages.schedule.refetch_value import (
     fetch_value,
     interval_by_value,
     priced_pages,
+    wanted_days,
 )
 
 DAY = 86_400.0
 rates, weights = st.floats(1e-4, 60), st.floats(0.01, 1000)
 prices = st.floats(1e-6, 1e4)
 cells = st.integers(1, RATES * WEIGHTS)
+
+
+def planned_s(section: RefetchSection, cell: int) -> float:
+    """The maximum is a wish: by its value a page may be due up to four times as late."""
+    wanted_s = wanted_days(cell, section.price, section.least_chance) * DAY
+    return max(wanted_s, section.min_s) if wanted_s <= 4 * section.max_s else section.max_s
 
 
 def fetches_a_day(section: RefetchSection, pages: dict[int, int]) -> float:
@@ -179,8 +186,7 @@ def test_what_a_price_costs_is_the_sum_over_the_pages_and_falls_with_the_price(
         RefetchSection(rule=RefetchRule.VALUE, price=price, min_s=60.0) for price in (0.5, 1.0)
     )
     cost = fetches_a_day(dear, pages)
-    assert cost == pytest.approx(
-        sum(DAY / interval_by_value(dear, cell) for cell, n in pages.items() for _ in range(n))
-    )
-    assert fetches_a_day(cheap, pages) >= cost
+    assert cost == pytest.approx(sum(n * DAY / planned_s(dear, cell) for cell, n in pages.items()))
+    due, more = (demand_at(each, pages, each.price).due for each in (dear, cheap))
+    assert more >= due
     assert all(weight_in(cell) > 0 for cell in pages)

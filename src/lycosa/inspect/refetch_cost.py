@@ -18,7 +18,7 @@ class RefetchCost(msgspec.Struct, frozen=True):
     without one) as of the last commit. ``at_half`` and ``at_double`` are those at half and at
     double the price. Pages that are not refetched by their value are not among them, nor those that
     were last fetched by an older program. ``promised`` are refetches a day by ``every``, ``probes``
-    the pages that no fetch is worth within their maximum interval.
+    the pages that no fetch is worth within four times their maximum interval.
     """
 
     pages: int

@@ -69,7 +69,7 @@ def class_bounds(number: int) -> tuple[float, float]:
 
 
 def promised_s(number: int) -> float:
-    """The time in seconds of a class of ``every``, within a fifth; 0 for other classes.
+    """The time in seconds of a class of ``every``, within a fourth; 0 for other classes.
 
     The usual times, as 15 minutes or a week, are exact.
     """

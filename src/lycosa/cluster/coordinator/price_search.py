@@ -25,8 +25,10 @@ MOST_STEP = 1.25
 """The factor by which the price moves at most in a step."""
 
 _LOWEST, _HIGHEST = 1e-9, 1e9
-_HALVINGS = 8  # of a step, to a thousandth
-_SAME = 1e-3  # a price that differs less is the same
+# Where most pages are in one cell and wait long, their interval follows from the last digits of the
+# price.
+_HALVINGS = 48
+_CLOSE = 0.005  # of the budget
 _DAY_S = 86_400.0
 
 Owner = tuple[int, int]
@@ -111,7 +113,7 @@ class PriceSearch:
         # What hosts with too few turns leave of it, if they leave anything.
         left = max(self._budget - bound, 0.0)
         price = next_price(section, pages, self._price, left)
-        if not self._number or abs(price / self._price - 1) > _SAME:
+        if not self._number or price != self._price:
             self._price, self._number = price, self._number + 1
         demand = demand_at(section, pages, self._price)
         self._asked = bound + demand.total(section.probes)
@@ -130,6 +132,8 @@ def next_price(
         return demand_at(section, pages, price).total(section.probes)
 
     now = asked(price)
+    if abs(now - budget) <= _CLOSE * budget:
+        return price
     is_cheap = now > budget
     end = price * MOST_STEP if is_cheap else price / MOST_STEP
     end = min(max(end, _LOWEST), _HIGHEST)
@@ -141,7 +145,10 @@ def next_price(
     low, high = sorted((price, end))
     for _ in range(_HALVINGS):
         middle = math.sqrt(low * high)
-        low, high = (middle, high) if asked(middle) > budget else (low, middle)
+        there = asked(middle)
+        if abs(there - budget) <= _CLOSE * budget:
+            return middle
+        low, high = (middle, high) if there > budget else (low, middle)
     return high
 
 

@@ -8,10 +8,11 @@ from lycosa.base.model.url_state import History
 from lycosa.inspect.explain.facts import Explanation
 from lycosa.stages.schedule.change_rate import changes_seen
 from lycosa.stages.schedule.refetch_value import (
+    PROBED_FROM,
     bounds_of_class,
     fetch_value,
     has_price,
-    interval_by_value,
+    wanted_days,
 )
 from lycosa.state.kv.table_records import UrlRecord
 
@@ -38,7 +39,8 @@ def refetch_facts(
     if due_s is not None and section.budget and has_price(section, history.policy):
         # Its time is that of the next look, which comes at half of the price.
         bounds = bounds_of_class(section, history.policy)
-        wanted_s = interval_by_value(section, history.cell, bounds, price)
+        most_s = PROBED_FROM * bounds[1]
+        wanted_s = min(wanted_days(history.cell, price, section.least_chance) * _DAY_S, most_s)
         due_s = max(due_s, round(wanted_s - age * _DAY_S))
     value = fetch_value(rate, weight, age)
     facts = {

@@ -24,7 +24,12 @@ from lycosa.base.config.sections import RefetchSection
 from lycosa.base.model.refetch_cell import RATES, WEIGHTS, class_and_cell
 from lycosa.stages.schedule.refetch import uses_value
 from lycosa.stages.schedule.refetch_demand import demand_at
-from lycosa.stages.schedule.refetch_value import bounds_of_class, has_price, wanted_days
+from lycosa.stages.schedule.refetch_value import (
+    PROBED_FROM,
+    bounds_of_class,
+    has_price,
+    wanted_days,
+)
 
 LOOK_SHARE = 0.5
 """Pages are looked at when a fetch is worth this share of a price that was found."""
@@ -116,7 +121,9 @@ def price_of_host(
         middle = (low + high) // 2
         is_cheap = _due_a_day(section, pages, price, middle) > left
         low, high = (middle, high) if is_cheap else (low, middle)
-    return math.exp((_step_of(price) + high) * _STEP)
+    # The lower side: the bands of the host's queue choose among what is due, but a turn that nothing
+    # is due for is lost.
+    return max(math.exp((_step_of(price) + low) * _STEP), price)
 
 
 def _due_a_day(
@@ -129,7 +136,7 @@ def _due_a_day(
         if has_price(section, policy):
             low, high = bounds_of_class(section, policy)
             wanted_s = column[min(cell, RATES * WEIGHTS) - 1]
-            if wanted_s <= high:
+            if wanted_s <= PROBED_FROM * high:
                 total += number * _DAY_S / max(wanted_s, low)
     return total
 

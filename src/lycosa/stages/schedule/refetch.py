@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from lycosa.base.config.refetch_policies import PolicyKind, find_policy, policy_book
 from lycosa.base.config.sections import RefetchRule, RefetchSection
-from lycosa.stages.schedule.refetch_value import interval_by_value
+from lycosa.stages.schedule.refetch_value import PROBED_FROM, interval_by_value
 
 _SHRINK = 0.5
 _GROW = 1.5
@@ -88,11 +88,12 @@ def gone_interval(section: RefetchSection, url: str, interval_s: float, *, is_fi
 def longest_interval(section: RefetchSection) -> float:
     """The longest time in seconds after which a page may be due again."""
     policies = (rule.policy for rule in policy_book(section).rules)
-    return max(
+    longest_s = max(
         section.max_s,
-        section.gone_max_s,
         max((max(each.seconds, *each.bounds(section)) for each in policies), default=0.0),
     )
+    # By its value a page may be due later than its maximum.
+    return max(longest_s * (PROBED_FROM if uses_value(section) else 1.0), section.gone_max_s)
 
 
 def uses_value(section: RefetchSection) -> bool:

@@ -1,9 +1,9 @@
 """How many fetches a day a price leads to, from counts of pages by class of policy and cell.
 
 What is asked of a crawl or of a host is the sum of four parts: pages that are due by their value,
-*probes* (pages that no fetch is worth within their maximum interval), promises (``every``), and
-pages that halve and grow. Only the first two depend on the price. Probes have at most a stated
-share of the refetches (``refetch.probes``, ``frontier.probe_line``).
+*probes* (pages that no fetch is worth within four times their maximum interval), promises
+(``every``), and pages that halve and grow. Only the first two depend on the price. Probes have at
+most a stated share of the refetches (``refetch.probes``, ``frontier.probe_line``).
 """
 
 from __future__ import annotations
@@ -15,7 +15,12 @@ import msgspec
 from lycosa.base.config.policy_classes import ADAPTIVE_CLASS, BY_RULE_CLASS, promised_s
 from lycosa.base.config.sections import RefetchRule, RefetchSection
 from lycosa.base.model.refetch_cell import class_and_cell, rate_in
-from lycosa.stages.schedule.refetch_value import bounds_of_class, has_price, wanted_days
+from lycosa.stages.schedule.refetch_value import (
+    PROBED_FROM,
+    bounds_of_class,
+    has_price,
+    wanted_days,
+)
 
 _DAY_S = 86_400.0
 # Where halving after a change and lengthening by half without one balance, a change is found at
@@ -60,7 +65,7 @@ def demand_at(section: RefetchSection, pages: Mapping[int, int], price: float) -
         elif has_price(section, policy):
             low, high = bounds_of_class(section, policy)
             wanted_s = wanted_days(cell, price, section.least_chance) * _DAY_S
-            if wanted_s <= high:
+            if wanted_s <= PROBED_FROM * high:
                 due += number * _DAY_S / max(wanted_s, low)
             else:
                 probes += number

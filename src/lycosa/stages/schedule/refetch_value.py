@@ -32,6 +32,12 @@ from lycosa.base.config.policy_classes import (
 from lycosa.base.config.sections import RefetchRule, RefetchSection
 from lycosa.base.model.refetch_cell import class_and_cell, rate_in, weight_in
 
+PROBED_FROM = 4.0
+"""A page is a probe whose interval by its value is more than so many times the maximum.
+
+The maximum is a wish: on a host of ten million pages it may be more than all turns.
+"""
+
 _DAY_S = 86_400.0
 _STEPS = 20  # of Newton's method; four are enough
 _CACHED = 8192  # cells at a few prices
@@ -76,8 +82,8 @@ def interval_by_value(
     """Seconds between fetches of a page in a cell of the grid, which is not 0.
 
     ``bounds`` are the minimum and the maximum of its policy; without them, those of the section.
-    ``price`` is that in force, without it ``refetch.price``. A page that is never worth a fetch is
-    a probe: its time comes after the maximum all the same, so that a wrong estimate does not last.
+    ``price`` is that in force, without it ``refetch.price``. After the maximum each page is looked
+    at (``schedule.due_judgement``).
     """
     low, high = bounds or (section.min_s, section.max_s)
     price = section.price if price is None else price
