@@ -40,9 +40,7 @@ def rules_of(web: MadeWeb, best: Optimum, budget: float) -> dict[str, Callable[[
         "known": lambda: Fixed(best.interval, False),
         "equal": lambda: Fixed(np.full(web.pages, web.pages / budget), True),
         "adaptive": lambda: Adaptive(web, SECTION),
-        "constant": lambda: ByValue(
-            web, at_optimum, None, WebGrids(web, has_host_prices=False)
-        ),
+        "constant": lambda: ByValue(web, at_optimum, None, WebGrids(web, has_host_prices=False)),
         "constant-hosts": lambda: ByValue(web, at_optimum),
         "found": lambda: found(has_host_prices=False),
         "found-hosts": found,
@@ -107,7 +105,22 @@ def change_budget(web: MadeWeb, seed: int) -> None:
 
     best = {part: constrained_optimum(web, usual * part).freshness for part in (0.5, 1.0, 2.0)}
     rule = ByValue(web, SECTION, budget)
-    edges = [30.0, 60.0, 61.0, 63.0, 67.0, 75.0, 90.0, 120.0, 121.0, 123.0, 127.0, 135.0, 150.0, 180.0]
+    edges = [
+        30.0,
+        60.0,
+        61.0,
+        63.0,
+        67.0,
+        75.0,
+        90.0,
+        120.0,
+        121.0,
+        123.0,
+        127.0,
+        135.0,
+        150.0,
+        180.0,
+    ]
     print("the budget is doubled after 60 days, and a quarter of that after 120:")
     for window in run_rule(web, rule, usual, 180.0, edges, seed):
         now = budget(window.until - 0.01)

@@ -26,7 +26,9 @@ class WebCopies:
         self._count(pages, at)
         changed = self._changed[pages] <= at
         self.fetched[pages] = at
-        self._changed[pages] = at + self._chance.exponential(1.0, len(pages)) / self._web.rate[pages]
+        self._changed[pages] = (
+            at + self._chance.exponential(1.0, len(pages)) / self._web.rate[pages]
+        )
         return changed
 
     def freshness_since(self, now: float) -> tuple[float, float]:

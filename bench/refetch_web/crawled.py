@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -39,6 +40,10 @@ DAY_S = 86_400.0
 LOOK_S = 21_600.0
 _KILLED_S, _LOST_S = 60.0, 7200.0
 _PLENTY = Resources(cores=1000.0, bandwidth_bytes_per_s=10**12)
+
+
+class _Killed(Exception):
+    """The crawl ends without a commit."""
 
 
 class CrawledWeb:
@@ -73,9 +78,7 @@ class CrawledWeb:
                 address_delay_s=address_delay_s, max_crawl_delay_s=max(60.0, 40.0 / scale)
             ),
         )
-        self._model = Web(
-            hosts=web.hosts, pages=web.pages, errors=0.0, dead=0.0, robots_delay=0.0
-        )
+        self._model = Web(hosts=web.hosts, pages=web.pages, errors=0.0, dead=0.0, robots_delay=0.0)
         self._meters = Meters(_PLENTY, 1, 1000, 1.0, self._sample.typical)
         self._table = SimulatedTable(folder, self._config)
         self._copies = Copies(web.pages, 1.0, 1)
@@ -101,12 +104,21 @@ class CrawledWeb:
         visits.clock.now = now
         return visits
 
-    def run(self, days: float) -> None:
-        """Run until a day."""
+    def run(self, days: float, is_killed: bool = False) -> None:
+        """Run until a day. When it is killed then, what was not committed is lost."""
         now = self._visits.clock.now
         looks = np.arange((now // LOOK_S + 1) * LOOK_S, days * DAY_S + 1, LOOK_S)
         before = self._visits.tally.captures
-        self._drive.run(days * DAY_S, looks.tolist(), self._look)
+        end_s = days * DAY_S
+
+        def look(point: Point) -> None:
+            if point.at == end_s and is_killed:
+                raise _Killed
+            self._look(point)
+
+        with suppress(_Killed):
+            times = sorted({*looks.tolist(), *([end_s] if is_killed else [])})
+            self._drive.run(end_s + is_killed, times, look)
         self.captures += self._visits.tally.captures - before
 
     def restart(self, away_s: float) -> None:
@@ -139,7 +151,7 @@ def crawl(
         made.run(days / 2)
         made.captures = 0
         for number in range(restarts):
-            made.run(days / 2 + days / 2 * (number + 0.5) / restarts)
+            made.run(days / 2 + days / 2 * (number + 0.5) / restarts, is_killed=True)
             made.restart(_LOST_S if number % 2 else _KILLED_S)
         made.run(days)
         made.close()
@@ -147,7 +159,9 @@ def crawl(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.refetch_web.crawled", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.refetch_web.crawled", description=__doc__
+    )
     parser.add_argument("--pages", type=int, default=20_000)
     parser.add_argument("--days", type=float, default=60.0)
     parser.add_argument("--restarts", type=int, default=0)

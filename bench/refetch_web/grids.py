@@ -59,9 +59,7 @@ class WebGrids:
         self._search = PriceSearch(shards)
         self._now = 0.0
 
-    def find_prices(
-        self, prices: PriceInForce, cell: Ints, budget: float, now: float
-    ) -> Floats:
+    def find_prices(self, prices: PriceInForce, cell: Ints, budget: float, now: float) -> Floats:
         """The price at each host; with a ``budget`` that of the crawl is sought first."""
         counts = np.bincount(
             self._row_of_page * CELLS + cell,
@@ -80,9 +78,7 @@ class WebGrids:
             of_host[self._units[number][0]] = max(price, prices.price)
         return of_host
 
-    def _report(
-        self, prices: PriceInForce, counts: Ints, bound: set[int], budget: float
-    ) -> None:
+    def _report(self, prices: PriceInForce, counts: Ints, bound: set[int], budget: float) -> None:
         """Send the grids, of which one is new, and follow the search for some steps."""
         self._rounds += 1
         for shard in range(self._shards):

@@ -82,7 +82,9 @@ def constrained_optimum(web: MadeWeb, budget: float, is_bound: bool = True) -> O
         )
     floor = np.maximum(least, of_address[web.address])
     crawl = _sought(
-        1, np.array([budget]), lambda prices: demand(np.maximum(floor, prices[0])).sum(keepdims=True)
+        1,
+        np.array([budget]),
+        lambda prices: demand(np.maximum(floor, prices[0])).sum(keepdims=True),
     )[0]
     prices = np.maximum(floor, crawl)
     interval = fetch_intervals(rate, weight, prices[host])

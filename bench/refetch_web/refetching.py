@@ -81,8 +81,6 @@ def run_rule(
         if pending and now >= pending[0] - STEP / 2:
             pending.pop(0)
             fresh, age = copies.freshness_since(now)
-            windows.append(
-                Window(before, now, fresh, age, fetches / (now - before), len(waiting))
-            )
+            windows.append(Window(before, now, fresh, age, fetches / (now - before), len(waiting)))
             before, fetches = now, 0
     return windows

@@ -54,9 +54,7 @@ class Fixed:
     def __init__(self, interval: Floats, has_budget: bool) -> None:
         self._interval, self.has_budget = interval, has_budget
 
-    def plan(
-        self, pages: Ints, at: Floats, elapsed: Floats, changed: NDArray[np.bool_]
-    ) -> Floats:
+    def plan(self, pages: Ints, at: Floats, elapsed: Floats, changed: NDArray[np.bool_]) -> Floats:
         return at + self._interval[pages]
 
     def judge(self, pages: Ints, now: float, age: Floats) -> tuple[Ints, Floats]:
@@ -73,9 +71,7 @@ class Adaptive(Fixed):
         super().__init__(np.full(web.pages, section.first_s / DAY_S), True)
         self._low, self._high = section.min_s / DAY_S, section.max_s / DAY_S
 
-    def plan(
-        self, pages: Ints, at: Floats, elapsed: Floats, changed: NDArray[np.bool_]
-    ) -> Floats:
+    def plan(self, pages: Ints, at: Floats, elapsed: Floats, changed: NDArray[np.bool_]) -> Floats:
         again = np.isfinite(elapsed)
         wanted = self._interval[pages] * np.where(again, np.where(changed, 0.5, 1.5), 1.0)
         self._interval[pages] = wanted.clip(self._low, self._high)
@@ -108,9 +104,7 @@ class ByValue:
         self._next_at = 0.0
         self.looks = self.plans = 0  # pages judged, and fetched
 
-    def plan(
-        self, pages: Ints, at: Floats, elapsed: Floats, changed: NDArray[np.bool_]
-    ) -> Floats:
+    def plan(self, pages: Ints, at: Floats, elapsed: Floats, changed: NDArray[np.bool_]) -> Floats:
         again = np.isfinite(elapsed)
         self.plans += np.count_nonzero(again)
         old, seen = pages[again], self.observations

@@ -115,7 +115,7 @@ class Captures:
         found = FoundContent(outcome.meaning, self._clock.wall(), digest, digest)
         factors = factors_of_known(lease.record, lease.host.record.importance, found.at)
         plan = plan_refetch(
-            self._config.refetch,
+            self._partition.rules.forward.section,
             lease.url,
             old,
             found,

@@ -64,8 +64,8 @@ class SimulatedStages:
         self._budgets = config.budgets
         self._crawl_clock, self._politeness = CrawlClock(self.clock), config.politeness
         jitter = random.Random(f"jitter:{config.seed}")
-        self._pacing = Pacing(config.politeness, self._crawl_clock, jitter)
-        self.prices = SimulatedPrices(partition, table.prices, self._pacing.delay_of, meters)
+        self.pacing = Pacing(config.politeness, self._crawl_clock, jitter)
+        self.prices = SimulatedPrices(partition, table.prices, self.pacing.delay_of, meters)
         most = max(_MANY_ADDRESSES, 2 * len(sample))
         self._addresses = AddressTable(None, config.politeness, most)
         places = round(config.frontier.workbench * max(config.workers, 1) * sample.share)
@@ -184,7 +184,7 @@ class SimulatedStages:
         self.tally.requests += 1
         self.tally.body_bytes += fetched.body_bytes
         is_robots = visit.purpose is steps.Purpose.ROBOTS
-        with self._pacing.rest_of(host) as rest:
+        with self.pacing.rest_of(host) as rest:
             rest(fetched, now, self.clock.wall(), is_robots)
             if is_robots:
                 event = self._read_robots(visit)

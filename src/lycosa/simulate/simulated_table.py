@@ -10,8 +10,9 @@ from pathlib import Path
 
 import msgspec
 
-from lycosa.base.config.sections import Config
+from lycosa.base.config.sections import Config, RefetchSection
 from lycosa.base.model.due_band import DueJudgement
+from lycosa.inspect.committed_state import TableView
 from lycosa.stages.admit.budgets import over_discovery
 from lycosa.stages.frontier.partition import Partition
 from lycosa.stages.frontier.partition_rules import FrontierRules
@@ -67,10 +68,19 @@ class SimulatedTable:
             ),
         )
 
-    def reopen(self) -> Partition:
-        """The partition as a run after a crash has it: with what was committed."""
+    def reopen(self) -> None:
+        """Open the partition as a run after a crash does: with what was committed."""
         self.partition = self._open()
-        return self.partition
+
+    def committed(self) -> TableView:
+        """The table at the last commit."""
+        return TableView(0, self._store)  # type: ignore[arg-type]
+
+    def follow_settings(self, section: RefetchSection) -> None:
+        """Follow changed settings of refetching, as a worker does."""
+        self._config = msgspec.structs.replace(self._config, refetch=section)
+        self.prices.follow_section(section)
+        self.partition.rules.forward.section = section
 
     def commit(self) -> None:
         """Write all changes until now to the table."""

@@ -46,6 +46,7 @@ class Visits:
         self.prices = stages.prices
         self.clock, self.frontier = stages.clock, stages.frontier
         self.tally, self.copies, self.captures = stages.tally, stages.copies, stages.captures
+        self.pacing = stages.pacing
         self.going: list[Underway] = []
         self._tickets = 0
 
