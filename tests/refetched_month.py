@@ -306,8 +306,8 @@ class Month:
                     f"{entry.url} was due {(wall - record.due_at) / HOUR_S:.1f} h ago and does not"
                     " wait"
                 )
-        for host8, count in number.items():
-            self._most[host8] = max(self._most[host8], count)
+        for host8, many in number.items():
+            self._most[host8] = max(self._most[host8], many)
         delays = {hash8(host.name): max(1.0, host.crawl_delay_s) for host in self._sample.hosts}
         for key in list(self._waited):
             if key not in waiting:

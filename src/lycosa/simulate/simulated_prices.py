@@ -1,4 +1,4 @@
-"""The search for the price of a refetch in a simulation, by the worker's and coordinator's own code.
+"""The search for the price of a refetch in a simulation, by the code of worker and coordinator.
 
 A worker and the coordinator talk once a minute. Here they do so eight times a day of virtual time,
 each time for as many minutes as the price still moves: a search over a month would otherwise take
