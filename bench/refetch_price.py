@@ -1,6 +1,6 @@
 """The price of a refetch found from a budget, and the price of a host that has too few turns.
 
-    python -m bench.refetch_price [--days 60] [--seed 1] [--pages 20000] [--hosts-only]
+    python -m bench.refetch_price [--days 60] [--seed 1] [--pages 20000] [--hosts-only|--budgets-only]
 
 The pages are those of ``bench/refetch_value.py``, and all that decides is the crawler's own code:
 the plan after a fetch, the judgement of a due page, the search for the price, the price of a host.
@@ -26,6 +26,7 @@ import numpy as np
 from bench.refetch_value import DAY_S, STEP, URL, Pages, Run, value_run
 
 from lycosa.base.config.sections import RefetchRule, RefetchSection
+from lycosa.base.messages.worker_messages import PriceTerms, RefetchGrid, encode_worker_message
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.refetch_cell import cell_of
 from lycosa.base.model.url_state import History, UrlState
@@ -87,9 +88,10 @@ class PriceRun:
             if now >= searched:
                 searched = now + _SEARCHED
                 self._search(now)
+            # A page has its exact time: rounded to hours, short intervals would be much longer.
             while due and due[0][0] <= now:
                 at, page = heapq.heappop(due)
-                band, later = self._judged(page, now)
+                band, later = self._judged(page, at)
                 if later:
                     heapq.heappush(due, (later, page))
                 else:
@@ -97,8 +99,9 @@ class PriceRun:
             saved = min(saved + self.turns * STEP, max(self.turns * STEP, 1.0) + 1)
             fetched = 0
             while waiting and fetched + 1 <= saved:
-                page = heapq.heappop(waiting)[2]
-                heapq.heappush(due, (now + self._fetch(page, now) / DAY_S, page))
+                _, at, page = heapq.heappop(waiting)
+                at = at if self.turns == math.inf else now
+                heapq.heappush(due, (at + self._fetch(page, at) / DAY_S, page))
                 fetched += 1
             saved -= fetched if saved < math.inf else 0
             self.used.append((now, fetched))
@@ -212,9 +215,67 @@ def budgets(pages: Pages, days: float) -> None:
         )
 
 
+def costs() -> None:
+    """What finding a price costs a worker and the coordinator, in processor time."""
+    chance = np.random.default_rng(3)
+    cells = {
+        int(cell): int(n)
+        for cell, n in zip(
+            chance.permutation(960)[:500] + 1, chance.integers(1, 20_000, 500), strict=True
+        )
+    }
+    host = dict(list(cells.items())[:80])
+
+    def timed(what: str, do: Callable[[], object], number: int) -> None:
+        began = time.process_time()
+        for _ in range(number):
+            do()
+        print(f"  {what}: {(time.process_time() - began) / number * 1e3:.2f} ms")
+
+    prices = iter(np.exp(chance.normal(0, 0.5, 100)).tolist())
+    timed(
+        "a step of the search, 500 cells", lambda: next_price(_VALUE, cells, next(prices), 1e4), 20
+    )
+    turns = demand_at(_VALUE, host, 1.0).due
+    price_of_host(_VALUE, host, turns / 4, 1.0)
+    timed(
+        "a host of 80 cells with too few turns",
+        lambda: price_of_host(_VALUE, host, turns / 4, 1.0),
+        50,
+    )
+    timed(
+        "a host of 80 cells with enough", lambda: price_of_host(_VALUE, host, turns * 2, 1.0), 200
+    )
+    every = counted_rows(cells)
+    print(
+        f"  a complete grid of 500 cells: {every} bytes, one of 50 changed cells about"
+        f" {counted_rows(dict(list(cells.items())[:50]))}"
+    )
+    record = UrlRecord(
+        UrlState.FETCHED,
+        True,
+        "/",
+        1,
+        100,
+        LinkKind.A,
+        0,
+        "",
+        history=History(
+            fetches=3, fetched_at=10**9, interval_s=86_400, observations=b"`b", cell=500
+        ),
+    )
+    now = 1e9 + 86_400.0
+    timed("a judgement", lambda: judge_due(_VALUE, URL, record, 50.0, now), 20_000)
+
+
+def counted_rows(cells: dict[int, int]) -> int:
+    terms = PriceTerms(1, 1e4, 0.0, True, 1.0, 3600.0, 90 * DAY_S, 0.1, 0.05)
+    return len(encode_worker_message(RefetchGrid(2, 1, cells, 3, 1e4, 1e6, terms, 1.4, 77)))
+
+
 def one_host(pages: Pages, days: float) -> None:
     price = pages.optimum()[1]
-    for ratio in (2, 4, 16):
+    for ratio, common in ((2, price), (4, price), (16, price), (4, price / 1000)):
         turns = pages.budget / ratio
         most = best_for(pages, turns)
         parts = []
@@ -225,7 +286,7 @@ def one_host(pages: Pages, days: float) -> None:
         ]
         for name, way in ways:
             run = PriceRun(pages, days, lambda now: 0.0, turns, way, is_known=True)
-            run.prices.follow(price, 1)
+            run.prices.follow(common, 1)
             run.run()
             fresh, used = run.freshness(0.5, 1.0)
             parts.append(f"{name} {fresh / most:.3f} ({used / turns:.2f})")
@@ -251,11 +312,15 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--pages", type=int, default=20_000)
     parser.add_argument("--hosts-only", action="store_true")
+    parser.add_argument("--budgets-only", action="store_true")
     args = parser.parse_args()
     pages = Pages(args.pages, args.seed)
     if not args.hosts_only:
         budgets(pages, args.days)
-    one_host(pages, args.days)
+    print("cost of the search:")
+    costs()
+    if not args.budgets_only:
+        one_host(pages, args.days)
 
 
 if __name__ == "__main__":

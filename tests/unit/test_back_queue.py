@@ -10,13 +10,16 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lycosa.base.model.due_band import DueBand
 from lycosa.stages.frontier.back_queue import ROW_URLS, BackQueue, Lane, QueueEntry
+from lycosa.stages.frontier.turn_shares import SharedTurns
 from lycosa.state.kv.memory_table import MemoryKeyValue
 from lycosa.state.kv.overlay import Overlay
 from lycosa.state.kv.table_records import PARKED_BAND, queue_key, row_urls
 
 HOST8 = b"hosthost"
 BANDS = 3
+_HALF = SharedTurns(0.5)
 
 
 def url8(number: int) -> bytes:
@@ -160,6 +163,112 @@ def test_the_parked_band_is_popped_only_by_name() -> None:
     assert queue.pop(table, BANDS) is None
     entry = queue.pop_band(table, PARKED_BAND)
     assert entry is not None and entry.url8 == url8(1)
+
+
+# -- due pages
+
+DUE = [int(band) for band in DueBand]
+
+
+def kinds_popped(queue: BackQueue, table: Overlay, turns: int, share: SharedTurns) -> list[int]:
+    """The bands of the next entries, each of which is finished."""
+    bands = []
+    for _ in range(turns):
+        entry = queue.pop(table, BANDS, share)
+        assert entry is not None
+        queue.finish_entry(entry)
+        bands.append(entry.band)
+    return bands
+
+
+@given(st.integers(1, 99), st.integers(0, 30), st.integers(1, 120))
+@settings(deadline=None, max_examples=60)
+def test_new_and_due_pages_have_their_shares_of_any_turns_in_a_row(
+    hundredths: int, skipped: int, turns: int
+) -> None:
+    table, queue = Overlay(MemoryKeyValue()), BackQueue(HOST8, {}, 50)
+    for number in range(200):
+        queue.push(1, url8(number))
+        queue.push(DueBand.DUE, url8(1000 + number))
+    share = SharedTurns(hundredths / 100)
+    kinds_popped(queue, table, skipped, share)
+    due = kinds_popped(queue, table, turns, share).count(DueBand.DUE)
+    assert turns * hundredths // 100 <= due <= -(-turns * hundredths // 100)
+
+
+def test_a_kind_that_waits_alone_has_all_turns_and_owes_none() -> None:
+    table, queue = Overlay(MemoryKeyValue()), BackQueue(HOST8, {}, 50)
+    for number in range(60):
+        queue.push(DueBand.TWOFOLD, url8(number))
+    assert set(kinds_popped(queue, table, 40, _HALF)) == {DueBand.TWOFOLD}
+    for number in range(20):
+        queue.push(0, url8(1000 + number))
+    assert kinds_popped(queue, table, 20, _HALF).count(0) == 10
+
+
+def test_the_turns_continue_where_they_were_after_a_restart() -> None:
+    table, queue = Overlay(MemoryKeyValue()), BackQueue(HOST8, {}, 50)
+    for number in range(200):
+        queue.push(0, url8(number))
+        for band in DUE:
+            queue.push(band, url8(1000 * band + number))
+    bands = []
+    for _ in range(160):
+        bands += kinds_popped(queue, table, 1, SharedTurns(0.25))
+        queue.save(table)
+        lanes = msgspec.msgpack.decode(msgspec.msgpack.encode(queue.lanes), type=dict[int, Lane])
+        queue = BackQueue(HOST8, lanes, 50, queue.turn, queue.due_turn)
+    assert bands.count(0) == 120
+    # of 40 turns: 2 of probes, and of 38 a half, a quarter, an eighth, and the rest to the best
+    assert [bands.count(band) for band in DUE] == [23, 10, 5, 2]
+
+
+@given(
+    st.lists(st.integers(0, 6), min_size=4, max_size=4), st.sampled_from(DUE), st.integers(0, 40)
+)
+@settings(deadline=None, max_examples=100)
+def test_no_due_page_waits_longer_than_its_band_says(
+    counts: list[int], band: int, skipped: int
+) -> None:
+    """However full the other bands are kept, and at whatever turn it comes."""
+    table, queue = Overlay(MemoryKeyValue()), BackQueue(HOST8, {}, 20)
+    number = 0
+
+    def fill(bands: Sequence[int]) -> None:
+        nonlocal number
+        for each in bands:
+            number += 1
+            queue.push(each, url8(number))
+
+    fill([DueBand.FOURFOLD] * skipped)
+    fill([DueBand.PROBE] * skipped)
+    kinds_popped(queue, table, skipped, _HALF)
+    fill([each for each, many in zip(DUE, counts, strict=True) for _ in range(many)])
+    marked = url8(10**9)
+    # all that waits in its band comes before it
+    place = 1 + sum(len(row_urls(row)) for key, row in _rows(queue, table) if key[9] == band)
+    queue.push(band, marked)
+    if band == DueBand.PROBE:
+        bound = 20 * place
+    else:
+        # turns of probes are not among those of the others: one in twenty
+        turns = place * 2 ** (DUE.index(band) + 1)
+        bound = turns + turns // 19 + 1
+    waited = 0
+    while True:
+        fill(DUE)  # all others are never empty
+        entry = queue.pop(table, BANDS, _HALF)
+        assert entry is not None
+        queue.finish_entry(entry)
+        waited += 1
+        if entry.url8 == marked:
+            break
+        assert waited < bound
+
+
+def _rows(queue: BackQueue, table: Overlay) -> list[tuple[bytes, bytes]]:
+    queue.save(table)
+    return list(table.scan(b"Q", b"R"))
 
 
 operations = st.lists(

@@ -6,10 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lycosa.base.model.due_band import DueBand
 from lycosa.stages.frontier.front_queues import FRONT_KEY, FrontQueues
+from lycosa.stages.frontier.turn_shares import SharedTurns
 from lycosa.state.kv.memory_table import MemoryKeyValue
 from lycosa.state.kv.overlay import Overlay
 
@@ -242,6 +245,82 @@ def test_every_host_is_attended_within_the_turns_of_its_place_also_when_it_moves
         turns += 1
         assert turns <= latest[host]
         queues.remove_host(places.pop(host))
+
+
+_KINDS = [*range(BANDS), *(int(band) for band in DueBand)]
+_STEP_OF_KINDS = st.tuples(
+    st.sampled_from(["push", "push", "push", "pull", "move", "leave"]),
+    st.sampled_from(_KINDS),
+    st.integers(0, 50),
+)
+
+
+@given(st.lists(_STEP_OF_KINDS, max_size=120), st.integers(1, 99))
+@settings(deadline=None, max_examples=300)
+def test_hosts_of_both_kinds_are_attended_within_the_turns_of_their_places(
+    steps: list[tuple[str, int, int]], hundredths: int
+) -> None:
+    share = SharedTurns(hundredths / 100)
+    queues = FrontQueues(Overlay(MemoryKeyValue()), BANDS, share=share)
+    places: dict[bytes, tuple[int, int]] = {}
+    latest: dict[bytes, int] = {}
+    turns = met = 0
+
+    def push(host: bytes, band: int) -> int:
+        first = min((seq for at, seq in places.values() if at == band), default=None)
+        places[host] = queues.push_host(host, band)
+        place = places[host][1] - (first if first is not None else places[host][1]) + 1
+        is_due = band >= DueBand.FOURFOLD
+        own = place * 2 ** (band - DueBand.FOURFOLD + 1 if is_due else band + 1)
+        of_kind = hundredths if is_due else 100 - hundredths
+        return turns + -(-own * 100 // of_kind)
+
+    for step, band, number in steps:
+        which = list(places)[number % len(places)] if places else b""
+        if step == "push":
+            latest[host8(met)] = push(host8(met), band)
+            met += 1
+        elif step == "move" and which and queues.is_better(band, places[which]):
+            queues.remove_host(places.pop(which))
+            push(which, band)
+        elif step == "leave" and which:
+            queues.remove_host(places.pop(which))
+        elif step == "pull":
+            for host in queues.pull_hosts(number):
+                turns += 1
+                assert turns <= latest[host]
+                queues.remove_host(places.pop(host))
+    while places:
+        (host,) = queues.pull_hosts(1)
+        turns += 1
+        assert turns <= latest[host]
+        queues.remove_host(places.pop(host))
+
+
+@given(st.integers(1, 99), st.integers(1, 150))
+@settings(deadline=None, max_examples=60)
+def test_hosts_with_due_pages_have_their_share_of_the_turns(hundredths: int, turns: int) -> None:
+    queues = FrontQueues(Overlay(MemoryKeyValue()), BANDS, share=SharedTurns(hundredths / 100))
+    for number in range(200):
+        queues.push_host(host8(number), number % BANDS)
+        queues.push_host(host8(1000 + number), DueBand.DUE)
+    due = sum(int.from_bytes(each, "big") >= 1000 for each in queues.pull_hosts(turns))
+    assert turns * hundredths // 100 <= due <= -(-turns * hundredths // 100)
+
+
+def test_a_table_of_a_program_without_due_pages_is_read_and_one_without_any_is_as_before() -> None:
+    store = MemoryKeyValue()
+    queues = FrontQueues(table := Overlay(store), BANDS)
+    queues.push_host(host8(1), 2)
+    queues.save()
+    ranges = table.get(FRONT_KEY)
+    assert ranges is not None and len(msgspec.msgpack.decode(ranges)) == BANDS
+    again = restarted(store, table)
+    again.push_host(host8(2), DueBand.TWOFOLD)
+    again.save()
+    last = restarted(store, table)
+    assert last.waiting_by_band() == {0: 0, 1: 0, 2: 1, 3: 0, DueBand.TWOFOLD: 1}
+    assert sorted(last.pull_hosts(3)) == [host8(1), host8(2)]
 
 
 def test_a_host_moves_up_only_where_it_is_promised_no_more_turns() -> None:

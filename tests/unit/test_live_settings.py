@@ -74,14 +74,14 @@ def test_hosts_rest_by_the_delay_that_is_followed(tmp_path: Path) -> None:
 OTHER = {
     "fetch.own_pages": "false",
     "refetch.budget": "4321/d",
-    "refetch.probes": "0.25",
-    "refetch.share": "0.25",
     "fetch.slots": "3",
     "politeness.jitter": "0.77",
     "politeness.max_backoff_s": "12345",
     "refetch.rule": "off",
     "refetch.intervals": "news.example 1h",
     "refetch.least_chance": "0.43",
+    "refetch.probes": "0.2",
+    "refetch.share": "0.3",
     "refetch.policies": "news.example daily",
 }
 

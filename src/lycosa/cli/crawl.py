@@ -41,6 +41,7 @@ Examples:
   lycosa crawl https://example.org/docs/ --scope prefix  one folder of that host
   lycosa crawl --seeds seeds.txt --dir news --scope site --contact https://you.example/bot
   lycosa crawl --dir news                                resume that crawl
+  lycosa crawl --dir news --continuous                   keep it fresh, until Ctrl-C
   lycosa crawl https://example.org/ --feed pages.jsonl   a JSON line for each capture, at once
   lycosa crawl https://example.org/ --cluster cluster.toml   on many machines
   lycosa crawl http://shop.test:8080/ --resolve 'shop.test=127.0.0.1' --allow-address 127.0.0.0/8
@@ -99,6 +100,13 @@ Exit codes: 0 finished, 1 internal error, 2 bad usage or settings, 3 stopped by 
     "--max-depth", metavar="N", help="Maximum number of links from a seed; -1 is no limit."
 )
 @click.option("--max-time", metavar="TIME", help="Stop this run after 90s, 2h, 3d; 0 is no limit.")
+@click.option(
+    "--continuous",
+    is_flag=True,
+    default=None,
+    help="Do not end when nothing is left: fetch pages again when they are due, until a signal or a"
+    " limit.",
+)
 @click.option(
     "--max-bytes",
     metavar="SIZE",
@@ -361,6 +369,7 @@ _SETTING_OF_FLAG = {
     "max_pages": "limits.max_pages",
     "max_depth": "scope.max_depth",
     "max_time": "limits.max_time_s",
+    "continuous": "limits.continuous",
     "max_bytes": "limits.max_bytes",
     "delay": "politeness.delay_s",
     "workers": "workers",

@@ -7,10 +7,11 @@ numbers of the last commit.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from lycosa.base.messages.progress import Progress
 from lycosa.base.reasons import Reason
+from lycosa.base.system.metric_catalogue import DUE_LABELS
 from lycosa.cli.output import counted, human_bytes, human_count, human_duration
 from lycosa.cluster.coordinator.forecast import forecast_of
 from lycosa.processes.status_file import waiting_for
@@ -42,6 +43,18 @@ def _received(progress: Progress) -> str:
 def _queued(progress: Progress) -> str:
     queued = human_count(progress.states.get("queued", 0))
     return f"{queued} of {human_count(progress.discovered)} discovered"
+
+
+def _due_pages(progress: Progress) -> str:
+    return due_pages_in_words(progress.meter.table("lycosa_due_pages"))
+
+
+def due_pages_in_words(by_band: Mapping[str, int]) -> str:
+    """``35 to be fetched again: 3 fourfold, 32 due``; empty without any."""
+    found = [(label, by_band.get(label, 0)) for label in DUE_LABELS]
+    parts = [f"{human_count(number)} {label}" for label, number in found if number]
+    total = human_count(sum(by_band.values()))
+    return f"{total} to be fetched again: {', '.join(parts)}" if parts else ""
 
 
 def hosts_in_words(progress: Progress) -> str:
@@ -176,6 +189,7 @@ PROGRESS_ROWS: tuple[tuple[str, Callable[[Progress], str]], ...] = (
     ("captured", _captured),
     ("received", _received),
     ("queued", _queued),
+    ("due pages", _due_pages),
     ("hosts", hosts_in_words),
     ("failed", _failed),
     ("refused", _refused),

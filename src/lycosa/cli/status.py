@@ -154,7 +154,12 @@ def _print(status: CrawlStatus, estimated: str, now: float) -> None:
 
 def _print_head(status: CrawlStatus, estimated: str, now: float) -> None:
     """Print the crawl's name, its state and its totals."""
-    from lycosa.cli.progress_rows import captures_per_s, memory_by_part, uploads_in_words
+    from lycosa.cli.progress_rows import (
+        captures_per_s,
+        due_pages_in_words,
+        memory_by_part,
+        uploads_in_words,
+    )
     from lycosa.inspect.crawl_status import shown_status
 
     shown = shown_status(status.live)
@@ -173,6 +178,7 @@ def _print_head(status: CrawlStatus, estimated: str, now: float) -> None:
             ("waiting for", status.waits_for),
             ("paused", _paused(status)),
             ("leased", _leased(status)),
+            ("due pages", due_pages_in_words(status.due_pages)),
             ("refetches", _refetches(status)),
             ("policies", _policies(status)),
             ("uploads", (uploads_in_words(live) if live else "") or stored_at),

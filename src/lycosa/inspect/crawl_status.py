@@ -17,6 +17,7 @@ import msgspec
 
 from lycosa.base.config.sections import Config
 from lycosa.base.messages.progress import Progress
+from lycosa.base.model.due_band import DueBand
 from lycosa.base.model.url_state import UrlState
 from lycosa.base.preferences.use_policy import agent_policy
 from lycosa.base.reasons import Reason
@@ -36,6 +37,7 @@ from lycosa.inspect.top_lists import (
     host_line,
 )
 from lycosa.inspect.wall_time import visit_in_wall_time
+from lycosa.stages.frontier.due import is_probe_place
 from lycosa.stages.frontier.policy_walk import WalkRow
 from lycosa.stages.frontier.visit_state import HostState, VisitRecord
 from lycosa.state.folder.lock import LockHolder
@@ -84,8 +86,10 @@ class CrawlStatus(msgspec.Struct, frozen=True, kw_only=True):
     to ``upload_url``. ``shards`` are those of a crawl on many machines, where ``is_running`` is
     unknown and false. ``preferences`` counts captures by what their sites stated about the use of
     the page, ``purpose`` is that of the last start. ``hosts_paused`` were paused by operators,
-    ``leased`` URLs are with outside fetchers. ``refetches`` is what the price of a refetch costs,
-    where pages have it. ``policies`` says how far refetch policies are applied.
+    ``leased`` URLs are with outside fetchers. ``due_pages`` counts the waiting pages that are to be
+    fetched again, by ``DueBand``; they are among those that are queued. ``refetches`` is what
+    the price of a refetch costs, where pages have it. ``policies`` says how far refetch policies are
+    applied.
     """
 
     folder: str
@@ -109,6 +113,7 @@ class CrawlStatus(msgspec.Struct, frozen=True, kw_only=True):
     hosts_by_state: dict[str, int] = {}
     hosts_paused: int = 0
     leased: int = 0
+    due_pages: dict[str, int] = {}
     refetches: RefetchCost | None = None
     policies: PolicyState | None = None
     hosts: list[HostLine] = []
@@ -166,6 +171,7 @@ def crawl_status(
         remarks=_reasons(total.reasons),
         refusals=_reasons(total.rule_refusals),
         hosts_by_state=tally.states,
+        due_pages={band.label: number for band in DueBand if (number := total.due.get(band, 0))},
         refetches=refetch_cost(saved.config.refetch, total.cells, reader.price),
         policies=sum_of_walks(tally.walks),
         hosts=tally.hosts.lines(),
@@ -255,7 +261,8 @@ def _next_due(view: TableView) -> Iterator[int]:
     """The earliest due times of a partition: of its URLs and of its parked hosts."""
     for prefix in (b"D", b"P"):
         for key, _ in islice(view.scan(prefix, prefix_end(prefix)), 1):
-            yield int.from_bytes(key[1:5], "big")
+            if not is_probe_place(due_at := int.from_bytes(key[1:5], "big")):
+                yield due_at
 
 
 def estimate(status: CrawlStatus) -> str:

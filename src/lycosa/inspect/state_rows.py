@@ -17,6 +17,7 @@ from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import host_of
 from lycosa.inspect.committed_state import CrawlReader, HostEntry, UrlEntry
 from lycosa.inspect.wall_time import wall_of
+from lycosa.stages.frontier.due import became_due_at
 from lycosa.state.store.parquet import TableWriter
 
 _TEXT, _INT, _LONG, _REAL = pa.string(), pa.int32(), pa.int64(), pa.float64()
@@ -80,7 +81,7 @@ URL_COLUMNS: list[StateColumn] = [
     ("hops", _INT, lambda _, e: e.record.hops),
     ("tries", _INT, lambda _, e: e.record.tries),
     ("found_at", _TIME, lambda _, e: _time(e.record.found_at)),
-    ("due_at", _TIME, lambda r, e: _time(_wall(r, e.record.due_at))),
+    ("due_at", _TIME, lambda r, e: _time(_wall(r, became_due_at(e.record)))),
     ("fetches", _INT, lambda _, e: _past(e).fetches),
     ("fetched_at", _TIME, lambda _, e: _time(_past(e).fetched_at)),
     ("status", _INT, lambda _, e: _past(e).status or None),

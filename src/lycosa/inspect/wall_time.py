@@ -8,6 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from lycosa.base.model.pace import with_times
+from lycosa.stages.frontier.due import became_due_at
 from lycosa.stages.frontier.visit_state import VisitRecord
 from lycosa.state.kv.table_records import UrlRecord
 
@@ -32,12 +33,9 @@ def visit_in_wall_time(host: VisitRecord, ahead_s: float) -> VisitRecord:
 
 
 def record_in_wall_time(record: UrlRecord, ahead_s: float) -> UrlRecord:
-    """A URL record whose waits end by the wall clock."""
-    return (
-        msgspec.structs.replace(record, due_at=int(wall_of(record.due_at, ahead_s)))
-        if ahead_s
-        else record
-    )
+    """A URL record whose waits end by the wall clock; a waiting probe is due since some time."""
+    due_at = int(wall_of(became_due_at(record), ahead_s))
+    return record if due_at == record.due_at else msgspec.structs.replace(record, due_at=due_at)
 
 
 def wall_of(time: float, ahead_s: float) -> float:

@@ -25,6 +25,7 @@ from lycosa.base.messages.progress import Progress
 from lycosa.base.model.end import End
 from lycosa.base.model.page import Page
 from lycosa.base.system.memory_plan import MemoryPlan, memory_plan
+from lycosa.cluster.coordinator.price_search import PriceSearch
 from lycosa.inspect.unfetched import failed_seeds, unfetched_of
 from lycosa.processes.seed_check import SeedCheck
 from lycosa.processes.session import Session, open_session
@@ -49,6 +50,7 @@ from lycosa.worker.worker_progress import ProgressReport
 
 _QUEUED_PAGES = 100
 _SEED_BATCH = 10_000
+_PRICED_S = 0.5  # between parts of the work of a price
 _SMALL = 1000  # failed seeds are searched among this number of URLs
 
 
@@ -244,6 +246,7 @@ class Crawl:
         extensions = Extensions(self._rules, self._sinks)
         assembled = assemble(job, ports, extensions=extensions)
         self._worker = assembled.worker
+        pricing = asyncio.create_task(_find_price(assembled))
         try:
             refused = await self._give_seeds(assembled)
             end = await assembled.worker.run()
@@ -255,6 +258,20 @@ class Crawl:
             )
         finally:
             self._worker = None
+            pricing.cancel()
+            await asyncio.gather(pricing, return_exceptions=True)
             await ports.parser.close()
             await assembled.sender.close()
             assembled.close()
+
+
+async def _find_price(assembled: Assembled) -> None:
+    """Find the price of a refetch, as the coordinator of several workers does; until cancelled."""
+    search, grids, clock = PriceSearch(1), assembled.grids, assembled.clock
+    while True:
+        now = clock.monotonic()
+        if (grid := grids.step(now, assembled.live.version)) is not None:
+            grids.follow(search.receive(0, (0, 0), grid, now))
+        for found in search.tick(now).values():
+            grids.follow(found)
+        await asyncio.sleep(_PRICED_S)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from datetime import datetime
 from pathlib import Path
 
 import msgspec
@@ -19,6 +20,7 @@ from lycosa.state.folder.names import status_path
 
 _EVERY_S = 1.0
 _AT_ONCE_S = 1.0  # maximum age of a report
+_SOON_S = 120.0
 
 
 class StatusFile:
@@ -110,6 +112,9 @@ def waiting_for(progress: Progress) -> str:
     if progress.hosts_front:
         hosts = "1 host" if progress.hosts_front == 1 else f"{progress.hosts_front:,} hosts"
         return f"{hosts} in the front queues"
+    if progress.next_in_s >= _SOON_S:
+        at = datetime.fromtimestamp(time.time() + progress.next_in_s)
+        return f"nothing due before {at:%Y-%m-%d %H:%M:%S} ({_in(progress.next_in_s)})"
     if progress.next_in_s >= 0:
         return f"a host or a retry that is due {_in(progress.next_in_s)}"
     return "nothing"

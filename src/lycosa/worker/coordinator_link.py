@@ -106,11 +106,11 @@ class CoordinatorLink:
     def report(self) -> list[ToldCoordinator]:
         """The messages that are sent about twice a second, together with the worker's progress.
 
-        An idle worker returns its unused permits here. About once a minute the pages by cell of the
-        refetch price are among them.
+        A worker without anything to do returns its unused permits here. About once a minute the
+        pages by cell of the refetch price are among them.
         """
-        permits = self._assembled.permits
-        if self._assembled.worker.is_idle and isinstance(permits, GrantedPermits):
+        permits, worker = self._assembled.permits, self._assembled.worker
+        if (worker.is_idle or worker.is_drained) and isinstance(permits, GrantedPermits):
             permits.return_unused()
         grid = self._assembled.grids.step(
             self._assembled.clock.monotonic(), self._assembled.live.version

@@ -18,6 +18,8 @@ from lycosa.base.system.memory_plan import MemoryPlan
 from lycosa.base.system.plugins import Plugins
 from lycosa.state.folder.manifest import Manifest
 
+_CAREFUL_S = 60.0
+
 
 class ClusterJob(msgspec.Struct, frozen=True):
     """What only a worker of a cluster is given.
@@ -86,6 +88,13 @@ class WorkerJob(msgspec.Struct, frozen=True):
         The programs of a crawl on one machine are of one version, so it writes the newest there.
         """
         return self.cluster.formats if self.cluster is not None else PROTOCOL
+
+    def careful_until(self, now: float) -> float:
+        """The end (monotonic) of a careful start, 0 for an ordinary one.
+
+        A start is careful when the shard's workers died repeatedly without a commit.
+        """
+        return max(now, self.held_until) + _CAREFUL_S if self.is_careful else 0.0
 
 
 encode_job = msgspec.msgpack.Encoder(enc_hook=str).encode

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from lycosa.base.model.due_band import DueBand
 from lycosa.base.model.url_state import UrlState
 from lycosa.base.ports import Clock
 from lycosa.base.reasons import Reason
@@ -49,7 +50,7 @@ def measured_worker(worker: Worker, intake: IntakeParts, visit: VisitParts, cloc
         meter.set("lycosa_commits_total", worker.committer.commits)
         meter.set("lycosa_damaged_segments", len(worker.committer.damaged))
         meter.set("lycosa_fetches_in_progress", worker.running)
-        is_idle = worker.is_idle
+        is_idle = worker.is_idle or worker.is_drained
         meter.set_table("lycosa_workers", {"busy": int(not is_idle), "idle": int(is_idle)})
         robots = visit.robots
         meter.set_table(
@@ -150,6 +151,7 @@ def _set_counts(meter: Meter, committed: Iterable[Counters]) -> None:
     reasons: dict[str, int] = {}
     refusals: dict[str, int] = {}
     stated: dict[str, int] = {}
+    refetched: dict[str, int] = {}
     discovered = captures = pages = requests = size = 0
     for each in committed:
         discovered += each.discovered
@@ -166,7 +168,11 @@ def _set_counts(meter: Meter, committed: Iterable[Counters]) -> None:
                 table[label] = table.get(label, 0) + number
         for label, number in each.stated.items():
             stated[label] = stated.get(label, 0) + number
+        for band, number in each.refetched.items():
+            label = DueBand(band).label if band else "other"
+            refetched[label] = refetched.get(label, 0) + number
     meter.set_table("lycosa_urls", states)
+    meter.set_table("lycosa_refetches_total", refetched)
     meter.set_table("lycosa_captures_stating_total", stated)
     meter.set_table("lycosa_url_outcomes", reasons)
     meter.set_table("lycosa_links_refused_total", refusals)
@@ -184,6 +190,11 @@ def _set_hosts(meter: Meter, present: list[Counters]) -> None:
     meter.set("lycosa_hosts", sum(each.hosts_retired for each in present), "retired")
     meter.set("lycosa_hosts", sum(each.hosts_paused for each in present), "paused")
     meter.set("lycosa_leases_outside", sum(each.leased for each in present))
+    due: dict[str, int] = dict.fromkeys((band.label for band in DueBand), 0)
+    for each in present:
+        for number, waiting in each.due.items():
+            due[DueBand(number).label] += waiting
+    meter.set_table("lycosa_due_pages", due)
 
 
 def _set_frontier(meter: Meter, frontier: Frontier, now: float) -> None:

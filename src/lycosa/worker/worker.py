@@ -2,7 +2,7 @@
 
 The loop starts visits while slots are free and hosts are ready. It wakes hosts that are due, and
 has the results committed about every second (``committer``). It ends when no work is left, a limit
-is reached or it is stopped.
+is reached or it is stopped; a continuous crawl then sleeps until the next due time instead.
 """
 
 from __future__ import annotations
@@ -18,15 +18,13 @@ from lycosa.stages.frontier.visit_state import VisitState
 from lycosa.stages.schedule.fetch_outcome import is_unreached
 from lycosa.state.attempts import Suspicion
 from lycosa.worker.commit.commit_parts import CommitParts
+from lycosa.worker.idle_pause import IDLE_S, STILL_S, IdlePause
 from lycosa.worker.intake.outgoing_parcels import OutgoingParcels
-from lycosa.worker.job import WorkerJob
 from lycosa.worker.owned_shard import OwnedShard
 from lycosa.worker.run_signals import RunSignals
 from lycosa.worker.visit.visit_in_progress import Visit
 from lycosa.worker.visit.visit_parts import VisitParts
 
-_IDLE_S = 1.0
-_CAREFUL_S = 60.0
 _STARTED_AT_ONCE = 32  # visits in one turn of the loop
 _WALK_S = 0.02  # between two slices of records under changed policies
 _DISK_S = 1.0  # between checks of the disk's free space
@@ -63,14 +61,17 @@ class Worker:
         self._is_paused = False
         self._has_more = False  # more hosts may be ready than were started
         # More seeds may come, so an empty frontier is not the end. The coordinator says when not.
-        self.expects_more = has_coordinator
+        self.expects_more = has_coordinator or self._config.limits.continuous
         self._is_alone = is_alone  # it ends by itself; of several, the coordinator detects the end
         self.is_idle = False
+        self.is_drained = False  # nothing runs, and nothing is ready or due within a minute
+        self.turns = 0  # of the loop
+        self._idle = IdlePause(self._config.store.commit_s)
         # There is no capture, no server answered, and no waiting host could be reached.
         self.reaches_nobody = False
         self._has_visited = False  # in this run
         # The end of the time in which each request is sent alone, and named in the log before.
-        self._careful_until = _careful_until(owned.job, self._clock.monotonic())
+        self._careful_until = owned.job.careful_until(self._clock.monotonic())
         # The disk has less than ``store.min_free_bytes``: no visit is started until it has more.
         self.lacks_room = False
         self.free_bytes = 0  # of the disk, at the last look
@@ -201,7 +202,7 @@ class Worker:
             # the wait.
             while self._running:
                 await asyncio.wait(
-                    self._running, timeout=_IDLE_S, return_when=asyncio.FIRST_COMPLETED
+                    self._running, timeout=IDLE_S, return_when=asyncio.FIRST_COMPLETED
                 )
                 if self._pipeline.parsing.lacks_parser:
                     # A stop does not wait until the system can start a parser.
@@ -222,6 +223,7 @@ class Worker:
     def _step(self) -> End | None:
         """Start what can start; return the end when it is reached."""
         self._news.clear()
+        self.turns += 1
         self._raise_failure()
         # In this order, because a delay between the two clocks then makes a host that waits by
         # crawl time wait longer, not shorter.
@@ -247,11 +249,12 @@ class Worker:
         # A worker that waits for more seeds or for a resource has not finished, although nothing
         # runs.
         wait = self._config.frontier.finish_wait_s
-        is_quiet = self._runs_nothing and self._is_finished(now, time, wait)
+        runs_nothing = self._runs_nothing
+        is_quiet = runs_nothing and self._is_finished(now, time, wait)
         if (is_quiet or now >= self._reparse_at) and self._parse_more(now):
             is_quiet = False
         is_free = (
-            self._runs_nothing
+            runs_nothing
             and self.has_lease
             and self._max_running > 0
             and not (
@@ -266,10 +269,17 @@ class Worker:
         # A quiet worker has nothing to gather for a larger parcel, and the receiver may be idle.
         self._outgoing.send_at_once(is_quiet)
         self.is_idle = is_free and is_quiet
+        if runs_nothing or self._idle.is_still:
+            self._note_rest(now, time)
         self.reaches_nobody = (
             is_free and not self._reaches_a_host() and self._is_finished(now, time, 0.0)
         )
         return End.FINISHED if self._is_alone and (self.is_idle or self.reaches_nobody) else None
+
+    def _note_rest(self, now: float, time: float) -> None:
+        is_still = self._runs_nothing and self._only_waits(now, time, 0.0)
+        self._idle.is_still = is_still
+        self.is_drained = is_still and self.frontier.next_event_s(now, time) > STILL_S
 
     def _walk_policies(self, now: float, time: float) -> None:
         """Apply changed refetch policies to some records, in a bounded share of the time.
@@ -337,18 +347,13 @@ class Worker:
         No host will be ready within ``wait``, and no URL or host will be due within
         ``finish_wait_s``. An outage of ours is no end.
         """
-        if any(partition.counters.asking for partition in self.frontier.partitions.values()):
-            return False  # an answer or its deadline will come
-        if self.frontier.walks_policies:
-            return False  # it may find pages that are due
-        if self._pipeline.outage_text(now):
-            return False
-        ready = self.frontier.next_time()
-        if self.frontier.waiting_in_front() and (ready is None or ready > now):
-            return False
-        if ready is not None and ready <= now + wait:
-            return False
-        return self.frontier.next_due() > time + self._config.frontier.finish_wait_s
+        return self._only_waits(now, time, wait) and (
+            self.frontier.next_due() > time + self._config.frontier.finish_wait_s
+        )
+
+    def _only_waits(self, now: float, time: float, wait: float) -> bool:
+        """Whether there is nothing but due times, and hosts that are not ready within ``wait``."""
+        return not (self._pipeline.outage_text(now) or self.frontier.has_work(now, wait))
 
     def _reaches_a_host(self) -> bool:
         """Whether the run has reached any server, or may still do so.
@@ -366,9 +371,12 @@ class Worker:
         )
 
     async def _pause(self) -> None:
-        """Wait until something happens or becomes due."""
+        """Wait until something happens or is due."""
         now, time = self._clock.monotonic(), self._clock.time()
-        times = [_IDLE_S, self.committer.longest_s]
+        idle_s = self._idle.longest_s(now, self._reparse_at)
+        if idle_s is None or self._files.lease.is_limited:
+            idle_s = min(IDLE_S, self.committer.longest_s)
+        times = [idle_s]
         ready = self.frontier.next_time()
         # Without a free slot a ready host would wake the loop again and again for nothing.
         if ready is not None and self._may_start:
@@ -379,11 +387,13 @@ class Worker:
         if self._has_more:
             times.append(0.0)
         # News since the start of the step has set the event, so the wait then ends at once.
-        timer = asyncio.get_running_loop().call_later(max(min(times), 0.0), self._news.set)
+        longest_s = max(min(times), 0.0)
+        timer = asyncio.get_running_loop().call_later(longest_s, self._news.set)
         try:
             await self._news.wait()
         finally:
             timer.cancel()
+        self._idle.note_end(now, longest_s, self._clock.monotonic())
 
     # -- visits
 
@@ -413,7 +423,7 @@ class Worker:
         while self._signals.end is None and (
             self.committer.is_behind or self.lacks_room or self._is_paused or self._solo_waiting
         ):
-            await self._clock.sleep(_IDLE_S)
+            await self._clock.sleep(IDLE_S)
         return self._signals.end is None
 
     async def _visit(self, host: VisitState) -> None:
@@ -468,11 +478,3 @@ class Worker:
         if self._signals.failure is not None:
             raise self._signals.failure
         self.committer.raise_failure()
-
-
-def _careful_until(job: WorkerJob, now: float) -> float:
-    """The end (monotonic) of a careful start, 0 for an ordinary one.
-
-    A start is careful when the shard's workers died repeatedly without a commit.
-    """
-    return max(now, job.held_until) + _CAREFUL_S if job.is_careful else 0.0

@@ -225,7 +225,7 @@ class RefetchSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
         float,
         setting(
             "Maximum share of refetches for pages of which no fetch is worth the price within"
-            " `refetch.max_s`; without other refetches, one is fetched an hour in each partition.",
+            " `refetch.max_s`; after a day without other refetches, one an hour in each partition.",
             ge=0,
             le=0.5,
         ),

@@ -14,15 +14,28 @@ class DueBand(IntEnum):
     pages, of which there are at most 16.
     """
 
-    FOURFOLD = 32  # a fetch is worth four times its price or more
+    FOURFOLD = 32
     TWOFOLD = 33
-    DUE = 34  # about its price
-    PROBE = 35  # no fetch is worth its price within the maximum interval
+    DUE = 34
+    PROBE = 35
 
     @property
     def label(self) -> str:
         """The name in outputs."""
         return self.name.lower()
+
+    @property
+    def meaning(self) -> str:
+        """What it says of a page, for people."""
+        return _MEANINGS[self]
+
+
+_MEANINGS = {
+    DueBand.FOURFOLD: "a fetch is worth four times its price, or it is late by three intervals",
+    DueBand.TWOFOLD: "a fetch is worth twice its price, or it is late by an interval",
+    DueBand.DUE: "a fetch is worth about its price, or its interval is over",
+    DueBand.PROBE: "no fetch is worth its price within the maximum interval",
+}
 
 
 DUE_BANDS = range(DueBand.FOURFOLD, DueBand.PROBE + 1)

@@ -28,6 +28,8 @@ URL_STATES = (
 """The labels of ``UrlState``."""
 WINDOWS = ("minute", "run", "peak")
 """The last minute, the run, and the highest minute of it."""
+DUE_LABELS = ("fourfold", "twofold", "due", "probe")
+"""The labels of ``DueBand``."""
 BANDS = tuple(str(band) for band in range(64))
 """Bands of the frontier; ``frontier.bands`` says how many there are."""
 
@@ -166,6 +168,21 @@ _FRONTIER = (
     Metric("lycosa_hosts_benched", _G, "Hosts on the workbench, which is in memory."),
     Metric(
         "lycosa_frontier_hosts", _G, "Hosts in the front queues by priority band.", "band", BANDS
+    ),
+    Metric(
+        "lycosa_due_pages",
+        _G,
+        "Pages that wait to be fetched again, by what a fetch is worth.",
+        "band",
+        DUE_LABELS,
+    ),
+    Metric(
+        "lycosa_refetches_total",
+        _C,
+        "Captures of pages that had one before, by the band in which they waited.",
+        "band",
+        (*DUE_LABELS, "other"),
+        is_stored=True,
     ),
     Metric("lycosa_next_ready_seconds", _G, "Seconds until a host or URL is due; -1 if none is."),
     Metric("lycosa_recent_hashes", _G, "URLs found a moment ago, held in memory."),

@@ -97,6 +97,7 @@ class Coordinator:
         self._end = control.end
         self._asks = control.asks
         self._expects_asks = not control.asks.are_over
+        self._is_continuous = limits.continuous
         self._ahead_s = 0.0  # wall clock minus the clock of ``now``
         self._out: list[messages.OutgoingMessage] = []
         if control.is_first and formats.number > FIRST_FORMATS:
@@ -151,6 +152,7 @@ class Coordinator:
 
     def follow_limits(self, limits: LimitSection) -> None:
         self._permits.follow_limits(limits)
+        self._is_continuous = limits.continuous
 
     # -- messages
 
@@ -164,7 +166,8 @@ class Coordinator:
             return []
         self._placement.tick(now, wall)
         self._shard_owners.note_rates(now)
-        self._prices.tick(now)
+        for shard, found in self._prices.tick(now).items():
+            self._relay(shard, found)
         self._update_routes(now)
         for shard in range(len(self._shard_owners)):
             self._tell_requests(shard, now)
@@ -317,7 +320,8 @@ class Coordinator:
         status = entry.status
         if status is None or self._shard_owners.owner(shard) is None:
             return
-        may_end = not self._expects_asks and not self._requests.are_open_for(shard)
+        goes_on = self._expects_asks or self._is_continuous
+        may_end = not goes_on and not self._requests.are_open_for(shard)
         for message in lacking(
             status,
             self._permits.permit_for(shard),
@@ -362,6 +366,7 @@ class Coordinator:
             owners is None
             or self._settings.is_paused
             or self._expects_asks
+            or self._is_continuous
             or not self._requests.are_answered
             or not self._shard_owners.are_idle()
         ):

@@ -85,20 +85,29 @@ class PriceSearch:
         if message.price_number > self._number or not self._price:
             self._price = message.price or message.terms.first_price
             self._number = message.price_number
-        price = self._price if self._number else 0.0
-        return PriceFound(price, self._number, known, self._budget, self._asked)
+        return self._found(known)
 
-    def tick(self, now: float) -> None:
-        """Seek the price, if a minute has passed and all shards are known."""
+    def tick(self, now: float) -> dict[int, PriceFound]:
+        """Seek the price, if a minute has passed and all shards are known.
+
+        Returns what the owners of the shards are to be told. If that is lost, the answer to the
+        next grid has it.
+        """
         terms = self._terms
         if terms is None or now - self._looked_at < STEP_S:
-            return
+            return {}
         if any(each.owner is None for each in self._shards):
-            return
+            return {}
         self._looked_at = now
         self._budget = self._budget_a_day(terms)
-        if self._budget > 0:
-            self._step(_section_of(terms))
+        if self._budget <= 0:
+            return {}
+        self._step(_section_of(terms))
+        return {shard: self._found(each.number) for shard, each in enumerate(self._shards)}
+
+    def _found(self, known: int) -> PriceFound:
+        price = self._price if self._number else 0.0
+        return PriceFound(price, self._number, known, self._budget, self._asked)
 
     def _budget_a_day(self, terms: PriceTerms) -> float:
         capacity = sum(each.capacity for each in self._shards)

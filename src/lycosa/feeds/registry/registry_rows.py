@@ -22,6 +22,7 @@ from lycosa.base.preferences.preference_model import NOTHING_STATED, Preferences
 from lycosa.base.preferences.preference_words import counts_words
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import Sites, hash8, join_url
+from lycosa.stages.frontier.due import became_due_at
 from lycosa.stages.frontier.visit_state import VisitRecord, counted_as
 from lycosa.state.commit import Mark
 from lycosa.state.kv.table_records import UrlRecord
@@ -128,7 +129,7 @@ def registry_url(
         round(record.priority / 255, 4),
         _time(record.found_at),
         _time(past.fetched_at),
-        _wait(record.due_at, when),
+        _wait(became_due_at(record), when),
         past.status or None,
         past.digest or None,
         _signed(past.simhash),

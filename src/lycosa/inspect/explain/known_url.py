@@ -9,6 +9,7 @@ from typing import Any
 from lycosa.base.config.refetch_policies import policies_version
 from lycosa.base.config.sections import RefetchSection
 from lycosa.base.model.dead_letter import DeadLetterAction
+from lycosa.base.model.due_band import DUE_BANDS, DueBand
 from lycosa.base.model.url_state import History, UrlState
 from lycosa.base.preferences.preference_model import Preferences
 from lycosa.base.preferences.preference_words import read_answers
@@ -31,7 +32,7 @@ from lycosa.inspect.explain.facts import (
     why_host,
 )
 from lycosa.inspect.explain.lookup import Stored, Tried, place_in_queue, stored_capture, tries_of
-from lycosa.inspect.explain.refetch_facts import refetch_facts
+from lycosa.inspect.explain.refetch_facts import PROBE_TEXT, refetch_facts
 from lycosa.inspect.explain.steering_facts import steering_facts
 from lycosa.inspect.policy_state import rule_facts, shown_rule
 from lycosa.inspect.saved_settings import SavedSettings
@@ -39,6 +40,7 @@ from lycosa.inspect.site_budget import site_budget
 from lycosa.inspect.wall_time import record_in_wall_time, visit_in_wall_time
 from lycosa.stages.admit.budgets import over_discovery
 from lycosa.stages.frontier.dead_letters import decisions_of
+from lycosa.stages.frontier.due import is_probe_place
 from lycosa.stages.frontier.host_grids import host_grid_of
 from lycosa.stages.frontier.policy_walk import walk_row
 from lycosa.stages.frontier.visit_state import HostState, VisitRecord
@@ -91,6 +93,8 @@ class KnownUrl:
         self._answer.add_fact("state", self._entry.state.label)
         by_state[self._entry.state]()
         refetch_facts(self._answer, section, self._price(section), self._record, self._now)
+        if is_probe_place(self._entry.record.due_at):
+            self._answer.add_fact("probe", True, PROBE_TEXT)
         self._policy()
         self._decisions()
         steering_facts(self._answer, self._view, self._entry, self._visit)
@@ -146,7 +150,7 @@ class KnownUrl:
             f"{place.before:,} of {place.waiting:,} waiting URLs of the host are before it",
         )
         self._answer.add_fact("queue_waiting", place.waiting)
-        self._answer.add_fact("queue_band", place.band, f"{place.band} (0 is the highest)")
+        self._answer.add_fact("queue_band", place.band, self._band_text(place.band))
         self._answer.add_fact(
             "estimate_s",
             round(wait_s, 1),
@@ -164,6 +168,15 @@ class KnownUrl:
             before = f"{place.before:,} URLs of its host are" if place.before > 1 else "one URL is"
             headline = f"It waits{again}: {before} before it, which takes {minimum_span(wait_s)}."
         self._answer.set_verdict("queued", headline)
+
+    def _band_text(self, band: int) -> str:
+        if band not in DUE_BANDS:
+            return f"{band} (0 is the highest)"
+        share = self._config.refetch.share
+        return (
+            f"{DueBand(band).label}: {DueBand(band).meaning}; due pages have {share:.0%} of the"
+            " turns of a host while new pages wait"
+        )
 
     def _parked(self) -> None:
         record, host = self._record, self._visit

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from lycosa.base.model.discovered import LinkKind
+from lycosa.base.model.due_band import DUE_BANDS
 from lycosa.base.reasons import Reason
 from lycosa.inspect.committed_state import CrawlReader, TableView
 from lycosa.state.attempts.attempt_files import ATTEMPT_LOG_DAMAGE, open_file
@@ -75,7 +76,11 @@ LinkSearch = Callable[[CrawlReader, str], Search]
 
 
 class QueuePlace(msgspec.Struct, frozen=True):
-    """Place of a URL in its host's back queue: URLs before it, and URLs waiting in total."""
+    """Place of a URL in its host's back queue.
+
+    ``before`` counts the waiting URLs of its kind before it, new pages or due ones, ``waiting``
+    those of both kinds.
+    """
 
     band: int
     before: int
@@ -214,15 +219,17 @@ def _link(row: JournalRow, at: int) -> FoundOn:
 
 def place_in_queue(view: TableView, host8: bytes, url8: bytes) -> QueuePlace | None:
     """Walk the host's back queue."""
-    place, waiting = None, 0
+    place, waiting, before, is_due = None, 0, 0, False
     prefix = b"Q" + host8
     for key, value in view.scan(prefix, prefix + b"\xff" * 8):
         if key[9] == PARKED_BAND:
             continue
         row = row_urls(value)
+        if key[9] in DUE_BANDS and not is_due:
+            is_due, before = True, 0
         if url8 in row and place is None:
-            place = QueuePlace(key[9], waiting + row.index(url8), 0)
-        waiting += len(row)
+            place = QueuePlace(key[9], before + row.index(url8), 0)
+        waiting, before = waiting + len(row), before + len(row)
     return msgspec.structs.replace(place, waiting=waiting) if place else None
 
 

@@ -16,6 +16,10 @@ from lycosa.stages.schedule.refetch_value import (
 )
 from lycosa.state.kv.table_records import UrlRecord
 
+PROBE_TEXT = (
+    "no fetch is worth the price within refetch.max_s; it waits for its turn among such pages, of"
+    " which the one that was not fetched for longest is first (refetch.probes)"
+)
 _DAY_S = 86_400.0
 _UNITS = ((365.25 * _DAY_S, "year"), (_DAY_S, "day"), (3600.0, "hour"), (60.0, "minute"))
 

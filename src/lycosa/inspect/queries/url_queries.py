@@ -15,6 +15,7 @@ from lycosa.inspect.explain.facts import Explanation
 from lycosa.inspect.explain.lookup import links_not_searched
 from lycosa.inspect.saved_settings import SavedSettings
 from lycosa.inspect.wall_time import wall_of
+from lycosa.stages.frontier.due import became_due_at
 from lycosa.state.kv.table_records import prefix_end
 
 _ID = re.compile(r"[0-9a-fA-F]{32}")
@@ -110,7 +111,7 @@ def url_row(reader: CrawlReader, entry: UrlEntry, now: float) -> dict[str, Any]:
         "via": via,
         "tries": record.tries,
         "found_at": record.found_at,
-        "due_at": int(wall_of(record.due_at, reader.ahead_s(now))),
+        "due_at": int(wall_of(became_due_at(record), reader.ahead_s(now))),
         "fetches": 0,
     }
     if history is not None:

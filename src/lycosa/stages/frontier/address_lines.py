@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 from lycosa.stages.frontier.front_queues import FrontQueues
-from lycosa.stages.frontier.turn_shares import DueShare
+from lycosa.stages.frontier.turn_shares import SharedTurns
 from lycosa.state.kv.overlay import Overlay
 from lycosa.state.kv.table_records import LINE_PREFIX, prefix_end
 
@@ -28,7 +28,7 @@ _LOOKED_AT = 16  # lines that are checked for room when a fetch slot finds no re
 class AddressLines:
     """The lines of one partition, by address. They persist across runs."""
 
-    def __init__(self, table: Overlay, bands: int, share: DueShare) -> None:
+    def __init__(self, table: Overlay, bands: int, share: SharedTurns) -> None:
         """``bands`` and ``share`` are those of each line (``FrontQueues``)."""
         self._table = table
         self._bands, self._share = bands, share

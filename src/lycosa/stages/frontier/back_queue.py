@@ -31,7 +31,7 @@ from lycosa.stages.frontier.turn_shares import (
     FIRST_DUE,
     LAST_DUE,
     PROBE_TURNS,
-    DueShare,
+    SharedTurns,
     is_probe_turn,
     next_turn,
     ruler_band,
@@ -42,7 +42,7 @@ from lycosa.state.kv.table_records import PARKED_BAND, queue_key, row_urls
 ROW_URLS = 16  # maximum of a row, which is rewritten when one of them is finished
 _ROWS_READ = 8  # rows that a refill reads at a time
 _DUE_TURNS = 8 * PROBE_TURNS  # after so many, probes and bands have their turns in the same order
-_EVEN = DueShare()
+_EVEN = SharedTurns()
 _WORTH_A_THREAD = 4  # rows, 64 URLs: they share the cost of a thread (0.1 ms)
 
 
@@ -210,7 +210,7 @@ class BackQueue:
         """
         self._supplied = dict(rows)
 
-    def pop(self, table: Overlay, bands: int, share: DueShare = _EVEN) -> QueueEntry | None:
+    def pop(self, table: Overlay, bands: int, share: SharedTurns = _EVEN) -> QueueEntry | None:
         """Take the first entry of the band whose turn it is; ``None`` if no URL waits.
 
         ``bands`` is the number of bands of new pages. The entry is open until ``finish_entry`` or
@@ -234,7 +234,7 @@ class BackQueue:
         # Without an entry rows are missing, of which the next look knows.
         return self.pop_band(table, band) or self.pop(table, bands, share)
 
-    def _gives_due_turn(self, share: DueShare) -> bool:
+    def _gives_due_turn(self, share: SharedTurns) -> bool:
         self.turn = next_turn(self.turn)
         return share.is_due_turn(self.turn)
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 
 from lycosa.state.kv.overlay import Overlay
-from lycosa.state.kv.table_records import due_urls
+from lycosa.state.kv.table_records import UrlRecord, due_urls
 
 _TIME = 5  # bytes of a key before the suffix: prefix and time
 NEVER_DUE = 0xFFFFFFFF
@@ -37,6 +37,14 @@ def probe_place(fetched_at: int) -> int:
 def is_probe_place(due_at: int) -> bool:
     """Whether a due time is the place of a waiting probe."""
     return due_at >= PROBES_FROM
+
+
+def became_due_at(record: UrlRecord) -> int:
+    """When a page is due in crawl time, 0 for never; of a waiting probe since when it is."""
+    history = record.history
+    if history is None or not is_probe_place(record.due_at):
+        return record.due_at
+    return history.fetched_at + history.interval_s
 
 
 class DueQueue:

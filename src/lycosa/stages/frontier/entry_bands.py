@@ -17,7 +17,7 @@ from lycosa.stages.frontier.probe_line import ProbeLine
 from lycosa.stages.frontier.sitemap_news import SitemapNews
 from lycosa.state.kv.table_records import UrlRecord
 
-Judge = Callable[[bytes, str, UrlRecord, float], DueJudgement]
+JudgePage = Callable[[bytes, str, UrlRecord, float], DueJudgement]
 """The judgement of a page that was fetched before.
 
 Of the hash of its host, its URL and its record, at a wall time in seconds since 1970.
@@ -33,7 +33,7 @@ class EntryBands:
     """The decision for one partition. Without a ``judge`` there are no bands of due pages."""
 
     def __init__(
-        self, judge: Judge | None, forward: SitemapNews, due: DueQueue, probes: ProbeLine
+        self, judge: JudgePage | None, forward: SitemapNews, due: DueQueue, probes: ProbeLine
     ) -> None:
         """``forward`` knows the difference of the clocks."""
         self._judge, self._forward, self._due, self._probes = judge, forward, due, probes

@@ -29,7 +29,7 @@ from collections import deque
 import msgspec
 
 from lycosa.base.model.due_band import DueBand
-from lycosa.stages.frontier.turn_shares import FIRST_DUE, DueShare, next_turn, ruler_band
+from lycosa.stages.frontier.turn_shares import FIRST_DUE, SharedTurns, next_turn, ruler_band
 from lycosa.state.kv.overlay import Overlay
 from lycosa.state.kv.table_records import (
     LINE_PREFIX,
@@ -42,7 +42,7 @@ from lycosa.state.kv.table_records import (
 
 FRONT_KEY = meta_key("front")
 _HEAD = 64  # hosts of one band in memory
-_EVEN = DueShare()
+_EVEN = SharedTurns()
 
 
 class Range(msgspec.Struct, array_like=True):
@@ -84,7 +84,7 @@ class FrontQueues:
     """
 
     def __init__(
-        self, table: Overlay, bands: int, address: str = "", share: DueShare = _EVEN
+        self, table: Overlay, bands: int, address: str = "", share: SharedTurns = _EVEN
     ) -> None:
         """``bands`` is the number of bands of new pages, ``share`` that of due pages in turns."""
         self._table = table

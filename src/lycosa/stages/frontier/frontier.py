@@ -329,6 +329,22 @@ class Frontier:
         """
         return min([queue.earliest for queue in self._alarms], default=NEVER_DUE)
 
+    def next_event_s(self, now: float, wall: float) -> float:
+        """Seconds until a host is ready or anything is due."""
+        ready, due_s = self.next_time(), self.next_due() - wall
+        return due_s if ready is None else min(ready - now, due_s)
+
+    def has_work(self, now: float, wait: float) -> bool:
+        """Whether a host is ready within ``wait``, or anything but a due time may make work."""
+        if any(partition.counters.asking for partition in self.partitions.values()):
+            return True  # an answer or its deadline will come
+        if self.walks_policies:
+            return True  # it may find pages that are due
+        ready = self.next_time()
+        if self.waiting_in_front() and (ready is None or ready > now):
+            return True
+        return ready is not None and ready <= now + wait
+
     def waiting_in_front(self) -> int:
         """Number of hosts in front queues and in lines of addresses."""
         self._take_gathered()

@@ -37,7 +37,7 @@ from lycosa.stages.frontier.policy_walk import PolicyWalk
 from lycosa.stages.frontier.probe_line import ProbeLine
 from lycosa.stages.frontier.ranking import factors_of_found, factors_of_known
 from lycosa.stages.frontier.set_aside_hosts import SetAsideHosts
-from lycosa.stages.frontier.turn_shares import FIRST_DUE, DueShare
+from lycosa.stages.frontier.turn_shares import FIRST_DUE, SharedTurns
 from lycosa.stages.frontier.unparsed_bodies import UnparsedBodies
 from lycosa.stages.frontier.visit_state import HostState, VisitState, VisitStates, counted_as
 from lycosa.stages.frontier.waiting_places import WaitingPlaces
@@ -90,7 +90,7 @@ class Partition:
         self._due, self._parked = DueQueue(table, b"D", _DUE_ROW), DueQueue(table, b"P")
         self.alarms = self._due, self._parked
         self.probes = ProbeLine(self._due)
-        self._share = DueShare()
+        self._share = SharedTurns()
         self._entries = EntryBands(rules.judge, rules.forward, self._due, self.probes)
         self.counters = counters_of(table)
         self.places = WaitingPlaces(
@@ -215,9 +215,8 @@ class Partition:
         self._enqueue(host, url8, record)
 
     def _enqueue(self, host: VisitState, url8: bytes, record: UrlRecord, band: int = -1) -> None:
-        """Put a QUEUED URL into its host's back queue, and the host into a place for its band.
-
-        Without a ``band`` it is that of its priority.
+        """Queue a QUEUED URL at its host, and the host: in a band of due pages or, with -1, in that
+        of its priority.
         """
         state = host.record.state
         if state in (HostState.PARKED, HostState.RETIRED):
@@ -327,9 +326,8 @@ class Partition:
             grids.move_page(host.host8, url8, old, new)
 
     def _note_refetch(self, band: int) -> None:
-        is_probe = band == DueBand.PROBE
         count(self.counters.refetched, band if band in DUE_BANDS else 0)
-        if not is_probe:
+        if band != DueBand.PROBE:
             self.probes.note_refetch()
 
     def note_capture(

@@ -8,7 +8,7 @@ import msgspec
 
 from lycosa.base.config.sections import RefetchSection
 from lycosa.base.model.usage import Usage
-from lycosa.stages.frontier.entry_bands import Judge, judge_as_due
+from lycosa.stages.frontier.entry_bands import JudgePage, judge_as_due
 from lycosa.stages.frontier.policy_walk import KeptInterval
 from lycosa.stages.frontier.ranking import Prioritize, by_importance
 from lycosa.stages.frontier.sitemap_news import SitemapNews
@@ -34,4 +34,4 @@ class FrontierRules(msgspec.Struct, frozen=True):
     look_at: Callable[[bytes], float | None] = lambda _: None
     host_prices: dict[bytes, float] = {}
     has_host_prices: Callable[[], bool] = lambda: False
-    judge: Judge | None = judge_as_due
+    judge: JudgePage | None = judge_as_due

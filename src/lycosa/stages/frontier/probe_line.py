@@ -3,14 +3,15 @@
 They are fetched all the same, because their estimates may be wrong, but they would take all turns
 if they were many. So they wait outside the queues of their hosts, in the schedule, and at most a
 stated share of the refetches (``refetch.probes``) is theirs: each refetch of another page gives a
-part of one. Without any, one is taken an hour. The page that was not fetched for longest is first.
+part of one. After a day without any, one is taken an hour. The page that was not fetched for
+longest is first.
 """
 
 from __future__ import annotations
 
 from lycosa.stages.frontier.due import NEVER_DUE, DueQueue, probe_place
 
-_LONGEST_S = 3600
+_EVERY_S, _QUIET_S = 3600, 86_400
 _MOST_SAVED = 100.0  # probes that refetches have given and that were not there to be taken
 
 
@@ -20,7 +21,9 @@ class ProbeLine:
     def __init__(self, due: DueQueue, share: float = 0.05) -> None:
         self._due = due
         self._saved = 0.0
-        self._next_at = 0  # crawl time; 0 before the first look
+        # crawl time; 0 before the first look
+        self._next_at = self._quiet_since = 0
+        self._has_refetched = False  # since then
         self.follow(share)
         self.earliest = NEVER_DUE
         self._update()
@@ -42,14 +45,16 @@ class ProbeLine:
     def note_refetch(self) -> None:
         """Note a refetch of a page that is no probe."""
         self._saved = min(self._saved + self._gain, _MOST_SAVED)
+        self._has_refetched = True
         if self.earliest:
             self._update()
 
     def take(self, now: float) -> list[bytes]:
         """Take the next probes, if it is time: those of one row at most."""
-        if not self._next_at:
+        if self._has_refetched or not self._quiet_since:
             # A run does not begin with a probe, or frequent restarts would fetch many.
-            self._next_at = int(now) + _LONGEST_S
+            self._quiet_since, self._has_refetched = int(now), False
+            self._next_at = int(now) + _QUIET_S
         taken: list[bytes] = []
         if self._saved >= 1 or now >= self._next_at:
             place, waiting = self._due.take_probes()
@@ -58,7 +63,7 @@ class ProbeLine:
             for url in waiting[number:]:
                 self._due.add_probe(place, url)
             self._saved = max(self._saved - len(taken), 0.0)
-            self._next_at = int(now) + _LONGEST_S
+            self._next_at = max(int(now) + _EVERY_S, self._quiet_since + _QUIET_S)
         self._update()
         return taken
 

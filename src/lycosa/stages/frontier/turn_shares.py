@@ -21,7 +21,7 @@ PROBE_TURNS = 20
 _WHOLE = 100  # a share is kept in hundredths, so that counts of turns stay small and exact
 
 
-class DueShare:
+class SharedTurns:
     """The share of due pages in turns, as the settings in force say.
 
     It is one object for all queues of a partition, because it may change while the crawl runs.
@@ -33,7 +33,7 @@ class DueShare:
         self.follow(share)
 
     def __repr__(self) -> str:
-        return f"<DueShare {self.hundredths}/100>"
+        return f"<SharedTurns {self.hundredths}/100>"
 
     def follow(self, share: float) -> None:
         """Follow a setting, between 0 and 1: neither kind is left without turns."""

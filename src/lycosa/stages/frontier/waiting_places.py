@@ -8,7 +8,7 @@ from __future__ import annotations
 from lycosa.stages.frontier.address_lines import AddressLines
 from lycosa.stages.frontier.due import DueQueue
 from lycosa.stages.frontier.front_queues import FrontQueues
-from lycosa.stages.frontier.turn_shares import DueShare
+from lycosa.stages.frontier.turn_shares import SharedTurns
 from lycosa.stages.frontier.visit_state import VisitState, VisitStates
 from lycosa.state.kv.overlay import Overlay
 from lycosa.state.shard.counters import Counters
@@ -24,7 +24,7 @@ class WaitingPlaces:
         visits: VisitStates,
         sleepers: DueQueue,
         counters: Counters,
-        share: DueShare,
+        share: SharedTurns,
     ) -> None:
         """``sleepers`` has the times at which sleeping hosts line up, and those of parked hosts."""
         self.front = FrontQueues(table, bands, share=share)

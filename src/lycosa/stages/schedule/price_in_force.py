@@ -106,12 +106,11 @@ def price_of_host(
     """The price at a host whose pages may have ``turns`` fetches a day, ``None`` for the common.
 
     ``pages`` are the host's by class of policy and cell, ``price`` is the common one. What was
-    promised comes first; what halves and grows, and probes, have their part. A twentieth is always
-    left for pages by their value.
+    promised comes first, and what halves and grows has its part. A twentieth is always left for
+    pages by their value.
     """
     demand = demand_at(section, pages, price)
-    probes = min(demand.wished, section.probes * turns)
-    left = max(turns - demand.promised - demand.adaptive - probes, turns / 20)
+    left = max(turns - demand.promised - demand.adaptive, turns / 20)
     if demand.due <= left:
         return None
     low, high = 0, 1  # in steps above the common price
@@ -121,8 +120,8 @@ def price_of_host(
         middle = (low + high) // 2
         is_cheap = _due_a_day(section, pages, price, middle) > left
         low, high = (middle, high) if is_cheap else (low, middle)
-    # The lower side: the bands of the host's queue choose among what is due, but a turn that nothing
-    # is due for is lost.
+    # The lower side: the bands of the host's queue choose among what is due, but a turn is lost for
+    # which nothing is due.
     return max(math.exp((_step_of(price) + low) * _STEP), price)
 
 

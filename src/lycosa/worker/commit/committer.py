@@ -99,7 +99,7 @@ class Committer:
         self._files, self._stages, self._clock = files, stages, stages.clock
         self._outgoing, self._topic, self._signals = outgoing, topic, signals
         self._offload, self._reach = ports.offload, ports.reach
-        self._commit: asyncio.Task[None] | None = None
+        self._commit: asyncio.Task[bool] | None = None
         self._closing: set[asyncio.Task[None]] = set()
         self._shipping: asyncio.Task[None] | None = None
         self._committed_at = self._clock.monotonic()
@@ -178,11 +178,17 @@ class Committer:
         self._commit = asyncio.get_running_loop().create_task(self._commit_once())
         self._commit.add_done_callback(self._commit_ended)
 
-    def _commit_ended(self, task: asyncio.Task[None]) -> None:
+    def _commit_ended(self, task: asyncio.Task[bool]) -> None:
         self._commit = None
-        if not task.cancelled() and task.exception() is not None:
-            self._failure = self._failure or task.exception()
-        self._signals.wake()
+        is_empty = False
+        if not task.cancelled():
+            if task.exception() is not None:
+                self._failure = self._failure or task.exception()
+            else:
+                is_empty = not task.result()
+        # An empty commit changes nothing, and a worker without anything to do sleeps on.
+        if not is_empty:
+            self._signals.wake()
 
     async def commit(self, is_last: bool = False, is_forced: bool = False) -> None:
         """Commit everything that has happened; return when it is on disk.
@@ -202,8 +208,8 @@ class Committer:
         await asyncio.wait([self._commit])
         self.raise_failure()
 
-    async def _commit_once(self, is_last: bool = False, is_forced: bool = False) -> None:
-        """Make one commit.
+    async def _commit_once(self, is_last: bool = False, is_forced: bool = False) -> bool:
+        """Make one commit; return whether there was anything to commit or to answer.
 
         The cut is everything from the end of the first awaits to the write. The last commit is
         logged even when nothing happened. Files were closed by then, and the log should name the
@@ -233,7 +239,8 @@ class Committer:
             if (writes := p.freeze())
         ]
         has_news = bool(batches) or not pending.is_empty or inbox != self._inbox
-        if has_news or is_last or is_forced or files.lease.is_due(self._committed_at):
+        has_news |= is_last or is_forced or files.lease.is_due(self._committed_at)
+        if has_news:
             # Copied before the write, because visits continue while it runs and count for the next
             # commit.
             counted = [p.counters.copied() for p in partitions.values()]
@@ -255,6 +262,7 @@ class Committer:
         self._outgoing.send_parcels(posted)
         self._topic.note_committed(inbox)
         await self._after_commit()
+        return has_news or bool(waiters)
 
     def _seal(self, batches: list[PartitionBatch], inbox: int, is_last: bool) -> Commit:
         """Make a commit of the cut. What is found from now on belongs to the next commit."""

@@ -1,0 +1,208 @@
+"""The pages of large hosts by cell, over walks in slices, restarts and changes meanwhile."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_partition import SetSeen
+
+from lycosa.base.config.sections import FrontierSection
+from lycosa.base.model.discovered import Discovered, LinkKind
+from lycosa.base.model.refetch_cell import counted_cell
+from lycosa.base.model.url_state import Completed, History, UrlState
+from lycosa.base.reasons import Reason
+from lycosa.base.urls.identity import hash8, host_of
+from lycosa.stages.frontier.host_grids import LARGE, HostGrids, host_grid_of
+from lycosa.stages.frontier.partition import Partition
+from lycosa.stages.frontier.partition_rules import FrontierRules
+from lycosa.state.kv.memory_table import MemoryKeyValue
+from lycosa.state.kv.overlay import Overlay
+from lycosa.state.kv.table_records import decode_url, prefix_end
+
+NOW = 1_750_000_000.0
+HOST, OTHER = "large.example", "small.example"
+
+
+def url_of(number: int, host: str = HOST) -> str:
+    return f"http://{host}/{number}"
+
+
+class Site:
+    """A partition with pages of two hosts, over restarts."""
+
+    def __init__(self, is_on: bool = True) -> None:
+        self.store, self.is_on = MemoryKeyValue(), is_on
+        self.prices: dict[bytes, float] = {}
+        self.fetches = Counter[str]()
+        self.open()
+
+    def open(self) -> None:
+        rules = FrontierRules(
+            host_prices=self.prices, has_host_prices=lambda: self.is_on, judge=None
+        )
+        stored = self.store.scan(b"U", prefix_end(b"U"))
+        seen = SetSeen({int.from_bytes(key[9:], "big") for key, _ in stored})
+        self.partition = Partition(0, Overlay(self.store), seen, FrontierSection(head=8), rules)
+        self.grids: HostGrids = self.partition.host_grids
+
+    def commit(self) -> None:
+        batch = self.partition.freeze()
+        self.store.write(batch)
+        self.partition.table.settle()
+
+    def fetch(self, url: str, cell: int, policy: int = 0) -> None:
+        partition, host8 = self.partition, hash8(host_of(url))
+        kind, importance = LinkKind.SEED, 1.0
+        partition.discover_urls(
+            [Discovered(url, host8, hash8(url), kind, 0, importance=importance)], NOW
+        )
+        host = partition.visits.find_host(host8)
+        assert host is not None
+        record = partition.find_record(host8, hash8(url))
+        assert record is not None
+        if record.state is not UrlState.QUEUED:
+            partition.queue_again(host, hash8(url), record)
+        lease = partition.lease_next(host)
+        assert lease is not None and lease.url == url
+        self.fetches[url] += 1
+        history = History(self.fetches[url], int(NOW), 200, cell=cell, policy=policy)
+        partition.complete_lease(
+            lease,
+            Completed(
+                host8,
+                lease.entry.url8,
+                lease.number,
+                UrlState.FETCHED,
+                Reason.NONE,
+                "",
+                int(NOW) + 10**6,
+                history,
+            ),
+        )
+
+    def fill(self, pages: int = LARGE + 1) -> None:
+        for number in range(pages):
+            self.fetch(url_of(number), 100 + number % 7)
+
+    def recounted(self, host: str = HOST) -> Counter[int]:
+        prefix = b"U" + hash8(host)
+        histories = [
+            decode_url(value).history
+            for _, value in self.partition.table.scan(prefix, prefix + b"\xff" * 9)
+        ]
+        return Counter(counted_cell(each.cell, each.policy) for each in histories if each)
+
+    def walk(self) -> None:
+        while self.grids.walk():
+            pass
+
+    def row(self, host: str = HOST) -> Mapping[int, int] | None:
+        self.grids.save()
+        row = host_grid_of(self.partition.table.get, hash8(host))
+        return row.cells if row is not None and row.is_whole else None
+
+
+def test_a_host_has_a_grid_only_when_it_is_large_and_some_page_has_a_price() -> None:
+    site = Site()
+    site.fill(LARGE)
+    site.fetch(url_of(0), 105)
+    assert not site.grids.known
+    site.fetch(url_of(LARGE), 105)
+    assert site.grids.known == {hash8(HOST)} and site.row() is None
+    site.walk()
+    assert site.row() == site.recounted()
+    off = Site(is_on=False)
+    off.fill()
+    assert not off.grids.known
+    off.is_on = True
+    off.fetch(url_of(3), 150)
+    off.walk()
+    assert off.row() == off.recounted(), "also when it was large before"
+
+
+_STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.integers(0, LARGE + 40), st.sampled_from([0, 1, 99, 960])),
+        st.sampled_from(["walk", "restart"]),
+    ),
+    max_size=25,
+)
+
+
+@given(_STEPS)
+@settings(deadline=None, max_examples=15)
+def test_the_grid_has_the_cells_of_the_records_whatever_happens_during_the_walk(
+    steps: list[tuple[int, int] | str],
+) -> None:
+    site = Site()
+    site.fill()
+    for step in steps:
+        if step == "walk":
+            site.grids.walk()
+        elif step == "restart":
+            site.commit()
+            site.open()
+        elif not isinstance(step, str):
+            site.fetch(url_of(step[0]), step[1])
+    site.walk()
+    host = site.partition.visits.find_host(hash8(HOST))
+    assert host is not None
+    recounted = site.recounted()
+    priced = sum(number for cell, number in recounted.items() if cell)
+    assert host.record.cells == priced
+    recounted.pop(0, None)
+    assert site.row() == recounted == site.partition.counters.cells
+
+
+def test_hosts_with_too_few_turns_are_bound_until_their_pages_ask_for_less() -> None:
+    site, asked = Site(), 2.0
+    site.fill()
+    site.walk()
+
+    def price_of(pages: Mapping[int, int], turns: float) -> float | None:
+        return asked if asked * sum(pages.values()) > turns else None
+
+    while not site.grids.look(1, lambda host: 100.0, price_of):
+        pass
+    assert site.prices == {hash8(HOST): 2.0}
+    bound = site.grids.bound
+    assert (bound.hosts, bound.turns, bound.cells) == (1, 864.0, site.row())
+    asked = 1.0
+    while not site.grids.look(1, lambda host: 100.0, price_of):
+        pass
+    assert not site.prices and site.grids.bound.hosts == 0
+    while not site.grids.look(1, lambda host: 0.0, lambda pages, turns: 5.0):
+        pass
+    assert not site.prices, "a host without a delay has any number of turns"
+
+
+def test_a_change_of_policies_moves_the_pages_of_a_large_host_too() -> None:
+    site = Site()
+    site.fill()
+    site.walk()
+    section = site.partition.rules.forward.section
+    changed = msgspec.structs.replace(section, policies=(f"{HOST} value min=1h",))
+    site.partition.rules.forward.section = changed
+    assert site.partition.follow_policies()
+    while not site.partition.policy_walk.is_done:
+        site.partition.policy_walk.step(NOW, 100, lambda host: 1.0)
+    recounted = site.recounted()
+    assert all(cell >> 16 for cell in recounted) and site.row() == recounted
+
+
+def test_rows_are_read_again_after_a_restart_and_stay_bounded_in_memory() -> None:
+    site = Site()
+    site.fill()
+    site.grids.walk()
+    site.commit()
+    before = site.row()
+    site.open()
+    assert site.grids.known == {hash8(HOST)} and site.row() == before
+    keys = [key for key, _ in site.store.scan(b"g", prefix_end(b"g"))]
+    assert keys == [b"g" + hash8(HOST)]
+    (value,) = [value for _, value in site.store.scan(b"g", prefix_end(b"g"))]
+    assert len(value) < 100, "seven cells"
