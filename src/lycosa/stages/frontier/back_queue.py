@@ -164,6 +164,14 @@ class BackQueue:
                 return True
         return False
 
+    @property
+    def has_new(self) -> bool:
+        """Whether pages wait that were never fetched."""
+        return any(
+            band < FIRST_DUE and bool(line.head or line.loaded < line.lane.next)
+            for band, line in self._lines.items()
+        )
+
     def push(self, band: int, url8: bytes) -> None:
         """Add a URL at the end of a band."""
         line = self._lines.get(band) or self._new_line(band)
