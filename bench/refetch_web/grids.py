@@ -14,7 +14,7 @@ from bench.refetch_web.made_web import Floats, Ints, MadeWeb
 
 from lycosa.base.config.sections import RefetchRule
 from lycosa.base.messages.worker_messages import PriceTerms, RefetchGrid
-from lycosa.cluster.coordinator.price_search import STEP_S, PriceSearch
+from lycosa.cluster.coordinator.price_search import PRICE_STEP_S, PriceSearch
 from lycosa.stages.frontier.host_grids import LARGE
 from lycosa.stages.schedule.price_in_force import PriceInForce, price_of_host
 
@@ -105,7 +105,7 @@ class WebGrids:
             last = shard
         for _ in range(_MOVES):
             old = prices.price
-            self._now += STEP_S
+            self._now += PRICE_STEP_S
             self._search.tick(self._now)
             answer = self._search.receive(last, (1, last), message, self._now)
             prices.follow(answer.price, answer.number)

@@ -66,6 +66,21 @@ SECTIONS: dict[str, list[Panel]] = {
             ],
         ),
         (
+            "Due pages that wait, by what a fetch is worth",
+            "short",
+            [("sum by (band) (lycosa_due_pages{$in})", "{{band}}")],
+        ),
+        (
+            "Pages fetched again a second",
+            "short",
+            [
+                (
+                    "sum by (band) (rate(lycosa_refetches_total{$in}[$__rate_interval]))",
+                    "{{band}}",
+                )
+            ],
+        ),
+        (
             "Hosts",
             "short",
             [
@@ -114,6 +129,27 @@ SECTIONS: dict[str, list[Panel]] = {
             ],
         ),
         ("Leases of outside fetchers", "short", [("sum(lycosa_leases_outside{$in})", "URLs")]),
+        (
+            "Refetches planned at the price",
+            "short",
+            [
+                ("sum by (kind) (lycosa_refetches_planned{$in})", "{{kind}} a day"),
+                ("max(lycosa_refetch_budget{$in})", "budget a day"),
+            ],
+        ),
+        (
+            "Price of a refetch, and hosts with too few turns",
+            "short",
+            [
+                ("max(lycosa_refetch_price{$in})", "price in days"),
+                ("sum(lycosa_refetch_bound_hosts{$in})", "hosts"),
+            ],
+        ),
+        (
+            "Wait for an address that many hosts share",
+            "s",
+            [("max(lycosa_address_wait_seconds{$in})", "longest")],
+        ),
         (
             "Records under older refetch policies",
             "short",

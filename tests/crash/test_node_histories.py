@@ -16,6 +16,7 @@ from nodes.plants import PLANTS
 from nodes.plugin import Plugin
 from nodes.policies import Policies
 from nodes.pools import Pool
+from nodes.prices import Prices
 from nodes.refetches import Refetches
 from nodes.shaky import Shaky
 from nodes.statements import Statements
@@ -72,6 +73,14 @@ def test_changed_policies_reach_all_records_whoever_owns_them(seed: int, tmp_pat
     assert history.live().takeovers > 0
     (policies,) = history.plugins
     assert isinstance(policies, Policies) and policies.moved > 0
+
+
+@pytest.mark.parametrize("seed", seeds(1, 4))
+def test_a_price_is_found_and_kept_whoever_coordinates(seed: int, tmp_path: Path) -> None:
+    history = NodesHistory(seed, tmp_path, [Prices])
+    assert history.live().takeovers > 0
+    (prices,) = history.plugins
+    assert isinstance(prices, Prices) and prices.coordinators
 
 
 @pytest.mark.parametrize("seed", seeds(2, 4))

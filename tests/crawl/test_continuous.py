@@ -6,21 +6,27 @@ from __future__ import annotations
 
 import asyncio
 import random
+import signal
+import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from clusters import LONGEST_S, LYCOSA, SETTINGS, WatchedLog, seed_at
 from crawling import page
 from judging import are_balanced, is_polite, quick_config
-from lycosa.base.config.sections import Config, LimitSection, RefetchSection
+from lycosa.base.config.sections import Config, FrontierSection, LimitSection, RefetchSection
 from lycosa.base.model.due_band import DueBand
 from lycosa.base.model.end import End
 from lycosa.inspect.audit.folder_audit import audit
-from lycosa.synthetic import Crash, Faults
+from lycosa.synthetic import Crash, Faults, SyntheticWeb
+from lycosa.synthetic.plan import WebPlan
 from lycosa.worker.assemble import Assembled
 from scripted import Answer, ScriptedWeb, scripted_crawl
+from serving import served_with_log
+from several_workers import run_workers
 from virtual_crawl import VirtualCrawl
 
 A, B = "http://a.example/", "http://b.example/"
@@ -127,3 +133,55 @@ def test_a_killed_crawl_continues_with_the_due_pages_that_waited(tmp_path: Path)
     assert {web.asked[f"{A}{name}"] for name in PAGES} <= {4, 5, 6}
     assert are_balanced(crawl).due == {}
     assert [each.name for each in audit(crawl.folder).checks if each.breaches] == []
+
+
+def test_two_workers_reach_a_limit_although_one_of_them_has_nothing_to_do(tmp_path: Path) -> None:
+    """The one with nothing to do gives its permits back, or the other would lack them."""
+    often = RefetchSection(first_s=300, min_s=300, max_s=300, policies=("b.example never",))
+    config = config_of(often, max_pages=40)
+    config = msgspec.structs.replace(
+        config, frontier=FrontierSection(partitions=4, bands=4, head=6, finish_wait_s=60)
+    )
+    crawl, web = continuous(tmp_path / "c", WEB | {B: page("1", "2")}, config)
+    workers: list[Assembled] = []
+    run_workers(crawl, 2, [A, B], meanwhile=workers.append)
+    hosts = [
+        sum(partition.counters.hosts for partition in each.worker.frontier.partitions.values())
+        for each in workers
+    ]
+    assert hosts == [1, 1]
+    counters = are_balanced(crawl)
+    assert counters.captures == 40, "exactly the limit"
+    assert web.asked[f"{A}p3"] >= 4 and web.asked[f"{B}1"] == 1
+    is_polite(crawl.log, crawl.config.politeness)
+
+
+@pytest.mark.long
+def test_a_signal_ends_the_command_and_status_says_until_when_nothing_is_due(
+    tmp_path: Path,
+) -> None:
+    folder, log = tmp_path / "crawl", WatchedLog()
+    rests = {"refetch.first_s": "3s", "refetch.min_s": "3s", "refetch.max_s": "3s"}
+    settings = SETTINGS | rests | {"frontier.finish_wait_s": "1s", "workers": "2"}
+    pairs = [part for each in settings.items() for part in ("--set", "=".join(each))]
+    plan = WebPlan(hosts=1, pages=4, seed=5, latency_s=0.0, page_bytes=2000)
+    with served_with_log(SyntheticWeb(plan), log=log) as (port, _):
+        command = [*LYCOSA, "crawl", seed_at(port), "--dir", str(folder), "--continuous", *pairs]
+        crawl = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        try:
+            log.await_that(lambda: sum(each.path == "/" for each in log.exchanges) >= 3)
+            changed = [*LYCOSA, "policy", "set", str(folder), "* every 1h"]
+            assert subprocess.run(changed, capture_output=True, timeout=LONGEST_S).returncode == 0
+            lines: list[str] = []
+            while not any("nothing due before" in line for line in lines):
+                told = subprocess.run(
+                    [*LYCOSA, "status", str(folder)],
+                    capture_output=True,
+                    text=True,
+                    timeout=LONGEST_S,
+                )
+                lines = told.stdout.splitlines()
+        finally:
+            crawl.send_signal(signal.SIGINT)
+            assert crawl.wait(LONGEST_S) == 4
+    assert [each.name for each in audit(folder).checks if each.breaches] == []

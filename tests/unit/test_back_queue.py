@@ -266,6 +266,22 @@ def test_no_due_page_waits_longer_than_its_band_says(
         assert waited < bound
 
 
+@given(st.lists(st.sampled_from([1, *DUE]), min_size=2, max_size=30), st.integers(1, 10))
+@settings(deadline=None, max_examples=60)
+def test_entries_that_are_given_back_are_the_next_in_their_order(
+    bands: list[int], number: int
+) -> None:
+    """So a look at what a visit would request changes nothing of it."""
+    table, queue = Overlay(MemoryKeyValue()), BackQueue(HOST8, {}, 50)
+    for at, band in enumerate(bands):
+        queue.push(band, url8(at))
+    looked = [entry for _ in range(number) if (entry := queue.pop(table, BANDS, _HALF))]
+    for entry in looked:
+        queue.restore_entry(entry)
+    assert queue.open_leases == 0
+    assert drained(queue, table)[: len(looked)] == looked
+
+
 def _rows(queue: BackQueue, table: Overlay) -> list[tuple[bytes, bytes]]:
     queue.save(table)
     return list(table.scan(b"Q", b"R"))

@@ -13,8 +13,15 @@ from lycosa.base.model.due_band import DUE_BANDS, DueBand, DueJudgement
 from lycosa.base.model.url_state import Completed, History, UrlState
 from lycosa.base.reasons import Reason
 from lycosa.base.system.metric_catalogue import DUE_LABELS
-from lycosa.base.urls.identity import hash8, host_of
-from lycosa.stages.frontier.due import PROBES_FROM, is_probe_place, probe_place
+from lycosa.base.urls.identity import hash8, host_of, partition_of
+from lycosa.inspect.audit.capture_index import CaptureIndex
+from lycosa.inspect.audit.state_check import StateChecks
+from lycosa.inspect.committed_state import TableView
+from lycosa.moves.reshard.counting import recounted
+from lycosa.moves.reshard.division import Division, OldState
+from lycosa.moves.reshard.host_owners import HostOwners
+from lycosa.moves.reshard.row_sink import RowSink
+from lycosa.stages.frontier.due import NEVER_DUE, PROBES_FROM, is_probe_place, probe_place
 from lycosa.stages.frontier.entry_bands import JudgePage
 from lycosa.stages.frontier.lease import Lease
 from lycosa.stages.frontier.partition import Partition
@@ -54,7 +61,9 @@ class Crawled:
 
     def find(self, numbers: range) -> None:
         found = [
-            Discovered(url(each), hash8(HOST), hash8(url(each)), 1, LinkKind.SEED, importance=0.5)
+            Discovered(
+                url(each), hash8(HOST), hash8(url(each)), LinkKind.SITEMAP, 1, importance=0.5
+            )
             for each in numbers
         ]
         self.partition.discover_urls(found, self.now)
@@ -181,55 +190,59 @@ def test_probes_wait_in_the_schedule_the_longest_unseen_first_and_have_their_sha
     crawled.fetch_all()
     crawled.now = START + DAY + 600
     crawled.partition.wake_due(crawled.now)
-    assert all(is_probe_place(crawled.record(number).due_at) for number in probes)
-    assert crawled.host.record.waiting == 5, "none of the probes"
+    # The first one comes at once, because there was never another refetch.
+    assert [number for number in probes if crawled.record(number).due_at == 0] == [10]
+    assert all(is_probe_place(crawled.record(number).due_at) for number in list(probes)[1:])
     order: list[int] = []
     refetched = 0
     for _ in range(24):
         for number, band in crawled.fetch_all():
             refetched += band is not DueBand.PROBE
             order += [number] if band == DueBand.PROBE else []
-        assert len(order) <= refetched * 0.05 / 0.95 + 1
+        assert len(order) <= refetched * 0.05 / 0.95 + 2
         crawled.wake(DAY)
     assert order[:6] == [10, 11, 12, 13, 14, 15][: len(order)] and len(order) >= 6
     counters = crawled.partition.counters
     assert counters.refetched[DueBand.PROBE] == len(order)
 
 
-def test_after_a_day_without_other_refetches_one_probe_is_fetched_an_hour(tmp_path: object) -> None:
+def test_without_other_refetches_one_probe_is_fetched_a_day(tmp_path: object) -> None:
     crawled = Crawled(tmp_path, judged(dict.fromkeys(range(6), DueBand.PROBE)))
     crawled.fetch_all()
     crawled.wake(DAY)
-    assert crawled.host.record.waiting == 0
-    assert crawled.partition.next_due() == crawled.now + DAY
-    crawled.wake(DAY - 3600)
-    for number in range(3):
-        assert crawled.wake(3600) == 1
-        assert crawled.fetch()[0] in range(6), number
-    assert crawled.wake(3599) == 0
+    assert crawled.host.record.waiting == 1
+    for _ in range(4):
+        assert crawled.fetch(interval_s=100 * DAY)[1] == DueBand.PROBE
+        assert crawled.partition.next_due() == crawled.now + DAY
+        assert crawled.wake(DAY - 1) == 0
+        assert crawled.wake(1) == 1
 
 
-def test_probes_survive_a_restart(tmp_path: object) -> None:
+def test_probes_and_their_share_survive_a_restart(tmp_path: object) -> None:
     crawled = Crawled(tmp_path, judged(dict.fromkeys(range(6), DueBand.PROBE)))
     crawled.fetch_all()
     crawled.wake(DAY)
     crawled.reopen(crawled.rules.judge)
-    rows = crawled.store.scan(b"D", prefix_end(b"D"))
+    rows = list(crawled.store.scan(b"D", prefix_end(b"D")))
     assert {int.from_bytes(key[1:5], "big") >= PROBES_FROM for key, _ in rows} == {True}
-    crawled.wake(3600)  # a run does not begin with a probe
-    assert crawled.host.record.waiting == 0
-    assert crawled.wake(DAY) == 1 and crawled.fetch()[1] == DueBand.PROBE
+    assert crawled.fetch(interval_s=100 * DAY)[1] == DueBand.PROBE
+    for _ in range(3):
+        crawled.reopen(crawled.rules.judge)
+        assert crawled.wake(3600) == 0, "a restart gives none"
+    assert crawled.wake(DAY - 3 * 3600) == 1
 
 
-def test_a_policy_that_moves_a_probe_or_a_seed_takes_it_out_of_the_line(tmp_path: object) -> None:
-    crawled = Crawled(tmp_path, judged({0: DueBand.PROBE}), pages=1)
-    crawled.fetch()
+def test_a_probe_that_gets_another_time_leaves_the_line(tmp_path: object) -> None:
+    crawled = Crawled(tmp_path, judged(dict.fromkeys(range(2), DueBand.PROBE)), pages=2)
+    crawled.fetch_all()
     crawled.wake(DAY)
-    record = crawled.record(0)
+    first, _ = crawled.fetch(interval_s=100 * DAY)
+    record = crawled.record(1 - first)
+    assert is_probe_place(record.due_at)
     due, _ = crawled.partition.alarms
-    due.remove_due(record.due_at, hash8(HOST) + hash8(url(0)))
-    assert due.first_probe > record.due_at
-    assert crawled.wake(DAY) == 0 and crawled.wake(3600) == 0
+    due.remove_due(record.due_at, hash8(HOST) + hash8(url(1 - first)))
+    assert due.first_probe == NEVER_DUE
+    assert crawled.wake(DAY) == 0 and crawled.partition.next_due() > crawled.now + DAY
 
 
 def test_due_pages_that_wait_in_bands_of_new_pages_are_fetched(tmp_path: object) -> None:
@@ -248,3 +261,43 @@ def test_due_pages_that_wait_in_bands_of_new_pages_are_fetched(tmp_path: object)
 def test_the_place_of_a_probe_is_no_time_and_keeps_the_order(earlier: int) -> None:
     assert 4_102_444_800 < PROBES_FROM <= probe_place(earlier) < 0xFFFFFFFF
     assert probe_place(earlier) <= probe_place(earlier + 32)
+
+
+def test_a_division_into_shards_keeps_bands_probes_and_places_and_the_audit_agrees(
+    tmp_path: object,
+) -> None:
+    bands = {0: DueBand.FOURFOLD, 1: DueBand.PROBE, 2: DueBand.PROBE}
+    crawled = Crawled(tmp_path, judged(bands), pages=5)
+    crawled.fetch_all()
+    crawled.wake(DAY)
+    crawled.find(range(5, 8))
+    crawled.reopen(crawled.rules.judge)
+    before = crawled.partition.counters
+    assert before.due == {DueBand.FOURFOLD: 1, DueBand.DUE: 2, DueBand.PROBE: 1}
+    owners = HostOwners({0: crawled.store}, lambda host: host, 4)
+    made = {number: MemoryKeyValue() for number in range(4)}
+    Division(OldState(owners, 4, True), RowSink(dict(made)), recounted(owners)).write()
+    shard = partition_of(HOST, 4)
+    checks = StateChecks(CaptureIndex(), None, lambda what, done, total: None)
+    for number, table in made.items():
+        checks.check_partition(TableView(number, table), 0)
+    for check in (checks.counters, checks.queues, checks.due, checks.hosts):
+        assert check.checked and not check.breaches, check
+    crawled.store = made[shard]
+    crawled.open()
+    assert crawled.partition.counters.due == before.due
+    assert crawled.partition.front.pull_hosts(1) == [hash8(HOST)]
+    fetched = dict(crawled.fetch_all())
+    assert fetched[0] == DueBand.FOURFOLD and len(fetched) == 7
+    assert list(fetched.values()).count(DueBand.PROBE) == 1
+
+
+def test_the_audit_notices_a_wrong_count_of_due_pages(tmp_path: object) -> None:
+    crawled = Crawled(tmp_path, judged({}), pages=3)
+    crawled.fetch_all()
+    crawled.wake(DAY)
+    crawled.partition.counters.due[DueBand.DUE] = 2
+    crawled.reopen(crawled.rules.judge)
+    checks = StateChecks(CaptureIndex(), None, lambda what, done, total: None)
+    checks.check_partition(TableView(0, crawled.store), 0)
+    assert any("due pages by band" in each for each in checks.counters.first)

@@ -16,7 +16,7 @@ from lycosa.base.model.refetch_cell import counted_cell
 from lycosa.base.model.url_state import Completed, History, UrlState
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8, host_of
-from lycosa.stages.frontier.host_grids import LARGE, HostGrids, host_grid_of
+from lycosa.stages.frontier.host_grids import LARGE, HostHistograms, host_grid_of
 from lycosa.stages.frontier.partition import Partition
 from lycosa.stages.frontier.partition_rules import FrontierRules
 from lycosa.state.kv.memory_table import MemoryKeyValue
@@ -47,7 +47,7 @@ class Site:
         stored = self.store.scan(b"U", prefix_end(b"U"))
         seen = SetSeen({int.from_bytes(key[9:], "big") for key, _ in stored})
         self.partition = Partition(0, Overlay(self.store), seen, FrontierSection(head=8), rules)
-        self.grids: HostGrids = self.partition.host_grids
+        self.grids: HostHistograms = self.partition.host_grids
 
     def commit(self) -> None:
         batch = self.partition.freeze()
@@ -84,9 +84,9 @@ class Site:
             ),
         )
 
-    def fill(self, pages: int = LARGE + 1) -> None:
+    def fill(self, pages: int = LARGE + 1, first: int = 100) -> None:
         for number in range(pages):
-            self.fetch(url_of(number), 100 + number % 7)
+            self.fetch(url_of(number), first + number % 7)
 
     def recounted(self, host: str = HOST) -> Counter[int]:
         prefix = b"U" + hash8(host)

@@ -14,7 +14,7 @@ from lycosa.base.config.refetch_policies import read_policy
 from lycosa.base.config.sections import RefetchRule, RefetchSection
 from lycosa.base.messages.worker_messages import PriceTerms, RefetchGrid
 from lycosa.base.model.refetch_cell import RATES, WEIGHTS, cell_of, counted_cell
-from lycosa.cluster.coordinator.price_search import MOST_STEP, STEP_S, PriceSearch, next_price
+from lycosa.cluster.coordinator.price_search import MOST_STEP, PRICE_STEP_S, PriceSearch, next_price
 from lycosa.stages.schedule.price_in_force import PriceInForce, price_of_host
 from lycosa.stages.schedule.refetch_demand import demand_at
 
@@ -176,8 +176,8 @@ def test_a_shard_between_owners_counts_with_its_last_grid() -> None:
     for shard in range(2):
         search.receive(shard, (1, 1), grid(), 0.0)
     for minute in range(100):  # shard 1 says nothing any more
-        search.tick(minute * STEP_S)
-        found = search.receive(0, (1, 1), grid(minute + 2, minute + 1, {}), minute * STEP_S)
+        search.tick(minute * PRICE_STEP_S)
+        found = search.receive(0, (1, 1), grid(minute + 2, minute + 1, {}), minute * PRICE_STEP_S)
     asked = 2 * demand_at(VALUE, PAGES, found.price).total(0.05)
     assert asked == pytest.approx(100, rel=0.01)
 
@@ -185,8 +185,8 @@ def test_a_shard_between_owners_counts_with_its_last_grid() -> None:
 def test_hosts_with_too_few_turns_count_with_their_turns() -> None:
     search = PriceSearch(1)
     for minute in range(60):
-        search.receive(0, (1, 1), grid(bound=1, bound_a_day=60.0), minute * STEP_S)
-        search.tick(minute * STEP_S)
+        search.receive(0, (1, 1), grid(bound=1, bound_a_day=60.0), minute * PRICE_STEP_S)
+        search.tick(minute * PRICE_STEP_S)
     found = search.receive(0, (1, 1), grid(), 3600.0)
     assert demand_at(VALUE, PAGES, found.price).total(0.05) == pytest.approx(40, rel=0.01)
 

@@ -88,8 +88,8 @@ class CrawlStatus(msgspec.Struct, frozen=True, kw_only=True):
     the page, ``purpose`` is that of the last start. ``hosts_paused`` were paused by operators,
     ``leased`` URLs are with outside fetchers. ``due_pages`` counts the waiting pages that are to be
     fetched again, by ``DueBand``; they are among those that are queued. ``refetches`` is what
-    the price of a refetch costs, where pages have it. ``policies`` says how far refetch policies are
-    applied.
+    the price of a refetch costs, where pages have it. ``policies`` says how far refetch policies
+    are applied.
     """
 
     folder: str

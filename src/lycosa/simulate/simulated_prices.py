@@ -8,12 +8,12 @@ longer than the crawl.
 from __future__ import annotations
 
 from lycosa.base.system.meter import Histogram
-from lycosa.cluster.coordinator.price_search import STEP_S, PriceSearch
+from lycosa.cluster.coordinator.price_search import PRICE_STEP_S, PriceSearch
 from lycosa.simulate.resources import Meters
 from lycosa.stages.frontier.partition import Partition
 from lycosa.stages.frontier.policy_walk import DelayOf
 from lycosa.stages.schedule.price_in_force import PriceInForce
-from lycosa.worker.refetch_grids import RefetchGrids
+from lycosa.worker.refetch_grids import RefetchReports
 
 EVERY_S = 10_800.0
 _MINUTES = 30  # in which the price moves by a factor of 800
@@ -29,7 +29,7 @@ class SimulatedPrices:
     ) -> None:
         self._partition, self._prices, self._meters = partition, prices, meters
         self._requests = Histogram(())
-        self._grids = RefetchGrids(
+        self._grids = RefetchReports(
             prices,
             {0: partition},
             delay_of,
@@ -49,7 +49,7 @@ class SimulatedPrices:
         if not self._prices.uses_value:
             return
         for _ in range(_MINUTES):
-            self._minute += STEP_S
+            self._minute += PRICE_STEP_S
             before = self._prices.price
             if not self._talk() or abs(self._prices.price / before - 1) < _SAME:
                 return

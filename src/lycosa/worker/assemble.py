@@ -31,7 +31,7 @@ from lycosa.worker.intake.outgoing_parcels import OutgoingParcels
 from lycosa.worker.job import WorkerJob
 from lycosa.worker.measures import measure_refetches, measured_worker
 from lycosa.worker.owned_shard import OwnedShard, open_owned_shard
-from lycosa.worker.refetch_grids import RefetchGrids
+from lycosa.worker.refetch_grids import RefetchReports
 from lycosa.worker.run_signals import RunSignals
 from lycosa.worker.setting_updates import AppliedSettings
 from lycosa.worker.visit.host_robots import Robots
@@ -64,7 +64,7 @@ class Assembled(msgspec.Struct, frozen=True):
     clock: CrawlClock
     live: AppliedSettings
     meter: Meter
-    grids: RefetchGrids
+    grids: RefetchReports
     calls: CallRouter
     close: Callable[[], None]
 
@@ -110,7 +110,7 @@ def _assembled(
     calls: CallParts,
 ) -> Assembled:
     meter = measured_worker(worker, intake, visit, owned.clock)
-    grids = RefetchGrids(
+    grids = RefetchReports(
         owned.prices,
         owned.partitions,
         visit.stages.pacing.delay_of,

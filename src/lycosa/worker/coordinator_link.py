@@ -24,6 +24,7 @@ from lycosa.base.messages.worker_messages import (
     ToldWorker,
     WorkerStatus,
 )
+from lycosa.base.model.compatibility import LATE_FIELDS
 from lycosa.worker.assemble import Assembled
 from lycosa.worker.visit.permits import GrantedPermits
 
@@ -112,9 +113,11 @@ class CoordinatorLink:
         permits, worker = self._assembled.permits, self._assembled.worker
         if (worker.is_idle or worker.is_drained) and isinstance(permits, GrantedPermits):
             permits.return_unused()
-        grid = self._assembled.grids.step(
-            self._assembled.clock.monotonic(), self._assembled.live.version
-        )
+        # A coordinator of an older program would not know the message, and records have no cells.
+        if self._assembled.store.formats < LATE_FIELDS:
+            return [self.status()]
+        now, version = self._assembled.clock.monotonic(), self._assembled.live.version
+        grid = self._assembled.grids.step(now, version)
         return [self.status(), grid] if grid is not None else [self.status()]
 
     async def send_news(self) -> None:

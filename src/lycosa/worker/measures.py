@@ -16,12 +16,13 @@ from lycosa.base.ports import Clock
 from lycosa.base.reasons import Reason
 from lycosa.base.system.meter import Meter
 from lycosa.stages.fetch import CachingResolver, CurlFetcher
+from lycosa.stages.frontier.address_lines import longest_line
 from lycosa.stages.frontier.frontier import Frontier
 from lycosa.state.shard.counters import Counters
 from lycosa.worker.commit.reparser import Reparser
 from lycosa.worker.intake.intake import Intake
 from lycosa.worker.intake.intake_parts import IntakeParts
-from lycosa.worker.refetch_grids import RefetchGrids
+from lycosa.worker.refetch_grids import RefetchReports
 from lycosa.worker.visit.pipeline import Pipeline
 from lycosa.worker.visit.request_sender import RequestSender
 from lycosa.worker.visit.visit_parts import VisitParts
@@ -67,6 +68,13 @@ def measured_worker(worker: Worker, intake: IntakeParts, visit: VisitParts, cloc
 
     meter.watch(read)
     meter.watch(_in_a_share(lambda: _set_seen(meter, worker, intake.intake), clock))
+    pacing = visit.stages.pacing
+
+    def read_lines() -> None:
+        hosts = longest_line(each.lines for each in partitions)
+        meter.set("lycosa_address_wait_seconds", hosts * pacing.section.address_delay_s)
+
+    meter.watch(_in_a_share(read_lines, clock))
     return meter
 
 
@@ -85,7 +93,7 @@ def measure_sender(meter: Meter, sender: RequestSender) -> None:
     meter.watch(read)
 
 
-def measure_refetches(meter: Meter, grids: RefetchGrids) -> None:
+def measure_refetches(meter: Meter, grids: RefetchReports) -> None:
     """Let the meter read the price of a refetch, and what it leads to."""
 
     def read() -> None:

@@ -25,7 +25,7 @@ _MEAN_S = 1.0  # of a request, before there are enough to tell
 _ENOUGH = 20  # requests
 
 
-class RefetchGrids:
+class RefetchReports:
     """One per worker; ``step`` is called about twice a second."""
 
     def __init__(
@@ -52,7 +52,7 @@ class RefetchGrids:
         self.budget_a_day = self.asked_a_day = 0.0
 
     def __repr__(self) -> str:
-        return f"<RefetchGrids {self._number} {self.prices!r}>"
+        return f"<RefetchReports {self._number} {self.prices!r}>"
 
     def step(self, now: float, settings: int) -> RefetchGrid | None:
         """Do the next part of the work; return a grid when one is to be sent.

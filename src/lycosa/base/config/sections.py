@@ -161,8 +161,8 @@ class PrioritySection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     change: Annotated[
         float,
         setting(
-            "How often the URL changes: from its refetch interval once it was "
-            "fetched, before that from the sitemap.",
+            "How often the URL changes: estimated from its fetches, before the first"
+            " from the sitemap.",
             ge=0,
         ),
     ] = 0.20
@@ -224,8 +224,9 @@ class RefetchSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     probes: Annotated[
         float,
         setting(
-            "Maximum share of refetches for pages of which no fetch is worth the price within"
-            " `refetch.max_s`; after a day without other refetches, one an hour in each partition.",
+            "Maximum share of refetches for pages of which no fetch is worth the price within four"
+            " times `refetch.max_s`; after a week without other refetches, one a day in each"
+            " partition.",
             ge=0,
             le=0.5,
         ),

@@ -319,6 +319,13 @@ _PARSE = (
     Metric("lycosa_unparsed_bodies", _G, "Stored bodies that wait to be parsed again."),
     Metric("lycosa_reparsed_total", _C, "Stored bodies that were parsed again."),
     Metric(
+        "lycosa_address_wait_seconds",
+        _G,
+        "Seconds until all hosts have had a turn that wait for the address with the longest line"
+        " of them, the greatest of all workers. Pages of such hosts are late by about that.",
+        merge=Merge.GREATEST,
+    ),
+    Metric(
         "lycosa_refetch_price",
         _G,
         "The price of a refetch in days (refetch.price, or found from refetch.budget).",

@@ -18,9 +18,10 @@ from collections.abc import Mapping
 
 from lycosa.base.config.sections import RefetchRule, RefetchSection
 from lycosa.base.messages.worker_messages import PriceFound, PriceTerms, RefetchGrid
+from lycosa.cluster.coordinator.owner_requests import Owner
 from lycosa.stages.schedule.refetch_demand import demand_at
 
-STEP_S = 60.0
+PRICE_STEP_S = 60.0
 MOST_STEP = 1.25
 """The factor by which the price moves at most in a step."""
 
@@ -31,10 +32,8 @@ _HALVINGS = 48
 _CLOSE = 0.005  # of the budget
 _DAY_S = 86_400.0
 
-Owner = tuple[int, int]
 
-
-class ShardGrid:
+class ShardHistogram:
     """The last grid of one shard. ``capacity`` is in fetches a day, averaged over a day."""
 
     __slots__ = ("bound", "bound_a_day", "capacity", "cells", "heard_at", "number", "owner")
@@ -66,7 +65,7 @@ class PriceSearch:
     """The search for one crawl with that many shards."""
 
     def __init__(self, shards: int) -> None:
-        self._shards = [ShardGrid() for _ in range(shards)]
+        self._shards = [ShardHistogram() for _ in range(shards)]
         self._terms: PriceTerms | None = None
         self._price, self._number = 0.0, 0
         self._looked_at = -math.inf
@@ -94,7 +93,7 @@ class PriceSearch:
         next grid has it.
         """
         terms = self._terms
-        if terms is None or now - self._looked_at < STEP_S:
+        if terms is None or now - self._looked_at < PRICE_STEP_S:
             return {}
         if any(each.owner is None for each in self._shards):
             return {}

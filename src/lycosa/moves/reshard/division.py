@@ -42,6 +42,7 @@ from lycosa.stages.frontier.dead_letters import decisions_of, decode_letter, num
 from lycosa.stages.frontier.decision_log import ACTIONS, MAX_ACTIONS, decode_action
 from lycosa.stages.frontier.front_queues import FRONT_KEY
 from lycosa.stages.frontier.policy_walk import WALK_KEY, WalkRow
+from lycosa.stages.frontier.probe_line import PROBES_KEY
 from lycosa.state.commit import MARK_KEY
 from lycosa.state.kv.table_records import (
     action_key,
@@ -72,6 +73,7 @@ _MADE_ANEW = frozenset(
         FRONT_KEY,
         CHANGE_BOUNDS,
         WALK_KEY,
+        PROBES_KEY,
         _CRASHES,
         _LETTERS,
         _NAMES,

@@ -273,6 +273,10 @@ async def _policies(request: Request) -> Response:
         policies="\n".join(texts),
         left=progress.policy_records_left,
         promises=progress.promises,
+        price=progress.meter.number("lycosa_refetch_price"),
+        budget=progress.meter.number("lycosa_refetch_budget"),
+        bound=progress.meter.whole("lycosa_refetch_bound_hosts"),
+        planned=sum(progress.meter.numbers.get("lycosa_refetches_planned", {}).values()),
     )
 
 

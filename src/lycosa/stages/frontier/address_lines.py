@@ -71,6 +71,15 @@ class AddressLines:
             del self._lines[address]
 
 
+def longest_line(lines: Iterable[AddressLines]) -> int:
+    """The number of hosts that wait for the address that most wait for."""
+    waiting: dict[str, int] = {}
+    for each in lines:
+        for address in each.addresses:
+            waiting[address] = waiting.get(address, 0) + each.waiting_hosts(address)
+    return max(waiting.values(), default=0)
+
+
 class LineTurns:
     """The lines of all partitions of a worker. Partitions of an address take turns."""
 

@@ -22,7 +22,7 @@ open lease nor a waiting entry. So every URL that was in flight is still queued 
 from __future__ import annotations
 
 import sys
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections.abc import Collection, Mapping
 
 import msgspec
@@ -105,7 +105,9 @@ class BackQueue:
         "_head",
         "_host8",
         "_lines",
+        "_order",
         "_places",
+        "_returned",
         "_supplied",
         "due_turn",
         "lanes",
@@ -129,6 +131,10 @@ class BackQueue:
         self._lines = {band: _Line(lanes[band]) for band in sorted(lanes)}
         self._has_due = any(FIRST_DUE <= band <= LAST_DUE for band in lanes)
         self.open_leases = 0  # entries popped and not finished
+        # Open entries that had a turn of two kinds or bands, by place, and those that were given
+        # back: they are popped first again, in their order, without another turn.
+        self._order: dict[int, int] = {}
+        self._returned: list[tuple[int, int]] = []
 
     def __repr__(self) -> str:
         lanes = " ".join(
@@ -224,6 +230,12 @@ class BackQueue:
         ``bands`` is the number of bands of new pages. The entry is open until ``finish_entry`` or
         ``restore_entry``.
         """
+        if self._returned:
+            order, band = self._returned.pop(0)
+            entry = self.pop_band(table, band)
+            if entry is not None:
+                self._order[entry.place] = order
+                return entry
         new, due = -1, list[int]()
         for band, line in self._lines.items():
             if line.head or line.loaded < line.lane.next:
@@ -239,8 +251,12 @@ class BackQueue:
             band = new
         else:
             return None
-        # Without an entry rows are missing, of which the next look knows.
-        return self.pop_band(table, band) or self.pop(table, bands, share)
+        entry = self.pop_band(table, band)
+        if entry is None:  # rows are missing, of which the next look knows
+            return self.pop(table, bands, share)
+        if due:
+            self._order[entry.place] = self._places = self._places + 1
+        return entry
 
     def _gives_due_turn(self, share: SharedTurns) -> bool:
         self.turn = next_turn(self.turn)
@@ -302,6 +318,8 @@ class BackQueue:
             del line.rows[entry.seq]
             _advance(line)
         self.open_leases -= 1
+        if self._order:
+            self._order.pop(entry.place, None)
 
     def restore_entry(self, entry: QueueEntry) -> None:
         """Put an entry back at its old place, because its lease was not used."""
@@ -309,6 +327,9 @@ class BackQueue:
         # By its place and not in front: others that were leased after it may be back before.
         head.insert(bisect_left(head, entry.place, key=_place_of), entry)
         self.open_leases -= 1
+        order = self._order.pop(entry.place, 0)
+        if order:
+            insort(self._returned, (order, entry.band))
 
     def save(self, table: Overlay) -> None:
         """Put the changed rows into the open batch."""

@@ -15,7 +15,8 @@ leaves the workbench, the next host of the line enters it.
 
 **Bound.** Front queues are served one host a turn, and every partition with waiting hosts has a
 turn before any has a second one. So a host with the ``n``-th place of band ``b`` is pulled after at
-most ``n * 2 ** (b + 1) * partitions`` turns of the worker (``front_queues``). A turn is due
+most ``n * 2 ** (b + 1) * partitions`` turns of the worker, or that number divided by the share of
+its kind while hosts wait for new pages and for due ones (``front_queues``). A turn is due
 whenever a slot finds no ready host, and each host makes room after at most ``QUANTUM`` visits. So
 with ``m`` hosts on the workbench, ``t`` turns have come after at most ``QUANTUM * (t + m)`` visits.
 A host that was pulled is visited when its own delay and that of its address are over. Divided by

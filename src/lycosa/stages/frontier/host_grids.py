@@ -27,7 +27,7 @@ from lycosa.state.kv.table_records import (
     prefix_end,
     url_key,
 )
-from lycosa.state.shard.counters import count
+from lycosa.state.shard.counters import Counters, count
 
 LARGE = 500
 """A host has a row when more pages than this have a cell."""
@@ -79,12 +79,23 @@ class BoundHosts(msgspec.Struct):
 decode_host_grid = msgspec.msgpack.Decoder(HostGridRow).decode
 
 
-class HostGrids:
+class HostHistograms:
     """The rows of one partition."""
 
-    def __init__(self, table: Overlay, visits: VisitStates, prices: dict[bytes, float]) -> None:
-        """``prices`` gets the prices of this partition's hosts that have too few turns."""
-        self._table, self._visits, self._prices = table, visits, prices
+    def __init__(
+        self,
+        table: Overlay,
+        visits: VisitStates,
+        counters: Counters,
+        prices: dict[bytes, float],
+        has_prices: Callable[[], bool],
+    ) -> None:
+        """``prices`` gets the prices of this partition's hosts that have too few turns.
+
+        Hosts get rows if it ``has_prices``: if any page is refetched by its value.
+        """
+        self._table, self._visits, self._counters = table, visits, counters
+        self._prices, self._has_prices = prices, has_prices
         self._rows: dict[bytes, HostGridRow] = {}  # read or changed, the oldest first
         self._changed: set[bytes] = set()
         self._growing: set[bytes] = set()  # whose walk is not complete
@@ -99,13 +110,22 @@ class HostGrids:
                 self._growing.add(key[1:])
 
     def __repr__(self) -> str:
-        return f"<HostGrids {len(self.known)} hosts, {self.bound.hosts} of them bound>"
+        return f"<HostHistograms {len(self.known)} hosts, {self.bound.hosts} of them bound>"
+
+    def move_cell(self, host: VisitState, url8: bytes, old: History, new: History) -> None:
+        """Count a page in another cell, in all counters."""
+        host.record.cells += self._counters.move_cell(old, new)
+        self._visits.mark_changed(host)
+        self.move_page(host, url8, old, new)
 
     def move_page(
-        self, host8: bytes, url8: bytes, old: History | None, new: History | None
+        self, host: VisitState, url8: bytes, old: History | None, new: History | None
     ) -> None:
-        """Count a page of a large host in another cell; a host without a row gets one."""
+        """Count a page in the row of its host; a host that is large enough gets one."""
+        host8 = host.host8
         if host8 not in self.known:
+            if host.record.cells <= LARGE or not self._has_prices():
+                return
             self.known.add(host8)
             self._growing.add(host8)
             self._rows[host8] = HostGridRow()

@@ -16,7 +16,7 @@ from lycosa.base.config.sections import FrontierSection
 from lycosa.base.model.discovered import Discovered, LinkKind
 from lycosa.base.model.due_band import DUE_BANDS, DueBand
 from lycosa.base.model.parsed import Link
-from lycosa.base.model.url_state import Completed, History, UrlState
+from lycosa.base.model.url_state import Completed, UrlState
 from lycosa.base.preferences.preference_model import NOTHING_STATED, Preferences
 from lycosa.base.preferences.preference_words import preference_labels
 from lycosa.base.reasons import Reason
@@ -29,7 +29,7 @@ from lycosa.stages.frontier.decision_log import DecisionLog
 from lycosa.stages.frontier.discovery import Bounds, Discovery, LinkSource, record_of
 from lycosa.stages.frontier.due import DueQueue, is_probe_place
 from lycosa.stages.frontier.entry_bands import EntryBands
-from lycosa.stages.frontier.host_grids import LARGE, HostGrids
+from lycosa.stages.frontier.host_grids import LARGE, HostHistograms
 from lycosa.stages.frontier.lease import Lease
 from lycosa.stages.frontier.outside_leases import OutsideLeases, is_outside
 from lycosa.stages.frontier.partition_rules import FrontierRules
@@ -89,7 +89,7 @@ class Partition:
         self.leased: dict[bytes, Lease] = {}  # the open ones, by host8 url8
         self._due, self._parked = DueQueue(table, b"D", _DUE_ROW), DueQueue(table, b"P")
         self.alarms = self._due, self._parked
-        self.probes = ProbeLine(self._due)
+        self.probes = ProbeLine(table, self._due)
         self._share = SharedTurns()
         self._entries = EntryBands(rules.judge, rules.forward, self._due, self.probes)
         self.counters = counters_of(table)
@@ -98,12 +98,14 @@ class Partition:
         )
         self.front, self.lines = self.places.front, self.places.lines
         self.set_aside_hosts = SetAsideHosts(self.visits, self.places, self._parked, self.counters)
-        self.host_grids = HostGrids(table, self.visits, rules.host_prices)
+        self.host_grids = HostHistograms(
+            table, self.visits, self.counters, rules.host_prices, rules.has_host_prices
+        )
         self.policy_walk = PolicyWalk(
             table,
             self._due,
             self.visits,
-            self._move_cell,
+            self.host_grids.move_cell,
             rules.kept_interval,
             rules.look_at,
             rules.forward.ahead_s,
@@ -289,10 +291,10 @@ class Partition:
         record.tries = 0 if is_over else record.tries + 1
         if done.history is not None:
             if record.history is not None:
-                self._note_refetch(lease.entry.band)
+                self._note_refetch(lease.entry.band, done.history.fetched_at)
             host.record.cells += self.counters.move_cell(record.history, done.history)
             if host.record.cells > LARGE or host.host8 in self.host_grids.known:
-                self._move_in_host(host, lease.entry.url8, record.history, done.history)
+                self.host_grids.move_page(host, lease.entry.url8, record.history, done.history)
             record.history = done.history
             self._rank(host, record, done.history.fetched_at)
         host.record.errors += done.state in (UrlState.QUEUED, UrlState.FAILED)
@@ -311,24 +313,10 @@ class Partition:
         self.unparsed.note_ended_lease(host.host8 + lease.entry.url8, record, done)
         return True
 
-    def _move_cell(self, host: VisitState, url8: bytes, old: History, new: History) -> None:
-        host.record.cells += self.counters.move_cell(old, new)
-        self.visits.mark_changed(host)
-        self._move_in_host(host, url8, old, new)
-
-    def _move_in_host(
-        self, host: VisitState, url8: bytes, old: History | None, new: History | None
-    ) -> None:
-        """Count a page in the grid of its host, if the host is large enough to have one."""
-        grids = self.host_grids
-        begins = host.record.cells > LARGE and self.rules.has_host_prices()
-        if begins or host.host8 in grids.known:
-            grids.move_page(host.host8, url8, old, new)
-
-    def _note_refetch(self, band: int) -> None:
+    def _note_refetch(self, band: int, at: int) -> None:
         count(self.counters.refetched, band if band in DUE_BANDS else 0)
         if band != DueBand.PROBE:
-            self.probes.note_refetch()
+            self.probes.note_refetch(at)
 
     def note_capture(
         self,
@@ -480,7 +468,7 @@ class Partition:
         self.visits.write_back()
         self.host_grids.save()
         self.places.save()
-        for queue in self.alarms:
+        for queue in (*self.alarms, self.probes):
             queue.save()
         # Nothing changed, so the counters did not either, and the partition needs no batch in the
         # commit.

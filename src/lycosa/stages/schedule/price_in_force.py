@@ -7,9 +7,9 @@ effect within one interval, without a look at all records, and a page is looked 
 
 Hosts may have fewer turns than their pages ask for at this price. Such a host has a higher one,
 which its own pages give (``price_of_host``): the one at which they ask for as many fetches as there
-are turns. So each page that becomes due is fetched soon, and the host leaves out those that are
-worth least. Were the pages scheduled by the common price, they would wait in its queue instead, and
-those that wait longest would be fetched, whatever they are worth.
+are turns. So each page that becomes due is fetched soon, and the host leaves out the others. Were
+the pages scheduled by the common price, they would wait in its queue instead, and those that wait
+longest would be fetched, whatever they are worth.
 """
 
 from __future__ import annotations

@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from lycosa.base.config.sections import Config
 from lycosa.base.model.capture import (
     TOLD_CHANGES,
     Capture,
@@ -36,19 +35,17 @@ from lycosa.base.preferences.preference_model import NOTHING_STATED, Preferences
 from lycosa.base.reasons import Reason
 from lycosa.stages.frontier.crawl_clock import CrawlClock
 from lycosa.stages.frontier.lease import Lease
-from lycosa.stages.frontier.ranking import factors_of_known
 from lycosa.stages.parse.identify import identify
 from lycosa.stages.schedule.fetch_outcome import FetchOutcome, Meaning
 from lycosa.stages.schedule.page_change import change_distance, change_of, text_digest_of
-from lycosa.stages.schedule.price_in_force import PriceInForce
-from lycosa.stages.schedule.priority import weigher
-from lycosa.stages.schedule.refetch_plan import FoundContent, plan_refetch
+from lycosa.stages.schedule.refetch_plan import FoundContent
 from lycosa.state.seen.duplicates import Duplicates
 from lycosa.state.seen.foreign_keys import NO_ANSWERS, ContentAnswers
 from lycosa.state.store.segments import SegmentStore
 from lycosa.state.store.warc_records import Packed
 from lycosa.worker.extensions import PageSink
 from lycosa.worker.intake.intake import Intake
+from lycosa.worker.refetch_planning import PlanRefetch
 
 LARGE_BYTES = 65_536
 """A larger body is digested and compressed in a thread.
@@ -87,17 +84,15 @@ class CaptureBuilder:
 
     def __init__(
         self,
-        config: Config,
+        plan: PlanRefetch,
         clock: CrawlClock,
         duplicates: Duplicates,
         store: SegmentStore,
         intake: Intake,
         offload: Offload,
-        prices: PriceInForce,
         sinks: tuple[PageSink, ...] = (),
     ) -> None:
-        self.prices = prices
-        self._weigh = weigher(config.priority)
+        self._plan = plan
         self._clock = clock
         self._duplicates = duplicates
         self._store = store
@@ -192,18 +187,7 @@ class CaptureBuilder:
             is_near = known.near is not None
             simhash = body.parsed.simhash if body.parsed is not None else 0
             self._duplicates.remember_capture(known.digest, simhash, made, body.known, is_near)
-        weight = self._weigh(factors_of_known(lease.record, lease.host.record.importance, found.at))
-        is_once = lease.record.kind is LinkKind.LICENSE
-        plan = plan_refetch(
-            self.prices.section,
-            lease.url,
-            old,
-            found,
-            weight,
-            self._store.formats,
-            is_once,
-            self.prices.look_at(lease.host.host8),
-        )
+        plan = self._plan(lease, old, found, self._store.formats)
         history = self._history(lease, capture, known, location, target)
         history = plan.kept_in(history, old, found.text_digest)
         interval = plan.interval_s

@@ -24,6 +24,7 @@ from lycosa.worker.intake.intake_parts import IntakeParts
 from lycosa.worker.job import WorkerJob
 from lycosa.worker.machine_table import open_host_table, open_machine_table
 from lycosa.worker.owned_shard import OwnedShard
+from lycosa.worker.refetch_planning import refetch_planner
 from lycosa.worker.run_signals import RunSignals
 from lycosa.worker.visit.address_finder import AddressFinder
 from lycosa.worker.visit.capture_builder import CaptureBuilder
@@ -138,13 +139,12 @@ def _steps(
     config, errands = job.config, Errands(stages, robots, below.outgoing)
     tdm_files = TdmFiles(stages, config, ports.offload) if wants_tdm_files(config) else None
     capturing = CaptureBuilder(
-        config,
+        refetch_planner(prices, config.priority),
         stages.clock,
         below.duplicates,
         stages.store,
         below.intake,
         ports.offload,
-        prices,
         extensions.sinks,
     )
     return VisitSteps(
