@@ -1,5 +1,5 @@
 """How fresh a web of hosts with turns stays under each rule: ``python -m bench.refetch_web
-[--pages 200000] [--days 180] [--rules found,equal] [--parts rules,budget,estimates]``.
+[--pages 200000] [--days 180] [--rules found,equal] [--parts rules,budget,estimates,hourly]``.
 
 All rules have the same budget, one fetch of each page in five days on average. Freshness is the
 weighted share of copies that are as their page, in the second half of the first 60 days and of all
@@ -155,6 +155,32 @@ def estimates(web: MadeWeb, days: float, seed: int) -> None:
             )
 
 
+def hourly(seed: int) -> None:
+    """Pages that change hourly on a host whose other 1,000 pages change in years."""
+    weights = (1.0, 10.0, 100.0)
+    rate = np.concatenate([np.full(1000, 1 / 2000), np.full(3, 24.0)])
+    number = len(rate)
+    web = MadeWeb(
+        rate,
+        np.concatenate([np.ones(1000), weights]),
+        np.zeros(number, np.int64),
+        np.zeros(1, np.int64),
+        np.array([82_000.0]),
+        np.array([np.inf]),
+    )
+    section = msgspec.structs.replace(SECTION, price=0.25)
+    print("hourly pages on a static host, at the price 0.25:")
+    for days in (14.0, 30.0, 60.0):
+        rule = ByValue(web, section)
+        run_rule(web, rule, 1.0, days, [days], seed)
+        for page, weight in enumerate(weights, 1000):
+            told = CELL_RATE[rule.cell[page]]
+            seen = int((rule.observations[page] != NOTHING).sum())
+            print(
+                f"  weight {weight:3.0f} after {days:.0f} days: {seen:2} observations, {told:.2f} a day"
+            )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m bench.refetch_web",
@@ -166,7 +192,7 @@ def main() -> None:
     parser.add_argument("--days", type=float, default=180.0)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--rules", default=",".join(RULES))
-    parser.add_argument("--parts", default="rules,budget,estimates")
+    parser.add_argument("--parts", default="rules,budget,estimates,hourly")
     parser.add_argument(
         "--address-delay", type=float, default=0.2, help="seconds, at the shared address"
     )
@@ -181,6 +207,8 @@ def main() -> None:
         change_budget(web, asked.seed)
     if "estimates" in parts:
         estimates(web, asked.days, asked.seed)
+    if "hourly" in parts:
+        hourly(asked.seed)
 
 
 if __name__ == "__main__":

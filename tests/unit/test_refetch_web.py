@@ -47,7 +47,7 @@ def test_intervals_and_values_are_those_of_the_program(
     assert wanted == pytest.approx(refetch_value.wanted_days(cell, price, SECTION.least_chance))
     value = fetch_values(rate, weight, np.array([days]))[0]
     told = refetch_value.fetch_value(float(rate[0]), float(weight[0]), days)
-    assert value == pytest.approx(told, abs=1e-12)
+    assert value == pytest.approx(told, rel=1e-9, abs=1e-9)
 
 
 @given(st.lists(st.tuples(st.floats(1, 1e8), st.booleans()), max_size=16), st.floats(0.001, 2000))
