@@ -36,6 +36,7 @@ from lycosa.base.model.url_state import UrlState
 from lycosa.base.urls.identity import hash8
 from lycosa.inspect.audit.capture_index import CaptureIndex
 from lycosa.inspect.audit.state_check import StateChecks
+from lycosa.inspect.committed_state import TableView
 from lycosa.simulate.drive import Drive, Point
 from lycosa.simulate.host_answers import HostAnswers
 from lycosa.simulate.jump_clock import SIMULATION_EPOCH
@@ -292,7 +293,7 @@ class Month:
 
     def _look(self, now: float) -> None:
         self._table.commit()
-        view, wall = self._table.committed(), SIMULATION_EPOCH + now
+        view, wall = TableView(0, self._table.store), SIMULATION_EPOCH + now
         waiting: dict[bytes, Any] = {}
         number = Counter[bytes]()
         for entry in view.urls():
@@ -328,7 +329,7 @@ class Month:
         """Raises ``AssertionError`` for a breach of the audit's checks."""
         self._table.commit()
         checks = StateChecks(CaptureIndex(), None, lambda *_: None)
-        checks.check_partition(self._table.committed(), 1)
+        checks.check_partition(TableView(0, self._table.store), 1)
         breaches = [
             breach
             for check in checks.all_checks()

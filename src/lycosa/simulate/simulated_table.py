@@ -12,7 +12,6 @@ import msgspec
 
 from lycosa.base.config.sections import Config, RefetchSection
 from lycosa.base.model.due_band import DueJudgement
-from lycosa.inspect.committed_state import TableView
 from lycosa.stages.admit.budgets import over_discovery
 from lycosa.stages.frontier.partition import Partition
 from lycosa.stages.frontier.partition_rules import FrontierRules
@@ -21,6 +20,7 @@ from lycosa.stages.schedule.due_judgement import judge_due
 from lycosa.stages.schedule.price_in_force import PriceInForce
 from lycosa.stages.schedule.priority import prioritizer
 from lycosa.stages.schedule.refetch import kept_interval
+from lycosa.state.kv.kv_port import KeyValue
 from lycosa.state.kv.memory_table import MemoryKeyValue
 from lycosa.state.kv.overlay import Overlay
 from lycosa.state.kv.table_records import UrlRecord
@@ -72,9 +72,10 @@ class SimulatedTable:
         """Open the partition as a run after a crash does: with what was committed."""
         self.partition = self._open()
 
-    def committed(self) -> TableView:
+    @property
+    def store(self) -> KeyValue:
         """The table at the last commit."""
-        return TableView(0, self._store)  # type: ignore[arg-type]
+        return self._store
 
     def follow_settings(self, section: RefetchSection) -> None:
         """Follow changed settings of refetching, as a worker does."""
