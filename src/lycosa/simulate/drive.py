@@ -19,7 +19,7 @@ from lycosa.base.model.url_state import UrlState
 from lycosa.simulate.jump_clock import SIMULATION_EPOCH
 from lycosa.simulate.resources import HOSTS, POLITENESS, WORKBENCH
 from lycosa.simulate.sample import Sample
-from lycosa.simulate.simulated_prices import EVERY_S
+from lycosa.simulate.simulated_prices import PRICES_EVERY_S
 from lycosa.simulate.simulated_table import SimulatedTable
 from lycosa.simulate.visits import Visits
 from lycosa.stages.frontier.due import NEVER_DUE
@@ -79,7 +79,7 @@ class Drive:
                 look(self._point(pending.pop()))
             self._advance(at)
             if clock.now >= self._prices_at:
-                self._prices_at = clock.now + EVERY_S
+                self._prices_at = clock.now + PRICES_EVERY_S
                 visits.prices.find_price()
             if clock.now >= until_s:
                 self._table.commit()

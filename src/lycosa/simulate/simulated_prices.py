@@ -15,14 +15,14 @@ from lycosa.stages.frontier.policy_walk import DelayOf
 from lycosa.stages.schedule.price_in_force import PriceInForce
 from lycosa.worker.refetch_grids import RefetchReports
 
-EVERY_S = 10_800.0
+PRICES_EVERY_S = 10_800.0
 _MINUTES = 30  # in which the price moves by a factor of 800
 _SAME = 1e-3
 _OWNER = (1, 0)
 
 
 class SimulatedPrices:
-    """The price of one part. ``find_price`` is called about every ``EVERY_S`` virtual seconds."""
+    """The price of one part. ``find_price`` is called about every ``PRICES_EVERY_S`` virtual seconds."""
 
     def __init__(
         self, partition: Partition, prices: PriceInForce, delay_of: DelayOf, meters: Meters
