@@ -22,7 +22,7 @@ _OWNER = (1, 0)
 
 
 class SimulatedPrices:
-    """The price of one part. ``find_price`` is called about every ``PRICES_EVERY_S`` virtual seconds."""
+    """The price of one part; ``find_price`` is called every ``PRICES_EVERY_S`` virtual seconds."""
 
     def __init__(
         self, partition: Partition, prices: PriceInForce, delay_of: DelayOf, meters: Meters
