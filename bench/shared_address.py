@@ -82,7 +82,7 @@ def rates(shared: int, own: int, workbench: int, seconds: float) -> Rates:
     )
     with tempfile.TemporaryDirectory() as folder:
         table = SimulatedTable(Path(folder), config)
-        visits = Visits(sample, web, config, table.partition, meters, count)
+        visits = Visits(sample, web, config, table, meters, count)
         visits.seed()
         drive = Drive(sample, visits, table)
         drive.run(seconds / 10, [], lambda _: None)

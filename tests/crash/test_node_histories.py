@@ -17,6 +17,7 @@ from nodes.plugin import Plugin
 from nodes.policies import Policies
 from nodes.pools import Pool
 from nodes.prices import Prices
+from nodes.refetches import Refetches
 from nodes.shaky import Shaky
 from nodes.statements import Statements
 from nodes.stops import Stops
@@ -46,6 +47,16 @@ def test_no_place_that_joins_the_scope_is_lost(seed: int, tmp_path: Path) -> Non
 @pytest.mark.parametrize("seed", seeds(1, 5))
 def test_every_capture_has_what_its_site_states_elsewhere(seed: int, tmp_path: Path) -> None:
     lived = live_and_judge(seed, tmp_path, plugins=[Statements])
+    assert lived.faults >= LEAST_FAULTS
+    assert lived.takeovers > 0
+
+
+@pytest.mark.parametrize(
+    "seed", [1, *(pytest.param(seed, marks=pytest.mark.long) for seed in (0, 2, 3))]
+)
+def test_pages_are_fetched_again_and_counted_whoever_owns_them(seed: int, tmp_path: Path) -> None:
+    lived = live_and_judge(seed, tmp_path, plugins=[Refetches], nodes=4)
+    assert lived.requests > 1500, "pages were fetched again and again"
     assert lived.faults >= LEAST_FAULTS
     assert lived.takeovers > 0
 

@@ -167,6 +167,8 @@ class NodesHistory:
         self.config = settings(seed, shards)
         self.folder = folder
         self.plugins = [kind(self) for kind in kinds]
+        # Verdicts about near copies are judged by the only capture of a page.
+        self.is_fetched_once = all(each.FETCHES_ONCE for each in self.plugins)
         self._kills: Counter[int] = Counter()
         self._turns = 0
         self.near_copies = self.near_rows = 0  # pages with a verdict, and those whose row has it
@@ -412,7 +414,8 @@ class NodesHistory:
         for table in opened.values():
             is_balanced(table)
         errands_are_kept(opened)
-        self.near_copies = near_copies_are_told(opened.values())
+        if self.is_fetched_once:
+            self.near_copies = near_copies_are_told(opened.values())
         no_disallowed(self.web, world.log)
         self._hosts_rested()
         twice = [(shard, each.term, each.sequence) for shard, each in world.logs.written_twice()]
@@ -506,7 +509,8 @@ class NodesHistory:
         numbered = Counter((row.url, row.fetch_number) for row in rows)
         assert not {key: n for key, n in numbered.items() if n > 1}, "a fetch was committed twice"
         assert self._feed() == numbered, "the feed has each capture once"
-        self.near_rows = rows_name_originals(rows)
+        if self.is_fetched_once:
+            self.near_rows = rows_name_originals(rows)
         stored = {row.url for row in rows if row.status == 200}
         assert stored == set(wanted), ("captures", sorted(stored ^ set(wanted))[:5])
         shutil.rmtree(folder)

@@ -26,6 +26,8 @@ class Plugin:
     CLOCKS_DIFFER_S = 1.9
     """By how much the clocks of two machines differ from that of the world, at most."""
 
+    FETCHES_ONCE = True
+
     def __init__(self, history: NodesHistory) -> None:
         self.history = history
 

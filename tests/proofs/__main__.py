@@ -57,6 +57,10 @@ PROOFS = {
         "two thousand simulated crawls on several nodes that die, hang and lose connections break"
         " no guarantee, and planted bugs are found"
     ),
+    "month": (
+        "thirty virtual days of continuous crawls with restarts, lost machines, changed policies and"
+        " false announcements: no page starves, no host is pressed, the state stays bounded"
+    ),
     "cluster": (
         "a crawl on three nodes over Kafka and object storage, through forty faults, ends like an"
         " undisturbed one; damaged parts and a log made again are reported, and nothing else is lost"
@@ -105,11 +109,11 @@ _MODULES = {"import": "importing"}
 
 NUMBERS = {
     "seeds": (
-        "number of histories (histories, nodes, clock), cases of each kind (outages), rounds of each kind (damage), crawls"
+        "number of histories (histories, nodes, clock, month), cases of each kind (outages), rounds of each kind (damage), crawls"
         " (cluster), or pages of tag soup (links)"
     ),
     "first": (
-        "the seed of the first history, case, round or crawl (histories, nodes, clock, outages,"
+        "the seed of the first history, case, round or crawl (histories, nodes, clock, month, outages,"
         " damage, cluster)"
     ),
     "kills": "how often processes are killed (kills, registry), or the number of faults (cluster)",

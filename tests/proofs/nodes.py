@@ -25,6 +25,7 @@ from nodes.outside import Outside
 from nodes.plants import PLANTS
 from nodes.plugin import Plugin
 from nodes.pools import Pool
+from nodes.refetches import Refetches
 from nodes.shaky import Shaky
 from nodes.stops import Stops
 from nodes.unparsed import Unparsed
@@ -36,6 +37,7 @@ _LARGE_SHARDS, _LARGE_NODES = 40, 5
 _TOLD_S = 60.0
 WITH_PLUGINS: dict[str, tuple[int, tuple[type[Plugin], ...]]] = {
     "machines without parsers": (4, (Unparsed,)),
+    "refetches": (20, (Refetches,)),
     "operators and callers": (20, (Changes, Stops, Outside)),
     "many faults": (20, (Outside, Pool, Changes, Clocks, Doors, Shaky, Stops, Unparsed)),
 }

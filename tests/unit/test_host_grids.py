@@ -166,18 +166,36 @@ def test_hosts_with_too_few_turns_are_bound_until_their_pages_ask_for_less() -> 
     def price_of(pages: Mapping[int, int], turns: float) -> float | None:
         return asked if asked * sum(pages.values()) > turns else None
 
-    while not site.grids.look(1, lambda host: 100.0, price_of):
+    while not site.grids.look(1, lambda host: 100.0, price_of, 0.5):
         pass
     assert site.prices == {hash8(HOST): 2.0}
     bound = site.grids.bound
     assert (bound.hosts, bound.turns, bound.cells) == (1, 864.0, site.row())
     asked = 1.0
-    while not site.grids.look(1, lambda host: 100.0, price_of):
+    while not site.grids.look(1, lambda host: 100.0, price_of, 0.5):
         pass
     assert not site.prices and site.grids.bound.hosts == 0
-    while not site.grids.look(1, lambda host: 0.0, lambda pages, turns: 5.0):
+    while not site.grids.look(1, lambda host: 0.0, lambda pages, turns: 5.0, 0.5):
         pass
     assert not site.prices, "a host without a delay has any number of turns"
+
+
+def test_due_pages_have_all_turns_of_a_host_without_new_pages() -> None:
+    site, told = Site(), list[float]()
+    site.fill()
+    site.walk()
+
+    def price_of(pages: Mapping[int, int], turns: float) -> None:
+        told.append(turns)
+
+    while not site.grids.look(1, lambda host: 100.0, price_of, 0.25):
+        pass
+    url = url_of(LARGE + 5)
+    found = Discovered(url, hash8(HOST), hash8(url), LinkKind.A, 1)
+    site.partition.discover_urls([found], NOW)
+    while not site.grids.look(1, lambda host: 100.0, price_of, 0.25):
+        pass
+    assert told == [864.0, 216.0]
 
 
 def test_a_change_of_policies_moves_the_pages_of_a_large_host_too() -> None:

@@ -19,6 +19,7 @@ from lycosa.base.model.url_state import UrlState
 from lycosa.simulate.jump_clock import SIMULATION_EPOCH
 from lycosa.simulate.resources import HOSTS, POLITENESS, WORKBENCH
 from lycosa.simulate.sample import Sample
+from lycosa.simulate.simulated_prices import PRICES_EVERY_S
 from lycosa.simulate.simulated_table import SimulatedTable
 from lycosa.simulate.visits import Visits
 from lycosa.stages.frontier.due import NEVER_DUE
@@ -62,6 +63,7 @@ class Drive:
     def __init__(self, sample: Sample, visits: Visits, table: SimulatedTable) -> None:
         self._hosts, self._visits, self._table = len(sample), visits, table
         self._commit = 0
+        self._prices_at = 0.0
         self._limits: defaultdict[str, float] = defaultdict(float)
         self._waiting = 0.0  # host seconds with something to fetch, since the last point
         self._looked_at = 0.0
@@ -76,6 +78,9 @@ class Drive:
                 self._advance(pending[-1])
                 look(self._point(pending.pop()))
             self._advance(at)
+            if clock.now >= self._prices_at:
+                self._prices_at = clock.now + PRICES_EVERY_S
+                visits.prices.find_price()
             if clock.now >= until_s:
                 self._table.commit()
                 return

@@ -13,6 +13,7 @@ import random
 from array import array
 
 import numpy as np
+from numpy.typing import NDArray
 
 _NEVER = math.inf
 
@@ -31,6 +32,16 @@ class Copies:
             else nothing * 0
         )
 
+    def follow_rates(self, rates: NDArray[np.float64]) -> None:
+        """Use these change rates of the pages, in changes a second."""
+        self._mean = float(rates.mean())
+        self._rates = array("d", rates.tobytes())
+
+    @property
+    def changes_at(self) -> NDArray[np.float64]:
+        """When each page changes for the first time after its last fetch; NaN without a copy."""
+        return np.frombuffer(self._changes_at)
+
     def is_current(self, page: int, now: float) -> bool:
         """Whether there is a copy that equals the page."""
         return self._changes_at[page] > now
@@ -42,7 +53,7 @@ class Copies:
 
     def freshness(self, now: float) -> tuple[int, int, float]:
         """The number of copies, the number of current ones, and the sum of all ages in seconds."""
-        changes = np.frombuffer(self._changes_at)
+        changes = self.changes_at
         changes = changes[~np.isnan(changes)]
         return (
             len(changes),

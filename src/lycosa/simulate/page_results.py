@@ -12,6 +12,7 @@ import msgspec
 from lycosa.base.config.sections import Config
 from lycosa.base.model.compatibility import PROTOCOL
 from lycosa.base.model.discovered import Discovered, LinkKind
+from lycosa.base.model.factors import Factors
 from lycosa.base.model.fetched import Fetched
 from lycosa.base.model.parsed import Link
 from lycosa.base.model.url_state import Completed, History, UrlState
@@ -63,7 +64,9 @@ class Captures:
     ) -> None:
         self._partition, self._web, self._config = partition, web, config
         self._copies, self._clock, self._tally = copies, clock, tally
-        self._weigh = weigher(config.priority)
+        weigh = weigher(config.priority)
+        self.weigh: Callable[[int, Factors], float] = lambda _, factors: weigh(factors)
+        """The weight of a page, by its number and what its priority is made of."""
         self.on_new_page: Callable[[Lease], None] = lambda lease: None
         """Called with the lease of each page that is fetched for the first time."""
 
@@ -112,7 +115,13 @@ class Captures:
         found = FoundContent(outcome.meaning, self._clock.wall(), digest, digest)
         factors = factors_of_known(lease.record, lease.host.record.importance, found.at)
         plan = plan_refetch(
-            self._config.refetch, lease.url, old, found, self._weigh(factors), PROTOCOL
+            self._partition.rules.forward.section,
+            lease.url,
+            old,
+            found,
+            self.weigh(page, factors),
+            PROTOCOL,
+            look=self._partition.rules.look_at(lease.host.host8),
         )
         # Only the fields that a simulation reads.
         history = History(

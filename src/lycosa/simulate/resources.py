@@ -114,11 +114,11 @@ class UsageMeter:
     ``typical`` is the amount that a request uses.
     """
 
-    __slots__ = ("_burst_s", "_per_s", "free_at", "name", "spent")
+    __slots__ = ("_burst_s", "free_at", "name", "per_s", "spent")
 
     def __init__(self, name: str, per_s: float, typical: float) -> None:
         self.name = name
-        self._per_s = per_s
+        self.per_s = per_s
         self._burst_s = max(_BURST_S, _BURST * typical / per_s)
         self.free_at = 0.0
         self.spent = 0.0
@@ -126,7 +126,7 @@ class UsageMeter:
     def spend(self, amount: float, now: float) -> None:
         """Use an amount, beginning now."""
         self.spent += amount
-        self.free_at = max(self.free_at, now - self._burst_s) + amount / self._per_s
+        self.free_at = max(self.free_at, now - self._burst_s) + amount / self.per_s
 
 
 class Meters:

@@ -74,8 +74,8 @@ class _Shard:
         meters = Meters(model.means, 1, config.fetch.slots, part.share, part.typical)
         self.meters, self.brokers = meters, UsageMeter(BROKERS, 1.0, 1.0)
         folder.mkdir()
-        self.table = SimulatedTable(folder, config)
-        self.visits = Visits(part, model.web, config, self.table.partition, meters)
+        self.table = SimulatedTable(folder, config, part.share)
+        self.visits = Visits(part, model.web, config, self.table, meters)
         self.visits.captures.on_new_page = self._note_page
         self.drive = Drive(part, self.visits, self.table)
         self._follow, self._commit_s = follow, config.store.commit_s

@@ -24,12 +24,13 @@ from lycosa.simulate.page_copies import Copies
 from lycosa.simulate.page_results import Captures, Tally
 from lycosa.simulate.resources import Meters
 from lycosa.simulate.sample import Sample
+from lycosa.simulate.simulated_prices import SimulatedPrices
+from lycosa.simulate.simulated_table import SimulatedTable
 from lycosa.simulate.web_model import Web
 from lycosa.stages.admit.budgets import over_budget
 from lycosa.stages.frontier.crawl_clock import CrawlClock
 from lycosa.stages.frontier.frontier import Frontier
 from lycosa.stages.frontier.lease import Lease
-from lycosa.stages.frontier.partition import Partition
 from lycosa.stages.frontier.workbench import Workbench
 from lycosa.stages.politeness.address_table import AddressTable
 from lycosa.stages.politeness.delay import hosts_of_address
@@ -50,18 +51,21 @@ class SimulatedStages:
         sample: Sample,
         web: Web,
         config: Config,
-        partition: Partition,
+        table: SimulatedTable,
         meters: Meters,
         witness: Witness | None = None,
+        copies: Copies | None = None,
     ) -> None:
-        self.clock, self.tally, self.partition = JumpClock(), Tally(), partition
-        self.copies = Copies(sample.pages, web.changes_per_day, config.seed)
+        self.partition = partition = table.partition
+        self.clock, self.tally = JumpClock(), Tally()
+        self.copies = copies or Copies(sample.pages, web.changes_per_day, config.seed)
         self.exchanges = HostAnswers(sample, web, config, self.copies, meters, witness)
         self.captures = Captures(partition, web, config, self.copies, self.clock, self.tally)
         self._budgets = config.budgets
         self._crawl_clock, self._politeness = CrawlClock(self.clock), config.politeness
         jitter = random.Random(f"jitter:{config.seed}")
-        self._pacing = Pacing(config.politeness, self._crawl_clock, jitter)
+        self.pacing = Pacing(config.politeness, self._crawl_clock, jitter)
+        self.prices = SimulatedPrices(partition, table.prices, self.pacing.delay_of, meters)
         most = max(_MANY_ADDRESSES, 2 * len(sample))
         self._addresses = AddressTable(None, config.politeness, most)
         places = round(config.frontier.workbench * max(config.workers, 1) * sample.share)
@@ -176,10 +180,11 @@ class SimulatedStages:
         assert fetched is not None
         self._addresses.release_slot(visit.known.host.address, now)
         self.exchanges.end(visit.known, now)
+        self.prices.note_request(fetched.duration_s)
         self.tally.requests += 1
         self.tally.body_bytes += fetched.body_bytes
         is_robots = visit.purpose is steps.Purpose.ROBOTS
-        with self._pacing.rest_of(host) as rest:
+        with self.pacing.rest_of(host) as rest:
             rest(fetched, now, self.clock.wall(), is_robots)
             if is_robots:
                 event = self._read_robots(visit)

@@ -10,13 +10,20 @@ from pathlib import Path
 
 import msgspec
 
-from lycosa.base.config.sections import Config
+from lycosa.base.config.sections import Config, RefetchSection
+from lycosa.base.model.due_band import DueJudgement
 from lycosa.stages.admit.budgets import over_discovery
 from lycosa.stages.frontier.partition import Partition
 from lycosa.stages.frontier.partition_rules import FrontierRules
+from lycosa.stages.frontier.sitemap_news import SitemapNews
+from lycosa.stages.schedule.due_judgement import judge_due
+from lycosa.stages.schedule.price_in_force import PriceInForce
 from lycosa.stages.schedule.priority import prioritizer
+from lycosa.stages.schedule.refetch import kept_interval
+from lycosa.state.kv.kv_port import KeyValue
 from lycosa.state.kv.memory_table import MemoryKeyValue
 from lycosa.state.kv.overlay import Overlay
+from lycosa.state.kv.table_records import UrlRecord
 from lycosa.state.seen.urls_sorted import SortedSeenUrls
 
 
@@ -26,22 +33,55 @@ class SimulatedTable:
     ``folder`` is for the file of URL-seen when there are many URLs.
     """
 
-    def __init__(self, folder: Path, config: Config) -> None:
+    def __init__(self, folder: Path, config: Config, share: float = 1.0) -> None:
+        """``share`` is that of the sample in the crawl; it has the same share of the budget."""
+        self._config = config
         self._store = MemoryKeyValue()
         self._seen = SortedSeenUrls(folder / "seen")
         self._seen.rebuild((), 0)
         self._commits = 0
-        section = msgspec.structs.replace(config.frontier, partitions=1)
-        self.partition = Partition(
+        self.prices = prices = PriceInForce(config.refetch)
+        if (budget := prices.budget) is not None:
+            prices.budget = msgspec.structs.replace(budget, a_day=budget.a_day * share)
+        self.partition = self._open()
+
+    def _open(self) -> Partition:
+        config, prices = self._config, self.prices
+
+        def judge(host8: bytes, url: str, record: UrlRecord, now_wall: float) -> DueJudgement:
+            return judge_due(prices.section, url, record, prices.of_host(host8), now_wall)
+
+        return Partition(
             0,
             Overlay(self._store),
             self._seen,
-            section,
+            msgspec.structs.replace(config.frontier, partitions=1),
             FrontierRules(
                 over_discovery=lambda usage: over_discovery(config.budgets, usage) is not None,
                 prioritize=prioritizer(config.priority),
+                forward=SitemapNews(config.refetch),
+                kept_interval=kept_interval,
+                look_at=prices.look_at,
+                host_prices=prices.hosts,
+                has_host_prices=lambda: prices.uses_value,
+                judge=judge,
             ),
         )
+
+    def reopen(self) -> None:
+        """Open the partition as a run after a crash does: with what was committed."""
+        self.partition = self._open()
+
+    @property
+    def store(self) -> KeyValue:
+        """The table at the last commit."""
+        return self._store
+
+    def follow_settings(self, section: RefetchSection) -> None:
+        """Follow changed settings of refetching, as a worker does."""
+        self._config = msgspec.structs.replace(self._config, refetch=section)
+        self.prices.follow_section(section)
+        self.partition.rules.forward.section = section
 
     def commit(self) -> None:
         """Write all changes until now to the table."""

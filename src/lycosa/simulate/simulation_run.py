@@ -182,8 +182,8 @@ def run_part(
         tell(point.at / end_s)
 
     with tempfile.TemporaryDirectory(prefix="lycosa-simulate-") as folder:
-        table = SimulatedTable(Path(folder), config)
-        visits = Visits(part, web, config, table.partition, meters, witness)
+        table = SimulatedTable(Path(folder), config, part.share)
+        visits = Visits(part, web, config, table, meters, witness)
         try:
             visits.seed()
             Drive(part, visits, table).run(end_s, looks(end_s), look)

@@ -10,11 +10,12 @@ import heapq
 
 from lycosa.base.config.sections import Config
 from lycosa.simulate.host_answers import Underway, Witness
+from lycosa.simulate.page_copies import Copies
 from lycosa.simulate.resources import Meters
 from lycosa.simulate.sample import Sample
 from lycosa.simulate.simulated_stages import SimulatedStages
+from lycosa.simulate.simulated_table import SimulatedTable
 from lycosa.simulate.web_model import Web
-from lycosa.stages.frontier.partition import Partition
 from lycosa.stages.frontier.visit_state import VisitState
 from lycosa.stages.schedule import steps
 from lycosa.stages.schedule.visit_decisions import decide
@@ -32,16 +33,20 @@ class Visits:
         sample: Sample,
         web: Web,
         config: Config,
-        partition: Partition,
+        table: SimulatedTable,
         meters: Meters,
         witness: Witness | None = None,
+        copies: Copies | None = None,
     ) -> None:
-        stages = SimulatedStages(sample, web, config, partition, meters, witness)
+        """``copies`` are those of an earlier run."""
+        stages = SimulatedStages(sample, web, config, table, meters, witness, copies)
         self._stages, self._acts = stages, stages.acts
         self._rules = steps.VisitRules(config.retry, config.budgets, config.scope.max_hops)
-        self.partition, self.meters = partition, meters
+        self.partition, self.meters = stages.partition, meters
+        self.prices = stages.prices
         self.clock, self.frontier = stages.clock, stages.frontier
         self.tally, self.copies, self.captures = stages.tally, stages.copies, stages.captures
+        self.pacing = stages.pacing
         self.going: list[Underway] = []
         self._tickets = 0
 

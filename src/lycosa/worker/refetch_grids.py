@@ -73,7 +73,9 @@ class RefetchReports:
         looked = 0
         while self._passing and looked < _LOOKED:
             looked += min(len(self._passing[0].host_grids.known), _LOOKED)
-            if self._passing[0].host_grids.look(_LOOKED, self._delay_of, self._price_of_host):
+            grids = self._passing[0].host_grids
+            share = self.prices.section.share
+            if grids.look(_LOOKED, self._delay_of, self._price_of_host, share):
                 self._passing.pop(0)
         return None if self._passing else self._end_pass(settings)
 
@@ -85,9 +87,7 @@ class RefetchReports:
         self._is_known = message.grid == self._number
 
     def _price_of_host(self, pages: Mapping[int, int], turns: float) -> float | None:
-        return price_of_host(
-            self.prices.section, pages, turns * self.prices.section.share, self.prices.price
-        )
+        return price_of_host(self.prices.section, pages, turns, self.prices.price)
 
     def _end_pass(self, settings: int) -> RefetchGrid | None:
         cells: dict[int, int] = {}
@@ -101,7 +101,7 @@ class RefetchReports:
         # Pages may have moved since their host was looked at.
         cells = {cell: pages for cell, pages in cells.items() if pages > 0}
         self.bound = sum(each.hosts for each in bounds)
-        self.bound_a_day = sum(each.turns for each in bounds) * self.prices.section.share
+        self.bound_a_day = sum(each.turns for each in bounds)
         self.demand = demand_at(self.prices.section, cells, self.prices.price)
         return self._message(cells, settings) if self.prices.is_found else None
 

@@ -180,6 +180,11 @@ class BackQueue:
             if first <= band <= last
         )
 
+    @property
+    def has_new(self) -> bool:
+        """Whether pages wait that were never fetched."""
+        return self.has_waiting(0, FIRST_DUE - 1)
+
     def push(self, band: int, url8: bytes) -> None:
         """Add a URL at the end of a band."""
         line = self._lines.get(band) or self._new_line(band)

@@ -163,11 +163,16 @@ class HostHistograms:
         return bool(self._growing)
 
     def look(
-        self, most: int, delay_of: Callable[[VisitState], float], find_price: FindPrice
+        self,
+        most: int,
+        delay_of: Callable[[VisitState], float],
+        find_price: FindPrice,
+        share: float,
     ) -> bool:
         """Find the prices of the next ``most`` hosts; return whether the pass is complete.
 
-        ``delay_of`` is the present delay of a host in seconds.
+        ``delay_of`` is the present delay of a host in seconds, ``share`` the part of its turns that
+        due pages have while new ones wait. Without new ones they have all.
         """
         self.save()
         start = host_grid_key(self._passed) + b"\0" if self._passed else HOST_GRIDS
@@ -179,7 +184,8 @@ class HostHistograms:
             # Of a row that is not complete nothing is known, and without a delay there is no bound.
             if not row.is_whole or delay_s <= 0:
                 continue
-            turns = _DAY_S / delay_s
+            assert host is not None, "it has a delay"
+            turns = _DAY_S / delay_s * (share if host.queue.has_new else 1.0)
             if (price := find_price(row.cells, turns)) is not None:
                 self._own[key[1:]] = price
                 self._found.hosts += 1

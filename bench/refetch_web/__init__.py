@@ -1,0 +1,1 @@
+"""Refetching a web of hosts with turns, in arrays: ``python -m bench.refetch_web``."""
