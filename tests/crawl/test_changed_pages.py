@@ -49,7 +49,9 @@ WORDS = " ".join(f"word{number}" for number in range(80))
 
 
 def config(**refetch: float) -> Config:
-    section = RefetchSection(first_s=5 * DAY, min_s=5 * DAY, max_s=5 * DAY, **refetch)
+    section = RefetchSection(
+        first_s=5 * DAY, min_s=5 * DAY, max_s=5 * DAY, soft_gone=False, **refetch
+    )
     return quick_config(frontier=FrontierSection(partitions=PARTITIONS), refetch=section)
 
 

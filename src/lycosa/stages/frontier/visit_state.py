@@ -13,9 +13,11 @@ from functools import partial
 import msgspec
 
 from lycosa.base.model.errand import Errand, Question
+from lycosa.base.model.missing_page import MissingPage
 from lycosa.base.model.pace import Pace, with_times
 from lycosa.base.model.url_state import UrlState
 from lycosa.base.model.usage import Usage
+from lycosa.base.model.validator_counts import ValidatorCounts
 from lycosa.base.reasons import Reason
 from lycosa.stages.frontier.back_queue import BackQueue, Lane
 from lycosa.stages.frontier.host_names import HostNames
@@ -84,7 +86,8 @@ class VisitRecord(msgspec.Struct, array_like=True):
     row without any answer, ``dns_failures`` lookups without one; ``away_since`` is the time of the
     first of either (0 = none). ``answered_at`` are the times of its last answers by http and
     by https. ``stated`` counts its captures by what it stated about the use of the page
-    (``preference_labels``).
+    (``preference_labels``). ``validators`` are the findings about its validators, ``missing`` its
+    answer to a path that does not exist; ``None`` before there is anything to say.
     """
 
     host: str
@@ -119,6 +122,8 @@ class VisitRecord(msgspec.Struct, array_like=True):
     away_since: float = 0.0
     answered_at: tuple[float, float] = (0.0, 0.0)
     stated: dict[str, int] = {}
+    validators: ValidatorCounts | None = None
+    missing: MissingPage | None = None
 
     @property
     def rests_until(self) -> float:

@@ -68,7 +68,8 @@ def judge_answer(
 ) -> FetchOutcome:
     """The outcome of a fetch.
 
-    ``tries`` counts earlier failed requests of this URL; ``conditional`` says that the request had
+    ``tries`` counts earlier failed requests of this URL; ``conditional`` says that a 304 can be the
+    answer to the request. One that cannot is no answer, and the URL is requested again without
     validators.
     """
     reason = _failure(fetched, conditional)
@@ -128,7 +129,7 @@ def _failure(fetched: Fetched, conditional: bool) -> Reason | None:
         return fetched.reason
     status = fetched.status
     if status == 304:
-        return None if conditional else Reason.MALFORMED_RESPONSE
+        return None if conditional else Reason.UNASKED_NOT_MODIFIED
     if status in REDIRECTS:
         return None if fetched.location else Reason.BAD_REDIRECT
     if 200 <= status < 300:

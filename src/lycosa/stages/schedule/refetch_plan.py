@@ -13,6 +13,7 @@ from lycosa.base.config.sections import RefetchSection
 from lycosa.base.model.compatibility import LATE_FIELDS
 from lycosa.base.model.refetch_cell import cell_of
 from lycosa.base.model.url_state import History
+from lycosa.base.reasons import Reason
 from lycosa.stages.schedule.change_rate import (
     ChangeFinding,
     add_observation,
@@ -22,7 +23,7 @@ from lycosa.stages.schedule.change_rate import (
 )
 from lycosa.stages.schedule.fetch_outcome import Meaning
 from lycosa.stages.schedule.page_change import has_failed, is_changed, is_gone
-from lycosa.stages.schedule.refetch import gone_interval, next_interval
+from lycosa.stages.schedule.refetch import gone_interval, kept_interval, next_interval
 
 
 class FoundContent(msgspec.Struct, frozen=True, gc=False):
@@ -31,6 +32,7 @@ class FoundContent(msgspec.Struct, frozen=True, gc=False):
     ``at`` is the wall time of the answer, ``digest`` the SHA-1 of the payload, ``text_digest`` that
     of what a reader sees (``page_change``), ``simhash`` the fingerprint of the text (0 = none).
     ``status`` is that of the answer; ``was_gone`` says that the URL was known as gone.
+    ``is_check`` says that the fetch came early, to check what the one before had found.
     """
 
     meaning: Meaning
@@ -40,6 +42,7 @@ class FoundContent(msgspec.Struct, frozen=True, gc=False):
     simhash: int = 0
     status: int = 0
     was_gone: bool = False
+    is_check: bool = False
 
 
 class RefetchPlan(msgspec.Struct, frozen=True, gc=False):
@@ -100,6 +103,9 @@ def plan_refetch(
     if formats >= LATE_FIELDS:
         weight *= find_policy(section, url).weight
         cell = cell_of(estimate_rate(observations), weight)
+    if found.is_check and not changed:
+        interval_s = kept_interval(section, url, float(old.interval_s), cell)
+        return RefetchPlan(interval_s, changed, observations, cell, number)
     interval_s = next_interval(
         section,
         url,
@@ -112,11 +118,28 @@ def plan_refetch(
     return RefetchPlan(interval_s, changed, observations, cell, number)
 
 
+def plan_missing(
+    section: RefetchSection, url: str, old: History, plan: RefetchPlan, reason: Reason
+) -> RefetchPlan:
+    """The plan of a page that answers as paths that do not exist, and never had other content.
+
+    ``plan`` is the one by its content, ``reason`` that of its record before this fetch. It is
+    looked at as rarely as a page that is gone.
+    """
+    is_first = reason is not Reason.LIKE_MISSING
+    interval_s = gone_interval(section, url, float(old.interval_s), is_first=is_first)
+    return msgspec.structs.replace(plan, interval_s=interval_s)
+
+
 def _observations(old: History, found: FoundContent, changed: bool) -> bytes:
     """The observations with that of this fetch, if it can be compared with the one before."""
     known = old.observations
     if not known and not old.text_digest:  # a record of an older program
         known = seed_observations(old.fetches, old.changes, float(old.interval_s))
+    # The time since the fetch before says nothing about the page when it is short on purpose: a
+    # change that a check finds is older than that.
+    if found.is_check:
+        return known
     # A failed fetch is no observation, and neither is the one after it: an error page was kept.
     if not old.fetches or found.meaning is Meaning.FAILED or has_failed(old):
         return known

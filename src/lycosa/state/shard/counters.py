@@ -40,6 +40,7 @@ class Counters(msgspec.Struct):
     that outside fetchers hold. ``stated`` counts captures by what their sites stated about the use
     of the page (``preference_labels``). ``cells`` counts the fetched pages by class of policy and
     cell (``refetch_cell.counted_cell``), from which the cost of a refetch price is calculated.
+    ``validators`` counts answers to refetches by what they showed (``ValidatorFinding``).
     """
 
     discovered: int = 0
@@ -60,6 +61,7 @@ class Counters(msgspec.Struct):
     leased: int = 0
     stated: dict[str, int] = {}
     cells: dict[int, int] = {}
+    validators: dict[str, int] = {}
 
     def move_urls(self, before: UrlState | None, after: UrlState | None, count: int = 1) -> None:
         """Move ``count`` URLs to another state; ``before`` is ``None`` for a discovery."""
@@ -109,6 +111,7 @@ class Counters(msgspec.Struct):
             reasons=dict(self.reasons),
             stated=dict(self.stated),
             cells=dict(self.cells),
+            validators=dict(self.validators),
         )
 
     def count_in(self, state: UrlState) -> int:

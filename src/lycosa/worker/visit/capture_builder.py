@@ -26,7 +26,7 @@ from lycosa.base.model.capture import (
 )
 from lycosa.base.model.compatibility import LATE_FIELDS
 from lycosa.base.model.discovered import LinkKind
-from lycosa.base.model.fetched import Fetched, FetchKind
+from lycosa.base.model.fetched import Fetched, FetchKind, FetchRequest
 from lycosa.base.model.page import page_of
 from lycosa.base.model.parsed import Parsed
 from lycosa.base.model.url_state import Completed, History, NotedChange, UrlState
@@ -34,20 +34,39 @@ from lycosa.base.ports import Offload
 from lycosa.base.preferences.kept_markup import markup_of
 from lycosa.base.preferences.preference_model import NOTHING_STATED, Preferences
 from lycosa.base.reasons import Reason
-from lycosa.stages.frontier.crawl_clock import CrawlClock
 from lycosa.stages.frontier.lease import Lease
 from lycosa.stages.frontier.ranking import factors_of_known
 from lycosa.stages.parse.identify import identify
 from lycosa.stages.schedule.fetch_outcome import FetchOutcome, Meaning
 from lycosa.stages.schedule.page_change import change_distance, change_of, text_digest_of
 from lycosa.stages.schedule.priority import weigher
-from lycosa.stages.schedule.refetch_plan import FoundContent, plan_refetch
+from lycosa.stages.schedule.refetch_plan import FoundContent, plan_missing, plan_refetch
+from lycosa.stages.schedule.soft_gone import GONE_REASONS
+from lycosa.stages.schedule.validator_trust import (
+    CHECK_AFTER_S,
+    NO_CONDITIONS,
+    TO_CHECK,
+    Conditions,
+    check_every,
+    is_sampled,
+    kept_validators,
+)
 from lycosa.state.seen.duplicates import Duplicates
 from lycosa.state.seen.foreign_keys import NO_ANSWERS, ContentAnswers
-from lycosa.state.store.segments import SegmentStore
 from lycosa.state.store.warc_records import Packed
 from lycosa.worker.extensions import PageSink
-from lycosa.worker.intake.intake import Intake
+from lycosa.worker.visit.refetch_checks import (
+    Likeness,
+    RefetchChecks,
+    found_as,
+    without_body,
+)
+from lycosa.worker.visit.worker_stages import Stages
+
+_COMPARED = frozenset({Meaning.FETCHED, Meaning.REDIRECTED})
+_REPLACED = frozenset(
+    {Reason.NONE, Reason.DUPLICATE, Reason.NEAR_DUPLICATE, Reason.REDIRECTED}
+)  # by a reason that says more; others say why a body has to be parsed again
 
 LARGE_BYTES = 65_536
 """A larger body is digested and compressed in a thread.
@@ -60,13 +79,14 @@ class ExaminedBody(msgspec.Struct, frozen=True):
     """A body after ``examine_body``.
 
     It has the digest, what the parser found, what other workers know of equal bodies and similar
-    texts, and the response record of a large body.
+    texts, and the response record of a large body. ``sent`` are the validators of the request.
     """
 
     digest: bytes
     parsed: Parsed | None = None
     known: ContentAnswers = NO_ANSWERS
     packed: Packed | None = None
+    sent: Conditions = NO_CONDITIONS
 
 
 class _Known(NamedTuple):
@@ -87,34 +107,33 @@ class CaptureBuilder:
     def __init__(
         self,
         config: Config,
-        clock: CrawlClock,
+        stages: Stages,
         duplicates: Duplicates,
-        store: SegmentStore,
-        intake: Intake,
         offload: Offload,
         sinks: tuple[PageSink, ...] = (),
     ) -> None:
         self.refetch = config.refetch  # its settings may change while the crawl runs
         self._weigh = weigher(config.priority)
-        self._clock = clock
+        self._clock, self._store, self._intake = stages.clock, stages.store, stages.intake
+        self._checks = RefetchChecks(stages.frontier.partitions, stages.clock)
         self._duplicates = duplicates
-        self._store = store
-        self._intake = intake
         self._offload = offload
         self._sinks = sinks
         self.contents = {"new": 0, "duplicate": 0, "near_duplicate": 0}
         """Bodies with status 200 by what was known of their content."""
 
-    async def examine_body(self, fetched: Fetched, parsed: Parsed | None) -> ExaminedBody:
-        """Examine a body for ``make_capture``.
+    async def examine_body(
+        self, fetched: Fetched, parsed: Parsed | None, request: FetchRequest
+    ) -> ExaminedBody:
+        """Examine the body of the answer to a request for ``make_capture``.
 
         Waits a short time for other workers, and for the thread that compresses a large body.
         """
         is_large = len(fetched.body) > LARGE_BYTES or bool(fetched.spool)
         digest = (
-            await self._offload.run(lambda: _payload_digest(fetched))
+            await self._offload.run(lambda: payload_digest(fetched))
             if is_large
-            else _payload_digest(fetched)
+            else payload_digest(fetched)
         )
         known = NO_ANSWERS
         if parsed is not None and self._duplicates.must_ask:
@@ -124,7 +143,8 @@ class CaptureBuilder:
             if is_large and fetched.header_block
             else None
         )
-        return ExaminedBody(digest, parsed, known, packed)
+        sent = Conditions(request.etag, request.last_modified)
+        return ExaminedBody(digest, parsed, known, packed, sent)
 
     async def _pack(
         self, fetched: Fetched, parsed: Parsed | None, digest: bytes, known: ContentAnswers
@@ -164,9 +184,56 @@ class CaptureBuilder:
     ) -> Completed:
         """Deduplicate the body, store the records, and return the end of the lease."""
         old, known = lease.record.history or History(), self._compare(lease, fetched, body, outcome)
+        if lease.record.reason is Reason.PERHAPS_GONE:
+            old = without_body(old)
         found = self._content(lease, fetched, body.parsed, known, outcome, target)
+        alike, likeness, is_confirmed = known.original or known.near, Likeness.UNLIKE, False
+        if old.fetches or alike is not None or lease.host.record.missing is not None:
+            likeness = self._likeness(lease, old, found, target, alike)
+            if likeness is Likeness.GONE:
+                outcome = FetchOutcome(Meaning.FAILED, Reason.SOFT_GONE)
+            found = found_as(likeness, found, old)
+        if old.fetches and likeness is Likeness.UNLIKE:
+            is_confirmed = self._checks.note_answer(lease, old, found, fetched, body.sent)
         capture = self._capture(lease, fetched, body.parsed, decision, known, stated)
-        capture = self._judged(capture, old, found)
+        if likeness is not Likeness.UNKNOWN:
+            capture = self._judged(capture, old, found)
+        location = self._store_capture(lease, capture, body, known)
+        weight = self._weigh(factors_of_known(lease.record, lease.host.record.importance, found.at))
+        is_once = lease.record.kind is LinkKind.LICENSE
+        plan = plan_refetch(
+            self.refetch, lease.url, old, found, weight, self._store.formats, is_once
+        )
+        if likeness is Likeness.LIKE:
+            plan = plan_missing(self.refetch, lease.url, old, plan, lease.record.reason)
+        history = self._history(lease, capture, known, location, target)
+        history = plan.kept_in(history, old, found.text_digest)
+        if likeness is not Likeness.UNLIKE:
+            # Not modified would mean that it is as before, which says nothing about what it is.
+            history = msgspec.structs.replace(history, etag="", last_modified="")
+        interval = plan.interval_s
+        state, reason = self._state(outcome, body.parsed, known.original, known.near, lease)
+        if plan.is_gone:
+            state = UrlState.GONE
+            reason = Reason.GONE if likeness is Likeness.UNLIKE else Reason.SOFT_GONE
+        elif likeness is Likeness.LIKE and reason in _REPLACED:
+            reason = Reason.LIKE_MISSING
+        elif likeness is Likeness.UNKNOWN and interval and reason in _REPLACED:
+            interval, reason = min(interval, CHECK_AFTER_S), Reason.PERHAPS_GONE
+        elif is_confirmed and interval and self._is_checked(lease, history):
+            interval, reason = min(interval, CHECK_AFTER_S), Reason.TO_BE_CHECKED
+        due = int(self._clock.time() + interval) if interval else 0
+        is_failed = outcome.meaning is Meaning.FAILED
+        detail = fetched.detail or (f"status {fetched.status}" if is_failed else "")
+        host8, url8 = lease.host.host8, lease.entry.url8
+        noted = self._noted(capture)
+        return Completed(host8, url8, lease.number, state, reason, detail, due, history, noted)
+
+    def _store_capture(
+        self, lease: Lease, capture: Capture, body: ExaminedBody, known: _Known
+    ) -> Location:
+        """Store the records of a capture, and publish what its body was."""
+        fetched = capture.fetched
         location = self._store.append_capture(capture, body.packed)
         if capture.preferences.license:
             self._intake.take_license(lease, capture.preferences)
@@ -190,23 +257,20 @@ class CaptureBuilder:
             is_near = known.near is not None
             simhash = body.parsed.simhash if body.parsed is not None else 0
             self._duplicates.remember_capture(known.digest, simhash, made, body.known, is_near)
-        weight = self._weigh(factors_of_known(lease.record, lease.host.record.importance, found.at))
-        is_once = lease.record.kind is LinkKind.LICENSE
-        plan = plan_refetch(
-            self.refetch, lease.url, old, found, weight, self._store.formats, is_once
-        )
-        history = self._history(lease, capture, known, location, target)
-        history = plan.kept_in(history, old, found.text_digest)
-        interval = plan.interval_s
-        state, reason = self._state(outcome, body.parsed, known.original, known.near, lease)
-        if plan.is_gone:
-            state, reason = UrlState.GONE, Reason.GONE
-        due = int(self._clock.time() + interval) if interval else 0
-        is_failed = outcome.meaning is Meaning.FAILED
-        detail = fetched.detail or (f"status {fetched.status}" if is_failed else "")
-        host8, url8 = lease.host.host8, lease.entry.url8
-        noted = self._noted(capture)
-        return Completed(host8, url8, lease.number, state, reason, detail, due, history, noted)
+        return location
+
+    def _is_checked(self, lease: Lease, history: History) -> bool:
+        """Whether a 304 is in the sample of those that are checked."""
+        every = check_every(lease.host.record.validators, self.refetch.check_every)
+        return is_sampled(lease.entry.url8, history.fetches, every)
+
+    def _likeness(
+        self, lease: Lease, old: History, found: FoundContent, target: str, alike: Original | None
+    ) -> Likeness:
+        """How an answer with content compares with that for a path that does not exist."""
+        if found.meaning not in _COMPARED or self._store.formats < LATE_FIELDS:
+            return Likeness.UNLIKE
+        return self._checks.likeness(self.refetch, lease, old, found, target, alike)
 
     def _judged(self, capture: Capture, old: History, found: FoundContent) -> Capture:
         """The capture with how it differs from the one before, in formats that have that."""
@@ -290,6 +354,7 @@ class CaptureBuilder:
         old, fetched, parsed = lease.record.history or History(), capture.fetched, capture.parsed
         is_old, original = known.is_not_modified, known.original
         other = _other(original or known.near, lease.url)
+        kept = kept_validators(fetched)
         # As the digest of the text, the SimHash is that of the last content.
         is_error = bool(old.text_digest) and capture.change in (Change.NONE, Change.GONE)
         body = "", 0
@@ -301,8 +366,8 @@ class CaptureBuilder:
             status=old.status if is_old else fetched.status,
             digest=known.digest,
             simhash=old.simhash if is_old or is_error else (parsed.simhash if parsed else 0),
-            etag=fetched.header("etag") or (old.etag if is_old else ""),
-            last_modified=fetched.header("last-modified") or (old.last_modified if is_old else ""),
+            etag=kept.etag or (old.etag if is_old else ""),
+            last_modified=kept.last_modified or (old.last_modified if is_old else ""),
             date_us=original.date_us if original else _date_us(fetched),
             record_id=original.record_id if original else location.record_id,
             segment=location.segment,
@@ -342,7 +407,8 @@ class CaptureBuilder:
             text,
             parsed.simhash if parsed is not None else 0,
             fetched.status,
-            lease.record.reason is Reason.GONE,
+            lease.record.reason in GONE_REASONS,
+            lease.record.reason in TO_CHECK,
         )
 
     @staticmethod
@@ -396,7 +462,7 @@ def _written(digest: bytes) -> str:
     return "sha1:" + b32encode(digest).decode()
 
 
-def _payload_digest(fetched: Fetched) -> bytes:
+def payload_digest(fetched: Fetched) -> bytes:
     """SHA-1 of the body as received, without the transfer coding (WARC's payload)."""
     if not fetched.spool:
         return hashlib.sha1(fetched.body, usedforsecurity=False).digest()

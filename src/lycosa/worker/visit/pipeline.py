@@ -25,7 +25,9 @@ from lycosa.base.config.sections import Config
 from lycosa.base.model.dead_letter import DeadLetter
 from lycosa.base.model.fetched import Fetched, FetchKind
 from lycosa.base.model.url_state import Completed, UrlState
+from lycosa.base.model.validator_counts import ValidatorFinding
 from lycosa.base.preferences.preference_model import NOTHING_STATED, Preferences
+from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import InvalidUrl
 from lycosa.stages.frontier.lease import Lease
 from lycosa.stages.frontier.visit_state import VisitState
@@ -62,6 +64,7 @@ from lycosa.stages.schedule.steps import (
     VisitRules,
     VisitStep,
 )
+from lycosa.stages.schedule.validator_trust import Conditions, is_answer_to
 from lycosa.stages.schedule.visit_decisions import decide
 from lycosa.state.store.warc_records import packed_file
 from lycosa.worker.intake.intake import MANY_LINKS
@@ -214,6 +217,8 @@ class Pipeline:
             return await self._robots.fetch_robots(visit)
         if step.purpose is Purpose.TDM_FILE:
             return await self._robots.fetch_tdm_file(visit)
+        if step.purpose is Purpose.MISSING:
+            return await self._robots.fetch_missing_path(visit)
         return await self._robots.run_errand(visit)
 
     async def _set_aside(
@@ -246,18 +251,18 @@ class Pipeline:
             partition, host, record = visit.partition, visit.host, visit.lease.record
             visit.stated = self._tdm_files.statement(partition, host, record.secure, record.target)
         if fetched.status != 200 or not fetched.body_bytes:
-            visit.body = await capturing.examine_body(fetched, None)
+            visit.body = await capturing.examine_body(fetched, None, request)
         else:
             # A sitemap is parsed by its role: servers send them with any media type.
             is_sitemap = request.kind is FetchKind.SITEMAP
             with self.parsing.counted(fetched):
                 parsed = await self.parsing.parse_body(fetched, is_sitemap=is_sitemap)
-                visit.body = await capturing.examine_body(fetched, parsed)
-        record = visit.lease.record
-        old = record.history
-        is_conditional = old is not None and bool(old.etag or old.last_modified)
-        target = self._redirect_target(fetched)
-        return BodyExamined(fetched, target, record.hops, record.tries, is_conditional)
+                visit.body = await capturing.examine_body(fetched, parsed, request)
+        record, target = visit.lease.record, self._redirect_target(fetched)
+        is_answer = fetched.status != 304 or is_answer_to(
+            Conditions(request.etag, request.last_modified), fetched.header("etag")
+        )
+        return BodyExamined(fetched, target, record.hops, record.tries, is_answer)
 
     def _redirect_target(self, fetched: Fetched) -> str:
         if fetched.status not in REDIRECTS or not fetched.location:
@@ -312,6 +317,8 @@ class Pipeline:
 
     def _discard(self, visit: Visit, step: RejectAnswer) -> Iterator[None]:
         fetched = self._count_answer(visit, is_capture=False)
+        if step.reason is Reason.UNASKED_NOT_MODIFIED:
+            visit.partition.note_validators(visit.host, ValidatorFinding.UNASKED, has_tag=False)
         self._end(visit, _completed(visit.lease, step, step.due))
         if fetched.spool:
             Path(fetched.spool).unlink(missing_ok=True)

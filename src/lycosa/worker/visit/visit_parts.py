@@ -30,6 +30,7 @@ from lycosa.worker.visit.errands import Errands
 from lycosa.worker.visit.host_robots import MOST_RULES, Robots
 from lycosa.worker.visit.leasing import Leasing
 from lycosa.worker.visit.lending import Lending
+from lycosa.worker.visit.missing_paths import MissingPaths
 from lycosa.worker.visit.pacing import Pacing
 from lycosa.worker.visit.page_requests import PageTurns
 from lycosa.worker.visit.parser_queue import ParserQueue
@@ -135,22 +136,16 @@ def _steps(
 ) -> VisitSteps:
     config, errands = job.config, Errands(stages, robots, below.outgoing)
     tdm_files = TdmFiles(stages, config, ports.offload) if wants_tdm_files(config) else None
-    capturing = CaptureBuilder(
-        config,
-        stages.clock,
-        below.duplicates,
-        stages.store,
-        below.intake,
-        ports.offload,
-        extensions.sinks,
-    )
+    capturing = CaptureBuilder(config, stages, below.duplicates, ports.offload, extensions.sinks)
+    parsing = ParserQueue(ports.parser, config.fetch.open_bytes // 2, stages.clock)
+    missing_paths = MissingPaths(stages, parsing)
     return VisitSteps(
-        leasing=Leasing(stages, robots, errands, ports.offload, tdm_files),
+        leasing=Leasing(stages, robots, errands, ports.offload, missing_paths, tdm_files),
         errands=errands,
         addresses=AddressFinder(stages, config.politeness.address_delay_s),
-        robots=RobotsTurns(stages, robots, errands, tdm_files),
+        robots=RobotsTurns(stages, robots, errands, missing_paths, tdm_files),
         pages=PageTurns(stages),
-        parsing=ParserQueue(ports.parser, config.fetch.open_bytes // 2, stages.clock),
+        parsing=parsing,
         capturing=capturing,
         tdm_files=tdm_files,
     )
