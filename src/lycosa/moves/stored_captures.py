@@ -51,7 +51,7 @@ from lycosa.stages.schedule.priority import weigher
 from lycosa.stages.schedule.refetch_plan import plan_refetch
 from lycosa.stages.schedule.soft_gone import GONE_REASONS
 from lycosa.state.store import layout
-from lycosa.state.store.journal_rows import JournalRow
+from lycosa.state.store.journal_rows import UNCHANGED, JournalRow
 from lycosa.worker.assemble import Assembled
 from lycosa.worker.commit.reparser import Reparser
 from lycosa.worker.visit.host_robots import Learned
@@ -205,7 +205,7 @@ class StoredCaptures:
         outcome = judge_answer(
             answer_in(row),
             tries=self._config.retry.tries,
-            conditional=True,  # one that answered another question was not stored
+            conditional=row.revisit == UNCHANGED,
             section=self._config.retry,
         )
         if outcome.meaning is not Meaning.REDIRECTED:
