@@ -38,6 +38,7 @@ from lycosa.inspect.top_lists import (
 from lycosa.inspect.wall_time import visit_in_wall_time
 from lycosa.stages.frontier.policy_walk import WalkRow
 from lycosa.stages.frontier.visit_state import HostState, VisitRecord
+from lycosa.stages.schedule.validator_trust import is_distrusted
 from lycosa.state.folder.lock import LockHolder
 from lycosa.state.folder.names import status_path
 from lycosa.state.folder.seed_sources import SeedSource, load_sources
@@ -85,7 +86,9 @@ class CrawlStatus(msgspec.Struct, frozen=True, kw_only=True):
     unknown and false. ``preferences`` counts captures by what their sites stated about the use of
     the page, ``purpose`` is that of the last start. ``hosts_paused`` were paused by operators,
     ``leased`` URLs are with outside fetchers. ``refetches`` is what ``refetch.price`` costs, where
-    pages have it. ``policies`` says how far refetch policies are applied.
+    pages have it. ``policies`` says how far refetch policies are applied. ``validators`` counts
+    answers to refetches by what they showed (``ValidatorFinding``), ``hosts_distrusted`` the hosts
+    whose validators are not believed.
     """
 
     folder: str
@@ -125,6 +128,8 @@ class CrawlStatus(msgspec.Struct, frozen=True, kw_only=True):
     shards: list[ShardPosition] = []
     preferences: dict[str, int] = {}
     purpose: tuple[str, ...] = ()
+    validators: dict[str, int] = {}
+    hosts_distrusted: int = 0
 
 
 _SUMS = "discovered", "captures", "pages", "requests", "body_bytes", "hosts_paused", "leased"
@@ -177,6 +182,8 @@ def crawl_status(
         upload_url=saved.config.upload.url,
         shards=list(reader.source.seen.shards.values()),
         preferences=total.stated,
+        validators=total.validators,
+        hosts_distrusted=tally.distrusted,
         purpose=agent_policy(saved.config.agent).purpose,
         **(_only_in(folder, runs) if folder else {}),
     )
@@ -214,6 +221,7 @@ class _Tally:
         self.walks: list[tuple[WalkRow, int]] = []
         self.states: dict[str, int] = {}
         self.longest: HostLine | None = None
+        self.distrusted = 0
 
     def add_partition(self, view: TableView, reader: CrawlReader | None) -> None:
         """Add a partition, in one pass over its hosts.
@@ -233,6 +241,7 @@ class _Tally:
     def _add_host(self, record: VisitRecord, sites: SiteLines | None) -> None:
         state = record.shown_state
         self.states[state.label] = self.states.get(state.label, 0) + 1
+        self.distrusted += record.validators is not None and is_distrusted(record.validators)
         if not record.waiting + record.retrying + record.parked and not (
             self.hosts.by is Order.ERRORS and failures_of(record)
         ):

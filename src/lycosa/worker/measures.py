@@ -126,6 +126,7 @@ def _set_counts(meter: Meter, committed: Iterable[Counters]) -> None:
     reasons: dict[str, int] = {}
     refusals: dict[str, int] = {}
     stated: dict[str, int] = {}
+    validators: dict[str, int] = {}
     discovered = captures = pages = requests = size = 0
     for each in committed:
         discovered += each.discovered
@@ -142,8 +143,11 @@ def _set_counts(meter: Meter, committed: Iterable[Counters]) -> None:
                 table[label] = table.get(label, 0) + number
         for label, number in each.stated.items():
             stated[label] = stated.get(label, 0) + number
+        for label, number in each.validators.items():
+            validators[label] = validators.get(label, 0) + number
     meter.set_table("lycosa_urls", states)
     meter.set_table("lycosa_captures_stating_total", stated)
+    meter.set_table("lycosa_validator_answers_total", validators)
     meter.set_table("lycosa_url_outcomes", reasons)
     meter.set_table("lycosa_links_refused_total", refusals)
     meter.set("lycosa_urls_discovered_total", discovered)

@@ -22,6 +22,12 @@ class ValidatorFinding(Enum):
     UNASKED = "unasked"  # a 304 that answers no condition of the request
 
 
+VALIDATOR_LABELS = tuple(
+    each.value for each in ValidatorFinding if each is not ValidatorFinding.NOTHING
+)
+"""The findings that are counted."""
+
+
 class ValidatorCounts(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Findings of one host, by ``ValidatorFinding``.
 

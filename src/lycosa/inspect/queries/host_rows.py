@@ -11,6 +11,7 @@ from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import join_url
 from lycosa.inspect.committed_state import CrawlReader, HostEntry, TableView
 from lycosa.inspect.explain.facts import owed, why_host
+from lycosa.inspect.explain.validator_facts import missing_facts, trust_facts
 from lycosa.inspect.saved_settings import SavedSettings
 from lycosa.inspect.site_budget import site_budget
 from lycosa.inspect.top_lists import host_line
@@ -73,6 +74,8 @@ def whole_host(
         importance=round(record.importance, 4),
         refused={Reason(number).label: times for number, times in record.refused.items()},
         preferences=record.stated,
+        validators=trust_facts(record.validators) if record.validators else None,
+        missing=missing_facts(record.missing) if record.missing else None,
         operator_delay_s=record.pace.operator_delay_s
         if record.pace.operator_delay_s >= 0
         else None,
