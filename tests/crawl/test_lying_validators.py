@@ -109,7 +109,7 @@ def test_all_changes_are_found_behind_a_tag_that_is_always_the_same(tmp_path: Pa
     run(folder, web, 0)
     web.changed = MANY
     web.take()
-    run(folder, web, 1)
+    run(folder, web, 1, config(check_every=5))
     assert versions(folder, 40) == [number in web.changed for number in range(1, 40)]
     assert counts(folder).hidden >= 1 and not counts(folder).doubted
     web.take()
@@ -122,7 +122,7 @@ def test_all_changes_are_found_at_a_host_that_always_says_304(tmp_path: Path) ->
     folder, web = tmp_path / "c", Site(40, "always 304")
     run(folder, web, 0)
     web.changed = MANY
-    run(folder, web, 1)
+    run(folder, web, 1, config(check_every=5))
     assert versions(folder, 40) == [number in web.changed for number in range(1, 40)]
 
 

@@ -42,7 +42,8 @@ class Passes:
     bytes, ``share`` how many of them are changed at the host that lies.
     """
 
-    def __init__(self, work: Path, pages: int, size: int, share: float) -> None:
+    def __init__(self, work: Path, pages: int, size: int, share: float, *settings: str) -> None:
+        self.settings = settings
         self.work, self.folder = work, work / "crawl"
         self.roots = {
             address: work / f"site-{number}"
@@ -84,7 +85,7 @@ class Passes:
             for name in ("first_s", "min_s", "max_s")
             for option in ("--set", f"refetch.{name}=7d")
         ]
-        few = ["--set", "frontier.finish_wait_s=1"]
+        few = ["--set", "frontier.finish_wait_s=1", *self.settings]
         done = crawl(self.folder, *seeds, *FAST, *week, *few, env=env)
         assert done.code == 0, done
 
@@ -177,7 +178,9 @@ def _is_first(row: dict[str, object], newest: object) -> bool:
 def prove(work: Path, short: bool, pages: int = 0) -> list[str]:
     """Runs the proof; gives the lines of its report. Raises ``AssertionError``."""
     pages = pages or (120 if short else 4000)
-    passes = Passes(work, pages, 4000 if short else 16_000, 0.5 if short else 0.05)
+    # The bounds are for many pages: few are checked more often here, so that one is found to lie.
+    often = ("--set", "refetch.check_every=8") if short else ()
+    passes = Passes(work, pages, 4000 if short else 16_000, 0.9 if short else 0.05, *often)
     with passes.site() as site:
         first, second = second_pass(passes, site)
         outputs = Outputs(passes.folder)
@@ -190,8 +193,8 @@ def prove(work: Path, short: bool, pages: int = 0) -> list[str]:
             address: dict(Counter(hit.status for hit in second if hit.address == address))
             for address in passes.roots
         }
-        least = 0.9 if short else 0.99
-        assert shares[HONEST] >= least and shares[GZIPS] >= (0.8 if short else 0.99), shares
+        least = 0.6 if short else 0.99
+        assert min(shares[HONEST], shares[GZIPS]) >= least, shares
         report = [
             f"changed pages found (honest, gzips, lies, no validators): {', '.join(found)}",
             *(

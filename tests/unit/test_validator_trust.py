@@ -211,8 +211,11 @@ def test_tags_that_differ_at_each_request_are_left_out() -> None:
 
 def test_how_many_304s_are_checked() -> None:
     none = ValidatorCounts()
-    assert check_every(None, 50) == 10 and check_every(none, 0) == 0
-    assert check_every(counted(none, (AGREED, 70)), 50) == 50
+    assert check_every(None, 50) == 50 and check_every(none, 0) == 0
+    confirmed = (ValidatorFinding.NOT_MODIFIED, 120)
+    assert check_every(counted(none, confirmed), 50) == 10
+    assert check_every(counted(none, confirmed, (REVEALED, 1)), 50) == 50
+    assert check_every(counted(none, confirmed, (AGREED, 40)), 50) == 50
     assert check_every(counted(none, (REVEALED, 3)), 50) == 500
     assert check_every(counted(none, (AGREED, 110)), 50) == 500
     assert check_every(counted(none, (HIDDEN, 1)), 50) == 1

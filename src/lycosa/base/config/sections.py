@@ -233,7 +233,7 @@ class RefetchSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
         int,
         setting(
             "One in this many 304s is checked by a fetch without validators within the hour: more"
-            " of them at a host of which little is known, fewer at one that was always right. 0:"
+            " of them at a host that confirms everything, fewer at one that was always right. 0:"
             " none.",
             ge=0,
         ),

@@ -8,6 +8,7 @@ import msgspec
 
 _MOST = 128
 """Counts that are compared are halved beyond this, so that a host can recover."""
+_MOST_CONFIRMED = 10_000
 
 
 class ValidatorFinding(Enum):
@@ -31,7 +32,7 @@ VALIDATOR_LABELS = tuple(
 class ValidatorCounts(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Findings of one host, by ``ValidatorFinding``.
 
-    ``tags`` counts conditions with an ETag that were fulfilled, ``other_tags`` the opposite.
+    ``confirmed`` counts 304s, up to ten thousand. ``tags`` counts conditions with an ETag that were fulfilled, ``other_tags`` the opposite.
     ``agreed`` and ``hidden``, and the two counts of tags, are halved together when they are many:
     what was long ago counts less. ``doubted`` is the ``url8`` up to which the pages of a host whose
     validators are not believed any more were made due again, empty when none are left.
@@ -43,6 +44,7 @@ class ValidatorCounts(msgspec.Struct, frozen=True, array_like=True, gc=False):
     tags: int = 0
     other_tags: int = 0
     unasked: int = 0
+    confirmed: int = 0
     doubted: bytes = b""
 
     def with_finding(self, finding: ValidatorFinding, has_tag: bool = False) -> ValidatorCounts:
@@ -63,5 +65,6 @@ class ValidatorCounts(msgspec.Struct, frozen=True, array_like=True, gc=False):
             tags,
             others,
             self.unasked + (finding is ValidatorFinding.UNASKED),
+            min(self.confirmed + (finding is ValidatorFinding.NOT_MODIFIED), _MOST_CONFIRMED),
             self.doubted,
         )

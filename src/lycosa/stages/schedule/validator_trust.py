@@ -11,9 +11,10 @@ checks, and changes that a conditional request brought. When the lower bound of 
 one in a hundred, the validators of the host are not sent any more, but for one request in fifty,
 whose 304 is always checked. So a host whose validators are right again recovers.
 
-A check on a page that has not changed agrees whether the validators lie or not. Only changes tell,
-so the sample is larger while a host has shown none, and smaller when its validators have revealed
-several changes and hidden none.
+A check on a page that has not changed agrees whether the validators lie or not. Only changes tell.
+So the sample is larger at a host that gave many 304s before it showed its first change, until it is
+known whether it hides some, and smaller where validators have revealed several changes and hidden
+none.
 
 Sources: RFC 9110 sections 8.8 and 13, RFC 9111 section 4.3.4; the bound is that of Wilson (1927),
 at 10 %.
@@ -40,8 +41,8 @@ TO_CHECK = frozenset({Reason.TO_BE_CHECKED, Reason.PERHAPS_GONE})
 
 _MOST_HIDDEN = 0.01  # share of hidden changes that is tolerated
 _MOST_OTHER_TAGS = 0.5  # share of ETags that differ without a change
-_DENSE = 5  # times as many checks while little is known
-_FIRST_CHECKS = 60
+_DENSE = 5  # times as many checks of a host that confirms everything, until it had enough
+_ENOUGH_CONFIRMED, _FIRST_CHECKS = 100, 30
 _SPARSE = 10  # times fewer checks of a host whose validators were right
 _ENOUGH_REVEALED, _ENOUGH_AGREED = 3, 100
 _TRIED_EVERY = 50  # requests of a host whose validators are not believed
@@ -208,8 +209,9 @@ def check_every(counts: ValidatorCounts | None, usual: int) -> int:
     is_proven = counts.revealed >= _ENOUGH_REVEALED or counts.agreed >= _ENOUGH_AGREED
     if is_proven and not counts.hidden:
         return usual * _SPARSE
-    is_new = counts.hidden + counts.agreed < _FIRST_CHECKS
-    return max(usual // _DENSE, 1) if is_new else usual
+    is_odd = counts.confirmed >= _ENOUGH_CONFIRMED and not counts.revealed
+    is_open = counts.hidden + counts.agreed < _FIRST_CHECKS
+    return max(usual // _DENSE, 1) if is_odd and is_open else usual
 
 
 def is_sampled(url8: bytes, fetches: int, every: int) -> bool:

@@ -124,9 +124,9 @@ class RefetchChecks:
 def without_body(old: History) -> History:
     """The history to compare an answer with, after one that might have been an error page.
 
-    It still describes the content before that one, but for the digest of the body.
+    It still describes the content before that one, but for the body and the status.
     """
-    return msgspec.structs.replace(old, digest=b"")
+    return msgspec.structs.replace(old, digest=b"", status=200, redirect_to="")
 
 
 def found_as(likeness: Likeness, found: FoundContent, old: History) -> FoundContent:
