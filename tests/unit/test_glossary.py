@@ -31,17 +31,17 @@ SENTENCES = {
 _ORDINARY = """
 acknowledgement action address addressing anchor answered ask asked asker assembled back batch began
 block board book borrowed bound builder cache caller candidate canonicalizer cause change checker
-claim client clock code column committer completed config connection contact content control cookie
+claim client clock code column committer completed condition config connection contact content control cookie
 cost count counter crash credential cut data decoded delivery delta demand dialer died directive
 disagreement discovered discovery distribution divided division document draft element end ended
 entry examined extension extensions factor failed feed fetched field file filter finder finding
 fingerprint fold folder follower forecast found gap gate gathered group guesser handle handler
 handover hash head header health held hello histogram holder hook identifier in inbound inbox index
 info inquiry interval jar job joined judge judged judgement keep keeper keeping key kind known lag
-lane lateness learned leased leasing lending level limit limiter line link list listener listing
+lane lateness learned leased leasing lending level likeness limit limiter line link list listener listing
 live location lock log machine manner matcher meaning member memory merge message meter model move
 name new news note number object obstacle offload opener opening option order original outcome owned
-pacing packed pair park parsed parser part passed pattern peer piece pin place plan plugin point
+pacing packed pair park parsed parser part passed path pattern peer piece pin place plan plugin point
 position post postpone price process progress projector protocol purpose query question queue quota
 range rate reader reading ready receiver record recovered recycled reliever reparsed reparser reply
 report request resolver response rest result retire robot round route router row run said saved

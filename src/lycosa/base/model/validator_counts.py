@@ -32,7 +32,8 @@ VALIDATOR_LABELS = tuple(
 class ValidatorCounts(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Findings of one host, by ``ValidatorFinding``.
 
-    ``confirmed`` counts 304s, up to ten thousand. ``tags`` counts conditions with an ETag that were fulfilled, ``other_tags`` the opposite.
+    ``confirmed`` counts 304s, up to ten thousand. ``tags`` counts conditions with an ETag that were
+    fulfilled, ``other_tags`` the opposite.
     ``agreed`` and ``hidden``, and the two counts of tags, are halved together when they are many:
     what was long ago counts less. ``doubted`` is the ``url8`` up to which the pages of a host whose
     validators are not believed any more were made due again, empty when none are left.

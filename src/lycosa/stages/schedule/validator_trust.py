@@ -8,8 +8,8 @@ pooled by host, because validators are made by one program for all of its pages.
 
 What counts is the share of changes that the validators hid, among all answers that could tell:
 checks, and changes that a conditional request brought. When the lower bound of this share exceeds
-one in a hundred, the validators of the host are not sent any more, but for one request in fifty,
-whose 304 is always checked. So a host whose validators are right again recovers.
+one in a hundred, the validators of the host are not sent any more, except with one request
+in fifty, whose 304 is always checked. So a host whose validators are right again recovers.
 
 A check on a page that has not changed agrees whether the validators lie or not. Only changes tell.
 So the sample is larger at a host that gave many 304s before it showed its first change, until it is

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from base64 import b32encode
+from math import inf
 from typing import NamedTuple
 
 import msgspec
@@ -40,7 +41,12 @@ from lycosa.stages.parse.identify import identify
 from lycosa.stages.schedule.fetch_outcome import FetchOutcome, Meaning
 from lycosa.stages.schedule.page_change import change_distance, change_of, text_digest_of
 from lycosa.stages.schedule.priority import weigher
-from lycosa.stages.schedule.refetch_plan import FoundContent, plan_missing, plan_refetch
+from lycosa.stages.schedule.refetch_plan import (
+    FoundContent,
+    RefetchPlan,
+    plan_missing,
+    plan_refetch,
+)
 from lycosa.stages.schedule.soft_gone import GONE_REASONS
 from lycosa.stages.schedule.validator_trust import (
     CHECK_AFTER_S,
@@ -53,15 +59,17 @@ from lycosa.stages.schedule.validator_trust import (
 )
 from lycosa.state.seen.duplicates import Duplicates
 from lycosa.state.seen.foreign_keys import NO_ANSWERS, ContentAnswers
+from lycosa.state.store.segments import SegmentStore
 from lycosa.state.store.warc_records import Packed
 from lycosa.worker.extensions import PageSink
+from lycosa.worker.intake.intake import Intake
 from lycosa.worker.visit.refetch_checks import (
     Likeness,
     RefetchChecks,
     found_as,
+    outcome_as,
     without_body,
 )
-from lycosa.worker.visit.worker_stages import Stages
 
 _COMPARED = frozenset({Meaning.FETCHED, Meaning.REDIRECTED})
 _REPLACED = frozenset(
@@ -107,16 +115,19 @@ class CaptureBuilder:
     def __init__(
         self,
         config: Config,
-        stages: Stages,
+        checks: RefetchChecks,
         duplicates: Duplicates,
+        store: SegmentStore,
+        intake: Intake,
         offload: Offload,
         sinks: tuple[PageSink, ...] = (),
     ) -> None:
         self.refetch = config.refetch  # its settings may change while the crawl runs
         self._weigh = weigher(config.priority)
-        self._clock, self._store, self._intake = stages.clock, stages.store, stages.intake
-        self._checks = RefetchChecks(stages.frontier.partitions, stages.clock)
+        self._checks, self._clock = checks, checks.clock
         self._duplicates = duplicates
+        self._store = store
+        self._intake = intake
         self._offload = offload
         self._sinks = sinks
         self.contents = {"new": 0, "duplicate": 0, "near_duplicate": 0}
@@ -187,41 +198,33 @@ class CaptureBuilder:
         if lease.record.reason is Reason.PERHAPS_GONE:
             old = without_body(old)
         found = self._content(lease, fetched, body.parsed, known, outcome, target)
-        alike, likeness, is_confirmed = known.original or known.near, Likeness.UNLIKE, False
+        alike, likeness, is_304 = known.original or known.near, Likeness.UNLIKE, False
         if old.fetches or alike is not None or lease.host.record.missing is not None:
             likeness = self._likeness(lease, old, found, target, alike)
-            if likeness is Likeness.GONE:
-                outcome = FetchOutcome(Meaning.FAILED, Reason.SOFT_GONE)
-            found = found_as(likeness, found, old)
+            outcome, found = outcome_as(likeness, outcome), found_as(likeness, found, old)
         if old.fetches and likeness is Likeness.UNLIKE:
-            is_confirmed = self._checks.note_answer(lease, old, found, fetched, body.sent)
+            is_304 = self._checks.note_answer(lease, old, found, fetched, body.sent)
         capture = self._capture(lease, fetched, body.parsed, decision, known, stated)
         if likeness is not Likeness.UNKNOWN:
             capture = self._judged(capture, old, found)
         location = self._store_capture(lease, capture, body, known)
-        weight = self._weigh(factors_of_known(lease.record, lease.host.record.importance, found.at))
-        is_once = lease.record.kind is LinkKind.LICENSE
-        plan = plan_refetch(
-            self.refetch, lease.url, old, found, weight, self._store.formats, is_once
-        )
-        if likeness is Likeness.LIKE:
-            plan = plan_missing(self.refetch, lease.url, old, plan, lease.record.reason)
+        plan = self._plan(lease, old, found, likeness)
         history = self._history(lease, capture, known, location, target)
         history = plan.kept_in(history, old, found.text_digest)
         if likeness is not Likeness.UNLIKE:
             # Not modified would mean that it is as before, which says nothing about what it is.
             history = msgspec.structs.replace(history, etag="", last_modified="")
-        interval = plan.interval_s
         state, reason = self._state(outcome, body.parsed, known.original, known.near, lease)
         if plan.is_gone:
             state = UrlState.GONE
             reason = Reason.GONE if likeness is Likeness.UNLIKE else Reason.SOFT_GONE
         elif likeness is Likeness.LIKE and reason in _REPLACED:
             reason = Reason.LIKE_MISSING
-        elif likeness is Likeness.UNKNOWN and interval and reason in _REPLACED:
-            interval, reason = min(interval, CHECK_AFTER_S), Reason.PERHAPS_GONE
-        elif is_confirmed and interval and self._is_checked(lease, history):
-            interval, reason = min(interval, CHECK_AFTER_S), Reason.TO_BE_CHECKED
+        elif likeness is Likeness.UNKNOWN and plan.interval_s and reason in _REPLACED:
+            reason = Reason.PERHAPS_GONE
+        elif is_304 and plan.interval_s and self._is_checked(lease, history):
+            reason = Reason.TO_BE_CHECKED
+        interval = min(plan.interval_s, CHECK_AFTER_S if reason in TO_CHECK else inf)
         due = int(self._clock.time() + interval) if interval else 0
         is_failed = outcome.meaning is Meaning.FAILED
         detail = fetched.detail or (f"status {fetched.status}" if is_failed else "")
@@ -258,6 +261,18 @@ class CaptureBuilder:
             simhash = body.parsed.simhash if body.parsed is not None else 0
             self._duplicates.remember_capture(known.digest, simhash, made, body.known, is_near)
         return location
+
+    def _plan(
+        self, lease: Lease, old: History, found: FoundContent, likeness: Likeness
+    ) -> RefetchPlan:
+        """When the page is fetched again."""
+        record, formats = lease.record, self._store.formats
+        weight = self._weigh(factors_of_known(record, lease.host.record.importance, found.at))
+        is_once = record.kind is LinkKind.LICENSE
+        plan = plan_refetch(self.refetch, lease.url, old, found, weight, formats, is_once)
+        if likeness is not Likeness.LIKE:
+            return plan
+        return plan_missing(self.refetch, lease.url, old, plan, record.reason)
 
     def _is_checked(self, lease: Lease, history: History) -> bool:
         """Whether a 304 is in the sample of those that are checked."""

@@ -2,8 +2,8 @@
 gone although its status does not say so.
 
 The decisions are in ``schedule.validator_trust`` and ``schedule.soft_gone``; what they need is in
-the host's record, which changes in the commit of the capture. Nothing here costs anything for a
-first fetch but the look for copies among the pages of a host.
+the host's record, which changes in the commit of the capture. A first fetch costs
+only the look for copies among the pages of its host.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from lycosa.base.urls.identity import host_of
 from lycosa.stages.frontier.crawl_clock import CrawlClock
 from lycosa.stages.frontier.lease import Lease
 from lycosa.stages.frontier.partition import Partition
-from lycosa.stages.schedule.fetch_outcome import Meaning
+from lycosa.stages.schedule.fetch_outcome import FetchOutcome, Meaning
 from lycosa.stages.schedule.page_change import had_content, is_changed
 from lycosa.stages.schedule.refetch_plan import FoundContent
 from lycosa.stages.schedule.soft_gone import (
@@ -55,7 +55,7 @@ class RefetchChecks:
     """One per worker."""
 
     def __init__(self, partitions: Mapping[int, Partition], clock: CrawlClock) -> None:
-        self._partitions, self._clock = partitions, clock
+        self._partitions, self.clock = partitions, clock
 
     def likeness(
         self,
@@ -74,7 +74,7 @@ class RefetchChecks:
         host, is_again = lease.host, had_content(old)
         if not section.soft_gone or not (is_again or alike is not None or host.record.missing):
             return Likeness.UNLIKE
-        missing, now = host.record.missing, self._clock.time()
+        missing, now = host.record.missing, self.clock.time()
         answer = PageAnswer(lease.url, found.status, found.digest, found.simhash, target)
         if is_soft_gone(missing, old, answer, lease.record.reason in GONE_REASONS, now):
             return Likeness.GONE
@@ -118,15 +118,22 @@ class RefetchChecks:
         if after is not None and is_distrusted(after) and not is_distrusted(before):
             partition.doubted.begin(host)
         if after is not None and after.doubted:
-            partition.doubted.step(host, self._clock.time())
+            partition.doubted.step(host, self.clock.time())
 
 
 def without_body(old: History) -> History:
     """The history to compare an answer with, after one that might have been an error page.
 
-    It still describes the content before that one, but for the body and the status.
+    It still describes the content before that one, except the body and the status.
     """
     return msgspec.structs.replace(old, digest=b"", status=200, redirect_to="")
+
+
+def outcome_as(likeness: Likeness, outcome: FetchOutcome) -> FetchOutcome:
+    """What an answer means for its URL: a page that is gone has no content."""
+    if likeness is Likeness.GONE:
+        return FetchOutcome(Meaning.FAILED, Reason.SOFT_GONE)
+    return outcome
 
 
 def found_as(likeness: Likeness, found: FoundContent, old: History) -> FoundContent:

@@ -36,6 +36,7 @@ from lycosa.worker.visit.page_requests import PageTurns
 from lycosa.worker.visit.parser_queue import ParserQueue
 from lycosa.worker.visit.permits import GrantedPermits, LocalPermits
 from lycosa.worker.visit.pipeline import Pipeline, VisitSteps
+from lycosa.worker.visit.refetch_checks import RefetchChecks
 from lycosa.worker.visit.request_sender import RequestSender, RequestSlots
 from lycosa.worker.visit.robots_reader import RobotsReader
 from lycosa.worker.visit.robots_requests import RobotsTurns
@@ -136,7 +137,15 @@ def _steps(
 ) -> VisitSteps:
     config, errands = job.config, Errands(stages, robots, below.outgoing)
     tdm_files = TdmFiles(stages, config, ports.offload) if wants_tdm_files(config) else None
-    capturing = CaptureBuilder(config, stages, below.duplicates, ports.offload, extensions.sinks)
+    capturing = CaptureBuilder(
+        config,
+        RefetchChecks(stages.frontier.partitions, stages.clock),
+        below.duplicates,
+        stages.store,
+        below.intake,
+        ports.offload,
+        extensions.sinks,
+    )
     parsing = ParserQueue(ports.parser, config.fetch.open_bytes // 2, stages.clock)
     missing_paths = MissingPaths(stages, parsing)
     return VisitSteps(
