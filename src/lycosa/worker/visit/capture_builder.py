@@ -199,7 +199,7 @@ class CaptureBuilder:
             old = without_body(old)
         found = self._content(lease, fetched, body.parsed, known, outcome, target)
         alike, likeness, is_304 = known.original or known.near, Likeness.UNLIKE, False
-        if old.fetches or alike is not None or lease.host.record.missing is not None:
+        if old.fetches or lease.host.record.missing is not None:
             likeness = self._likeness(lease, old, found, target, alike)
             outcome, found = outcome_as(likeness, outcome), found_as(likeness, found, old)
         if old.fetches and likeness is Likeness.UNLIKE:

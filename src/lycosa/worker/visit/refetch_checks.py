@@ -13,7 +13,7 @@ from enum import Enum
 
 import msgspec
 
-from lycosa.base.config.sections import RefetchSection
+from lycosa.base.config.sections import RefetchRule, RefetchSection
 from lycosa.base.model.capture import Original
 from lycosa.base.model.fetched import Fetched
 from lycosa.base.model.url_state import History
@@ -72,7 +72,7 @@ class RefetchChecks:
         same or nearly the same content.
         """
         host, is_again = lease.host, had_content(old)
-        if not section.soft_gone or not (is_again or alike is not None or host.record.missing):
+        if not section.soft_gone or section.rule is RefetchRule.OFF:
             return Likeness.UNLIKE
         missing, now = host.record.missing, self.clock.time()
         answer = PageAnswer(lease.url, found.status, found.digest, found.simhash, target)
@@ -80,10 +80,10 @@ class RefetchChecks:
             return Likeness.GONE
         if not target and is_missing(missing, answer, now):
             return Likeness.LIKE
-        if is_again:
-            changed = is_changed(old, found.meaning, found.digest, found.text_digest)
-            if not may_be_gone(old, answer, changed) or lease.record.reason is Reason.PERHAPS_GONE:
-                return Likeness.UNLIKE
+        changed = is_changed(old, found.meaning, found.digest, found.text_digest)
+        if lease.record.reason is Reason.PERHAPS_GONE or not is_again:
+            return Likeness.UNLIKE
+        if may_be_gone(old, answer, changed):
             host.record.missing = missing = with_wish(missing, now) or missing
             is_asked = missing is not None and missing.is_wanted
             return Likeness.UNKNOWN if is_asked else Likeness.UNLIKE
