@@ -187,8 +187,9 @@ def test_a_304_without_a_condition_is_no_capture(tmp_path: Path) -> None:
                 return Response(304, [], b"")
             return super().respond(url, at, headers)
 
-    folder, web, given = tmp_path / "c", Wrong(2, "true"), config()
-    run(folder, web, 0, given)
+    folder, web = tmp_path / "c", Wrong(2, "true")
+    run(folder, web, 0)
     entry = read_folder(folder).find_url(f"{A}p1")
-    assert entry is not None and len(web.take()) == 1 + given.retry.tries
-    assert (entry.state, entry.record.reason) == (UrlState.FAILED, Reason.UNASKED_NOT_MODIFIED)
+    assert entry is not None and len(web.take()) == 2
+    assert (entry.state, entry.record.reason) == (UrlState.FAILED, Reason.MALFORMED_RESPONSE)
+    assert counts(folder).unasked == 1

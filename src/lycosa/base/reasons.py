@@ -212,7 +212,10 @@ _TABLE: dict[Reason, tuple[Cause, str]] = {
         _T,
         "it had content before, and answers as paths do that do not exist at its host (soft 404)",
     ),
-    Reason.UNASKED_NOT_MODIFIED: (_T, "a 304 that answers no condition of the request"),
+    Reason.UNASKED_NOT_MODIFIED: (
+        _T,
+        "a 304 for something else than the request named, so it is repeated without validators",
+    ),
     Reason.INTERNAL: (_O, "an error of the crawler; see the log"),
     Reason.NOT_MODIFIED: (_T, "not modified since the last fetch"),
     Reason.DUPLICATE: (_T, "the same body as an earlier capture"),

@@ -203,7 +203,8 @@ class BodyExamined(msgspec.Struct, frozen=True, gc=False):
 
     ``target`` is the canonical URL to which it redirects (empty = none, or not usable). ``hops``
     counts the redirects so far, ``tries`` the earlier failed requests of the URL.
-    ``is_conditional`` says that a 304 can be the answer to the request.
+    ``is_conditional`` says that the request had validators, ``is_mismatch`` that a 304 is not for
+    what they named.
     """
 
     fetched: Fetched
@@ -211,6 +212,7 @@ class BodyExamined(msgspec.Struct, frozen=True, gc=False):
     hops: int
     tries: int
     is_conditional: bool
+    is_mismatch: bool = False
 
 
 class TurnOver(msgspec.Struct, frozen=True, gc=False):

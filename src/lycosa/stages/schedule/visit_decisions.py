@@ -266,7 +266,11 @@ def _settle(event: steps.BodyExamined, rules: VisitRules, now: float) -> VisitSt
     """Decide about the URL after its answer."""
     fetched, target = event.fetched, ""
     outcome = judge_answer(
-        fetched, tries=event.tries, conditional=event.is_conditional, section=rules.retry
+        fetched,
+        tries=event.tries,
+        conditional=event.is_conditional,
+        section=rules.retry,
+        is_mismatch=event.is_mismatch,
     )
     if outcome.meaning is Meaning.REDIRECTED:
         if not event.target:

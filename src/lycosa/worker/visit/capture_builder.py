@@ -8,8 +8,6 @@ digest is never known before its record exists.
 
 from __future__ import annotations
 
-import hashlib
-from base64 import b32encode
 from math import inf
 from typing import NamedTuple
 
@@ -50,7 +48,6 @@ from lycosa.stages.schedule.refetch_plan import (
 from lycosa.stages.schedule.soft_gone import GONE_REASONS
 from lycosa.stages.schedule.validator_trust import (
     CHECK_AFTER_S,
-    NO_CONDITIONS,
     TO_CHECK,
     Conditions,
     check_every,
@@ -63,6 +60,7 @@ from lycosa.state.store.segments import SegmentStore
 from lycosa.state.store.warc_records import Packed
 from lycosa.worker.extensions import PageSink
 from lycosa.worker.intake.intake import Intake
+from lycosa.worker.visit.examined_body import ExaminedBody, payload_digest, written_digest
 from lycosa.worker.visit.refetch_checks import (
     Likeness,
     RefetchChecks,
@@ -81,20 +79,6 @@ LARGE_BYTES = 65_536
 
 That would take 0.3 ms in the loop, while handing it to a thread and back costs 0.1 ms.
 """
-
-
-class ExaminedBody(msgspec.Struct, frozen=True):
-    """A body after ``examine_body``.
-
-    It has the digest, what the parser found, what other workers know of equal bodies and similar
-    texts, and the response record of a large body. ``sent`` are the validators of the request.
-    """
-
-    digest: bytes
-    parsed: Parsed | None = None
-    known: ContentAnswers = NO_ANSWERS
-    packed: Packed | None = None
-    sent: Conditions = NO_CONDITIONS
 
 
 class _Known(NamedTuple):
@@ -176,7 +160,7 @@ class CaptureBuilder:
                 depth=0,
                 via="",
                 link_kind=LinkKind.OTHER,
-                payload_digest=_written(digest),
+                payload_digest=written_digest(digest),
                 parsed=parsed,
                 media_type=_media_type(fetched, parsed),
             )
@@ -327,7 +311,7 @@ class CaptureBuilder:
             depth=record.depth,
             via=lease.via,
             link_kind=record.kind,
-            payload_digest=_written(known.digest),
+            payload_digest=written_digest(known.digest),
             parsed=parsed,
             robots=decision,
             original=known.original,
@@ -471,15 +455,3 @@ def _date_us(fetched: Fetched) -> int:
 
 def _media_type(fetched: Fetched, parsed: Parsed | None) -> str:
     return (parsed.media_type if parsed else "") or identify(fetched)
-
-
-def _written(digest: bytes) -> str:
-    return "sha1:" + b32encode(digest).decode()
-
-
-def payload_digest(fetched: Fetched) -> bytes:
-    """SHA-1 of the body as received, without the transfer coding (WARC's payload)."""
-    if not fetched.spool:
-        return hashlib.sha1(fetched.body, usedforsecurity=False).digest()
-    with open(fetched.spool, "rb") as file:  # noqa: PTH123 (hashlib.file_digest wants a raw file, and this is the hot path)
-        return hashlib.file_digest(file, lambda: hashlib.sha1(usedforsecurity=False)).digest()

@@ -18,7 +18,7 @@ from lycosa.stages.schedule.fetch_outcome import REDIRECTS, is_connection_failur
 from lycosa.stages.schedule.soft_gone import missing_path
 from lycosa.stages.schedule.steps import TurnOver
 from lycosa.state.attempts import Suspicion
-from lycosa.worker.visit.capture_builder import payload_digest
+from lycosa.worker.visit.examined_body import payload_digest
 from lycosa.worker.visit.host_robots import OriginState
 from lycosa.worker.visit.parser_queue import ParserQueue
 from lycosa.worker.visit.visit_in_progress import Visit

@@ -27,7 +27,6 @@ from lycosa.base.model.fetched import Fetched, FetchKind
 from lycosa.base.model.url_state import Completed, UrlState
 from lycosa.base.model.validator_counts import ValidatorFinding
 from lycosa.base.preferences.preference_model import NOTHING_STATED, Preferences
-from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import InvalidUrl
 from lycosa.stages.frontier.lease import Lease
 from lycosa.stages.frontier.visit_state import VisitState
@@ -69,8 +68,9 @@ from lycosa.stages.schedule.visit_decisions import decide
 from lycosa.state.store.warc_records import packed_file
 from lycosa.worker.intake.intake import MANY_LINKS
 from lycosa.worker.visit.address_finder import AddressFinder
-from lycosa.worker.visit.capture_builder import CaptureBuilder, ExaminedBody
+from lycosa.worker.visit.capture_builder import CaptureBuilder
 from lycosa.worker.visit.errands import Errands
+from lycosa.worker.visit.examined_body import ExaminedBody
 from lycosa.worker.visit.leasing import Leasing
 from lycosa.worker.visit.lending import Lending
 from lycosa.worker.visit.page_preferences import page_preferences
@@ -259,10 +259,15 @@ class Pipeline:
                 parsed = await self.parsing.parse_body(fetched, is_sitemap=is_sitemap)
                 visit.body = await capturing.examine_body(fetched, parsed, request)
         record, target = visit.lease.record, self._redirect_target(fetched)
-        is_answer = fetched.status != 304 or is_answer_to(
-            Conditions(request.etag, request.last_modified), fetched.header("etag")
-        )
-        return BodyExamined(fetched, target, record.hops, record.tries, is_answer)
+        is_asked, is_mismatch = bool(request.etag or request.last_modified), False
+        if fetched.status == 304:
+            sent = Conditions(request.etag, request.last_modified)
+            is_answer = is_answer_to(sent, fetched.header("etag"))
+            is_mismatch = is_asked and not is_answer
+            if not is_answer:
+                unasked = ValidatorFinding.UNASKED
+                visit.partition.note_validators(visit.host, unasked, has_tag=False)
+        return BodyExamined(fetched, target, record.hops, record.tries, is_asked, is_mismatch)
 
     def _redirect_target(self, fetched: Fetched) -> str:
         if fetched.status not in REDIRECTS or not fetched.location:
@@ -317,8 +322,6 @@ class Pipeline:
 
     def _discard(self, visit: Visit, step: RejectAnswer) -> Iterator[None]:
         fetched = self._count_answer(visit, is_capture=False)
-        if step.reason is Reason.UNASKED_NOT_MODIFIED:
-            visit.partition.note_validators(visit.host, ValidatorFinding.UNASKED, has_tag=False)
         self._end(visit, _completed(visit.lease, step, step.due))
         if fetched.spool:
             Path(fetched.spool).unlink(missing_ok=True)
