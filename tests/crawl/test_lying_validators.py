@@ -13,6 +13,9 @@ from lycosa.base.model.validator_counts import ValidatorCounts
 from lycosa.base.reasons import Reason
 from lycosa.inspect.audit.crawl_audit import AuditedCrawl, audit_crawl
 from lycosa.inspect.committed_state import read_folder
+from lycosa.inspect.crawl_status import crawl_status
+from lycosa.inspect.explain.explanation import explain
+from lycosa.inspect.saved_settings import load_saved_settings
 from lycosa.synthetic import Response
 
 DAY = 86_400.0
@@ -112,6 +115,12 @@ def test_all_changes_are_found_behind_a_tag_that_is_always_the_same(tmp_path: Pa
     run(folder, web, 1, config(check_every=5))
     assert versions(folder, 40) == [number in web.changed for number in range(1, 40)]
     assert counts(folder).hidden >= 1 and not counts(folder).doubted
+    reader = read_folder(folder)
+    saved = load_saved_settings(reader)
+    facts = explain(reader, saved, f"{A}p1", 2e9).to_json()["facts"]
+    assert facts["validators"]["sent"] == [] and not facts["host_validators"]["believed"]
+    status = crawl_status(reader, saved, 2e9)
+    assert status.hosts_distrusted == 1 and status.validators["hidden"] == counts(folder).hidden
     web.take()
     run(folder, web, 2)
     conditional = [each for each in web.take() if each[2]]

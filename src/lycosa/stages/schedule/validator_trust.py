@@ -1,7 +1,7 @@
 """Whether validators (ETag, Last-Modified) of a page are sent with its next request, and what the
 answer says about them.
 
-A 304 that hides a change would keep an outdated copy for ever, because nothing else tells. So a
+A 304 that hides a change would keep an outdated copy permanently, because nothing else tells. So a
 sample of them is checked: the page is fetched again within the hour, without validators. Which ones
 is a function of the URL and its number of fetches, so it is the same in every run. Findings are
 pooled by host, because validators are made by one program for all of its pages.
@@ -35,7 +35,7 @@ from lycosa.stages.schedule.change_rate import estimate_rate, is_restless
 CHECK_AFTER_S = 600.0
 """Seconds from an answer that is to be checked until the check."""
 CHECK_WITHIN_S = 3600.0
-"""A difference that is found later than this may be a change of its own."""
+"""A difference that is found later than this may be a later change."""
 TO_CHECK = frozenset({Reason.TO_BE_CHECKED, Reason.PERHAPS_GONE})
 """Reasons of a record whose next fetch is a check: unconditional, and soon."""
 
@@ -189,7 +189,7 @@ def is_distrusted(counts: ValidatorCounts) -> bool:
 def has_useless_tags(counts: ValidatorCounts) -> bool:
     """Whether the ETags of a host differ from request to request.
 
-    They must be left out then: a server ignores If-Modified-Since beside If-None-Match (RFC 9110
+    They must be left out then: a server ignores If-Modified-Since next to If-None-Match (RFC 9110
     section 13.1.3).
     """
     bound = _lower_bound(counts.other_tags, counts.other_tags + counts.tags)

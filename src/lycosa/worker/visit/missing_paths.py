@@ -1,7 +1,7 @@
 """The request for a path of a host that does not exist, which shows how the host answers it.
 
 It is sent in a turn of the host, in place of a page, if robots.txt allows the path. The answer is
-no capture, because nobody links to the path; the host's record keeps what is compared with the
+no capture, because no page links to the path; the host's record keeps what is compared with the
 answers of pages (``schedule.soft_gone``).
 """
 
