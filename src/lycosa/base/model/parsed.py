@@ -74,7 +74,9 @@ class Parsed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     (``reason`` says which). ``more`` is used only on the way from the parse child
     (``parse.answer_parts``). ``remarks`` are ``reason`` with ``detail``, and all that was noted
     after it; empty when there is one at most. ``statements`` are
-    what the markup says about the use of the page.
+    what the markup says about the use of the page. ``content_digest`` is the beginning of the SHA-1
+    of a content without text that came with a content encoding, after decoding: the same content
+    without one has it as its payload digest.
     """
 
     reason: Reason = Reason.NONE
@@ -100,6 +102,7 @@ class Parsed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     more: list[bytes] = []
     remarks: tuple[Remark, ...] = ()
     statements: tuple[Statement, ...] = ()
+    content_digest: bytes = b""
 
 
 class ParserHealth(msgspec.Struct, frozen=True, gc=False):

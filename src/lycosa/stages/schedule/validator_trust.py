@@ -94,7 +94,10 @@ def kept_validators(fetched: Fetched) -> Conditions:
     modified = fetched.header("last-modified")
     if modified and (len(modified) > _MOST_DATE or modified == fetched.header("date")):
         modified = ""
-    return Conditions(one_tag(fetched.header("etag")), modified)
+    etag = fetched.header("etag")
+    if not etag and not modified:
+        return NO_CONDITIONS
+    return Conditions(one_tag(etag), modified)
 
 
 def one_tag(etag: str) -> str:

@@ -48,6 +48,7 @@ from lycosa.stages.schedule.refetch_plan import (
 from lycosa.stages.schedule.soft_gone import GONE_REASONS
 from lycosa.stages.schedule.validator_trust import (
     CHECK_AFTER_S,
+    NO_CONDITIONS,
     TO_CHECK,
     Conditions,
     check_every,
@@ -138,7 +139,9 @@ class CaptureBuilder:
             if is_large and fetched.header_block
             else None
         )
-        sent = Conditions(request.etag, request.last_modified)
+        sent = NO_CONDITIONS
+        if request.etag or request.last_modified:
+            sent = Conditions(request.etag, request.last_modified)
         return ExaminedBody(digest, parsed, known, packed, sent)
 
     async def _pack(
@@ -398,7 +401,9 @@ class CaptureBuilder:
                 text = old.text_digest
             else:
                 words = parsed.text if parsed is not None else ""
-                text = text_digest_of(words, target, known.digest)
+                # A server that compresses by chance sends several payloads for one content.
+                content = parsed.content_digest if parsed is not None else b""
+                text = text_digest_of(words, target, content or known.digest)
         return FoundContent(
             outcome.meaning,
             self._clock.wall(),
