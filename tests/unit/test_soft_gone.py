@@ -82,6 +82,8 @@ def test_only_what_a_missing_page_may_answer_is_a_reason_to_ask() -> None:
     assert not may_be_gone(OLD, page(CONTENT ^ 1), True)
     assert not may_be_gone(OLD, page(path=""), True)
     assert not may_be_gone(History(fetches=1, status=301), page(), True)
+    sitemap = History(fetches=1, status=200, digest=b"old", text_digest=b"text")
+    assert not may_be_gone(sitemap, page(0), True)
 
 
 def test_a_host_is_asked_once_a_week_at_most_and_seldom_after_a_404() -> None:

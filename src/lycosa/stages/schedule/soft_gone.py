@@ -89,13 +89,14 @@ def is_soft_gone(
 def may_be_gone(old: History, found: PageAnswer, is_changed: bool) -> bool:
     """Whether the answer of a page that had content is one that a missing page may have.
 
-    Its text has changed by more than a few bits, or it redirects to another place than before.
+    Its text has changed by more than a few bits, or it redirects to another place than before. What
+    has no text, as a sitemap, is no page.
     """
     if target_of(found.url) == _FRONT or old.status != 200 or not is_changed:
         return False
     if found.target:
         return True
-    return found.status == 200 and not _is_near(found.simhash, old.simhash)
+    return found.status == 200 and bool(old.simhash) and not _is_near(found.simhash, old.simhash)
 
 
 def with_wish(
