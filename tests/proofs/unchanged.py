@@ -7,8 +7,9 @@ chance and has no validators. Every changed page must be found, also at the host
 bytes of unchanged pages are those of nginx's access log. pywb then replays each visit of both
 passes.
 
-The second pass has three parts, because the clock of the crawler is moved in place of waiting: the
-pages that are due, the checks within the hour, and what these brought into doubt.
+The second pass has four parts, because the clock of the crawler is moved in place of waiting: the
+pages that are due, the checks after ten minutes, what these brought into doubt, and pages that
+changed so much that it was asked first whether they are gone.
 """
 
 from __future__ import annotations
@@ -113,8 +114,8 @@ def second_pass(passes: Passes, site: NginxSite) -> tuple[list[Hit], list[Hit]]:
     passes.run(0.0, *(f"{each}/" for each in base.values()))
     first = _pages(site.hits(), passes)
     passes.change()
-    for ahead_s in (8 * _DAY_S, 8 * _DAY_S + 900, 8 * _DAY_S + 1800):
-        passes.run(ahead_s)
+    for minutes in (0, 15, 30, 45):
+        passes.run(8 * _DAY_S + 60 * minutes)
     return first, _pages(site.hits(), passes)[len(first) :]
 
 

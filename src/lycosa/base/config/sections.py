@@ -234,7 +234,7 @@ class RefetchSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
         setting(
             "One in this many 304s is checked by a fetch without validators within the hour: more"
             " of them at a host that confirms everything, fewer at one that was always right. 0:"
-            " none.",
+            " none, as long as none was found to hide a change.",
             ge=0,
         ),
     ] = 50

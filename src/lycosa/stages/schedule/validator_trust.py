@@ -205,10 +205,10 @@ def check_every(counts: ValidatorCounts | None, usual: int) -> int:
     ``usual`` is the setting.
     """
     counts = counts or _NO_COUNTS
+    if is_distrusted(counts):
+        return 1  # also when none are to be checked: it is how the host recovers
     if not usual:
         return 0
-    if is_distrusted(counts):
-        return 1
     is_proven = counts.revealed >= _ENOUGH_REVEALED or counts.agreed >= _ENOUGH_AGREED
     if is_proven and not counts.hidden:
         return usual * _SPARSE
