@@ -12,7 +12,7 @@ import random
 import shutil
 import socket
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
@@ -22,7 +22,7 @@ RESOLUTION_S = 0.002
 milliseconds.
 """
 
-_FORMAT = r"'$msec\t$request_time\t$host\t$server_addr\t$status\t$sent_http_content_type\t$request_method\t$request_uri\t$http_user_agent'"
+_FORMAT = r"'$msec\t$request_time\t$host\t$server_addr\t$status\t$sent_http_content_type\t$request_method\t$request_uri\t$http_user_agent\t$body_bytes_sent'"
 _WORDS = (
     "amber anvil basin birch cedar cinder cobalt copper coral crater delta dune ember fjord flint"
     " garnet glacier granite harbour hazel heath indigo ivory jasper juniper lagoon larch lichen"
@@ -45,6 +45,7 @@ class Hit(NamedTuple):
     method: str
     target: str
     agent: str
+    body_bytes: int = 0
 
     @property
     def is_html(self) -> bool:
@@ -64,13 +65,19 @@ def nginx_program() -> str | None:
 
 class NginxSite:
     """A context manager. ``addresses`` are loopback addresses, all with the same port; ``extra``
-    goes into the server block.
+    goes into the server block. Those in ``own`` have a block of their own, with this text in it.
     """
 
     def __init__(
-        self, folder: Path, root: Path, addresses: Sequence[str] = ("127.0.0.1",), extra: str = ""
+        self,
+        folder: Path,
+        root: Path,
+        addresses: Sequence[str] = ("127.0.0.1",),
+        extra: str = "",
+        own: Mapping[str, str] | None = None,
     ) -> None:
         self.folder, self.root, self.addresses, self._extra = folder, root, tuple(addresses), extra
+        self._own = dict(own or {})
         self.port = 0
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -132,7 +139,12 @@ class NginxSite:
 
     def _configuration(self) -> str:
         folder = self.folder
-        listens = " ".join(f"listen {address}:{self.port};" for address in self.addresses)
+        shared = [address for address in self.addresses if address not in self._own]
+        listens = " ".join(f"listen {address}:{self.port};" for address in shared)
+        own = "\n".join(
+            f"  server {{ listen {address}:{self.port}; {text} }}"
+            for address, text in self._own.items()
+        )
         kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
         temporary = " ".join(f"{kind}_temp_path {folder}/{kind};" for kind in kinds)
         return f"""
@@ -147,6 +159,7 @@ http {{
   access_log {folder}/access.log proof;
   keepalive_requests 1000000; sendfile on; tcp_nopush on;
   server {{ {listens} server_name _; root {self.root}; disable_symlinks off; {self._extra} }}
+{own}
 }}
 """
 
@@ -199,9 +212,9 @@ def _read(lines: Iterator[str]) -> Iterator[Hit]:
     for line in lines:
         if not line.endswith("\n"):
             return  # nginx is writing it
-        end, took, host, address, status, content_type, method, target, agent = line[:-1].split(
-            "\t"
-        )
+        end, took, host, address, status, content_type, method, target, agent, size = line[
+            :-1
+        ].split("\t")
         yield Hit(
             float(end) - float(took),
             float(end),
@@ -212,4 +225,5 @@ def _read(lines: Iterator[str]) -> Iterator[Hit]:
             method,
             target,
             agent,
+            int(size),
         )

@@ -119,6 +119,17 @@ SECTIONS: dict[str, list[Panel]] = {
             ],
         ),
         (
+            "Answers to refetches a second by what they show about validators",
+            "short",
+            [
+                (
+                    "sum by (finding) (rate(lycosa_validator_answers_total{$in}"
+                    "[$__rate_interval])) > 0",
+                    "{{finding}}",
+                ),
+            ],
+        ),
+        (
             "Contents a second",
             "short",
             [

@@ -7,7 +7,13 @@ from pathlib import Path
 import pytest
 
 from judging import are_balanced, asked, host_states, is_polite, outcomes, quick_config, stored_rows
-from lycosa.base.config.sections import FrontierSection, RetrySection, ScopeRule, ScopeSection
+from lycosa.base.config.sections import (
+    FrontierSection,
+    RefetchSection,
+    RetrySection,
+    ScopeRule,
+    ScopeSection,
+)
 from lycosa.base.model.capture import Original
 from lycosa.base.model.end import End
 from lycosa.base.model.fetched import FetchKind
@@ -289,7 +295,9 @@ def test_a_page_that_did_not_change_in_a_week_becomes_a_revisit(tmp_path: Path) 
         return page("/x", headers=[("ETag", '"1"')])
 
     crawl, web = scripted_crawl(
-        tmp_path / "c", {A: answer, f"{A}x": lambda earlier, _: page(text=f"version {earlier}")}
+        tmp_path / "c",
+        {A: answer, f"{A}x": lambda earlier, _: page(text=f"version {earlier}")},
+        quick_config(refetch=RefetchSection(soft_gone=False)),
     )
     crawl.run([A])
     crawl.now += 8 * 86400

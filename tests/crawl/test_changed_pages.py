@@ -4,6 +4,8 @@ of changes and its cursors, and when a page that is gone is looked at again.
 
 from __future__ import annotations
 
+import gzip
+import json
 import random
 from collections.abc import Sequence
 from pathlib import Path
@@ -49,7 +51,9 @@ WORDS = " ".join(f"word{number}" for number in range(80))
 
 
 def config(**refetch: float) -> Config:
-    section = RefetchSection(first_s=5 * DAY, min_s=5 * DAY, max_s=5 * DAY, **refetch)
+    section = RefetchSection(
+        first_s=5 * DAY, min_s=5 * DAY, max_s=5 * DAY, soft_gone=False, **refetch
+    )
     return quick_config(frontier=FrontierSection(partitions=PARTITIONS), refetch=section)
 
 
@@ -377,3 +381,18 @@ def test_the_audit_finds_a_gap_in_the_list(tmp_path: Path) -> None:
 
 def number_of_a() -> int:
     return partition_of("a.example", PARTITIONS)
+
+
+def test_a_body_without_text_is_the_same_in_another_encoding(tmp_path: Path) -> None:
+    """A server may compress or not, as it likes; what is stored are both forms."""
+    data = json.dumps({"price": 19.90, "rows": list(range(500))}).encode()
+    plain = [("Content-Type", "application/json")]
+    packed = Response(200, [*plain, ("Content-Encoding", "gzip")], gzip.compress(data, mtime=0))
+    other = Response(200, plain, data.replace(b"19.9", b"21.9"))
+    answers = [Response(200, plain, data), packed, Response(200, plain, data), packed, other]
+    folder, web = tmp_path / "c", Pages({A: page(f"{A}data"), f"{A}data": answers})
+    for number in range(5):
+        run(folder, web, number)
+    rows = rows_of(folder)["data"]
+    assert [row.change.label for row in rows] == ["new", "same", "same", "same", "changed"]
+    assert [bool(row.revisit) for row in rows] == [False, False, True, True, False]

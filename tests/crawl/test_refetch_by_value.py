@@ -50,7 +50,8 @@ WEB = {
 
 
 def config_of(rule: RefetchRule, price: float = 1.0) -> Config:
-    section = RefetchSection(rule=rule, price=price)
+    # without fetches that only check what others found, so that numbers can be compared
+    section = RefetchSection(rule=rule, price=price, check_every=0, soft_gone=False)
     return msgspec.structs.replace(quick_config(), refetch=section)
 
 

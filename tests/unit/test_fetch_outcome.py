@@ -50,6 +50,10 @@ def test_not_modified_counts_only_when_validators_were_sent() -> None:
     )
     outcome = judge_answer(answer(304), tries=0, conditional=False, section=SECTION)
     assert (outcome.meaning, outcome.reason) == (Meaning.FAILED, Reason.MALFORMED_RESPONSE)
+    outcome = judge_answer(
+        answer(304), tries=0, conditional=True, section=SECTION, is_mismatch=True
+    )
+    assert (outcome.meaning, outcome.reason) == (Meaning.RETRY, Reason.UNASKED_NOT_MODIFIED)
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])

@@ -89,6 +89,8 @@ class Reason(IntEnum):
     LEASE_EXPIRED = 103
     PAYMENT_REQUIRED = 104
     GONE = 105
+    SOFT_GONE = 106
+    UNASKED_NOT_MODIFIED = 107
 
     # Fetched, with a remark (140-179).
     NOT_MODIFIED = 140
@@ -103,6 +105,9 @@ class Reason(IntEnum):
     REDIRECTED = 149
     PARSE_STALLED = 150
     EXTENSION_FAILED = 151
+    TO_BE_CHECKED = 152
+    PERHAPS_GONE = 153
+    LIKE_MISSING = 154
 
     @property
     def meaning(self) -> str:
@@ -213,6 +218,14 @@ _TABLE: dict[Reason, tuple[Cause, str]] = {
         "not sent: the worker could not commit, so it may have lost the shard",
     ),
     Reason.GONE: (_T, "it had content before, and the server says that it is gone (404 or 410)"),
+    Reason.SOFT_GONE: (
+        _T,
+        "it had content before, and answers as paths do that do not exist at its host (soft 404)",
+    ),
+    Reason.UNASKED_NOT_MODIFIED: (
+        _T,
+        "a 304 for something else than the request named, so it is repeated without validators",
+    ),
     Reason.INTERNAL: (_O, "an error of the crawler; see the log"),
     Reason.NOT_MODIFIED: (_T, "not modified since the last fetch"),
     Reason.DUPLICATE: (_T, "the same body as an earlier capture"),
@@ -227,6 +240,15 @@ _TABLE: dict[Reason, tuple[Cause, str]] = {
     Reason.DECODE_LIMIT: (_T, "decompresses beyond the limit"),
     Reason.BODY_TRUNCATED: (_O, "the body was cut at the limit"),
     Reason.CONTENT_TYPE: (_O, "stored, but not a kind of document that is parsed"),
+    Reason.TO_BE_CHECKED: (
+        _O,
+        "not modified by the word of the server, which is checked by a fetch without validators",
+    ),
+    Reason.PERHAPS_GONE: (
+        _O,
+        "it may be gone: a path that does not exist is requested, and then the page again",
+    ),
+    Reason.LIKE_MISSING: (_T, "answers as paths do that do not exist at its host"),
     Reason.REDIRECTED: (_T, "redirects to another URL"),
     Reason.EXTENSION_FAILED: (_O, "stored, but a rule or sink of the user failed at it"),
 }

@@ -248,7 +248,9 @@ def _told(decided: _Decided, decision: HostDecision, is_running: bool) -> Iterat
             f"last fetch {human_duration(time.time() - last)} ago" if last else "never fetched"
         )
         stated = "".join(f", {label} in {n}" for label, n in row.get("preferences", {}).items())
-        yield f"  {row['host']}: {waiting} in its queue, {fetched}{stated}"
+        trust = row.get("validators") or {}
+        doubted = "" if trust.get("believed", True) else ", its validators are not believed"
+        yield f"  {row['host']}: {waiting} in its queue, {fetched}{stated}{doubted}"
     if len(decided.rows) < len(hosts):
         yield f"  and {len(hosts) - len(decided.rows)} more: lycosa status DIR --hosts lists them"
 

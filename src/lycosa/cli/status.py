@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lycosa.base.model.validator_counts import VALIDATOR_LABELS
 from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, age_of, crawl_place, reading_crawl
 from lycosa.cli.output import (
     ExitCode,
@@ -195,6 +196,7 @@ def _print_head(status: CrawlStatus, estimated: str, now: float) -> None:
             ("due pages", due_pages_in_words(status.due_pages)),
             ("refetches", _refetches(status)),
             ("policies", _policies(status)),
+            ("validators", _validators(status)),
             ("uploads", (uploads_in_words(live) if live else "") or stored_at),
             ("feeds", "; ".join(live.feeds_away) if live else ""),
             ("extensions", "; ".join(str(each) for each in live.failures) if live else ""),
@@ -248,6 +250,20 @@ def _policies(status: CrawlStatus) -> str:
     more = f", and {len(found.promises) - 1} more hosts" if len(found.promises) > 1 else ""
     promise = f"{promise_line(found.promises[0])}{more}" if found.promises else ""
     return "; ".join(filter(None, (left, promise)))
+
+
+def _validators(status: CrawlStatus) -> str:
+    """What answers to refetches showed about validators."""
+    if not (found := status.validators):
+        return ""
+    said = ", ".join(
+        f"{label.replace('_', ' ')} {human_count(found[label])}"
+        for label in VALIDATOR_LABELS
+        if found.get(label)
+    )
+    if not status.hosts_distrusted:
+        return said
+    return f"{said}; not believed at {counted(status.hosts_distrusted, 'host')}"
 
 
 def _stated(status: CrawlStatus) -> str:

@@ -40,6 +40,7 @@ from lycosa.inspect.wall_time import visit_in_wall_time
 from lycosa.stages.frontier.due import is_probe_place
 from lycosa.stages.frontier.policy_walk import WalkRow
 from lycosa.stages.frontier.visit_state import HostState, VisitRecord
+from lycosa.stages.schedule.validator_trust import is_distrusted
 from lycosa.state.folder.lock import LockHolder
 from lycosa.state.folder.names import status_path
 from lycosa.state.folder.seed_sources import SeedSource, load_sources
@@ -89,7 +90,8 @@ class CrawlStatus(msgspec.Struct, frozen=True, kw_only=True):
     ``leased`` URLs are with outside fetchers. ``due_pages`` counts the waiting pages that are to be
     fetched again, by ``DueBand``; they are among those that are queued. ``refetches`` is what
     the price of a refetch costs, where pages have it. ``policies`` says how far refetch policies
-    are applied.
+    are applied. ``validators`` counts answers to refetches by what they showed
+    (``ValidatorFinding``), ``hosts_distrusted`` the hosts whose validators are not believed.
     """
 
     folder: str
@@ -130,6 +132,8 @@ class CrawlStatus(msgspec.Struct, frozen=True, kw_only=True):
     shards: list[ShardPosition] = []
     preferences: dict[str, int] = {}
     purpose: tuple[str, ...] = ()
+    validators: dict[str, int] = {}
+    hosts_distrusted: int = 0
 
 
 _SUMS = "discovered", "captures", "pages", "requests", "body_bytes", "hosts_paused", "leased"
@@ -183,6 +187,8 @@ def crawl_status(
         upload_url=saved.config.upload.url,
         shards=list(reader.source.seen.shards.values()),
         preferences=total.stated,
+        validators=total.validators,
+        hosts_distrusted=tally.distrusted,
         purpose=agent_policy(saved.config.agent).purpose,
         **(_only_in(folder, runs) if folder else {}),
     )
@@ -220,6 +226,7 @@ class _Tally:
         self.walks: list[tuple[WalkRow, int]] = []
         self.states: dict[str, int] = {}
         self.longest: HostLine | None = None
+        self.distrusted = 0
 
     def add_partition(self, view: TableView, reader: CrawlReader | None) -> None:
         """Add a partition, in one pass over its hosts.
@@ -239,6 +246,7 @@ class _Tally:
     def _add_host(self, record: VisitRecord, sites: SiteLines | None) -> None:
         state = record.shown_state
         self.states[state.label] = self.states.get(state.label, 0) + 1
+        self.distrusted += record.validators is not None and is_distrusted(record.validators)
         if not record.waiting + record.retrying + record.parked and not (
             self.hosts.by is Order.ERRORS and failures_of(record)
         ):

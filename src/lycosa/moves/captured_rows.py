@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from base64 import b32decode
 
+from lycosa.base.model.capture import Change
 from lycosa.base.model.compatibility import LATE_FIELDS
 from lycosa.base.model.discovered import Discovered, LinkKind
 from lycosa.base.model.fetched import Fetched
@@ -27,9 +28,16 @@ NO_HISTORY = History()
 
 
 def history_of(
-    row: JournalRow, before: History | None, outcome: FetchOutcome, target: str
+    row: JournalRow,
+    before: History | None,
+    outcome: FetchOutcome,
+    target: str,
+    is_soft: bool = False,
 ) -> History:
-    """What the record of a URL remembers of a capture, apart from the next fetch."""
+    """What the record of a URL remembers of a capture, apart from the next fetch.
+
+    ``is_soft`` says that the page was judged as gone (``is_soft_gone_row``).
+    """
     old, original = before or NO_HISTORY, row.original
     is_old = outcome.meaning is Meaning.NOT_MODIFIED
     is_error = outcome.meaning is Meaning.FAILED and bool(old.text_digest)
@@ -40,8 +48,8 @@ def history_of(
         status=old.status if is_old else row.status,
         digest=digest_in(row),
         simhash=old.simhash if is_old or is_error else row.simhash,
-        etag=row.etag or (old.etag if is_old else ""),
-        last_modified=row.last_modified or (old.last_modified if is_old else ""),
+        etag="" if is_soft else row.etag or (old.etag if is_old else ""),
+        last_modified="" if is_soft else row.last_modified or (old.last_modified if is_old else ""),
         date_us=original.date_us if original else row.date_us,
         record_id=original.record_id if original else row.record_id,
         segment=layout.warc_name(row.segment),
@@ -74,6 +82,17 @@ def state_of_row(row: JournalRow, outcome: FetchOutcome) -> tuple[UrlState, Reas
     if outcome.reason is Reason.NONE and row.near_duplicate_of is not None:
         return UrlState.FETCHED, Reason.NEAR_DUPLICATE
     return UrlState.FETCHED, outcome.reason
+
+
+def is_soft_gone_row(row: JournalRow, before: Reason) -> bool:
+    """Whether a capture is of a page that was judged as gone, whatever its status.
+
+    ``before`` is the reason in the record of the URL before the capture.
+    """
+    if row.status >= 400:
+        return False
+    is_still = row.change is Change.NONE and before is Reason.SOFT_GONE
+    return is_still or row.change is Change.GONE
 
 
 def content_in(

@@ -23,7 +23,7 @@ from lycosa.base.model.dead_letter import DeadLetter
 from lycosa.base.model.discovered import Discovered, LinkKind
 from lycosa.base.model.fetched import Fetched, FetchKind
 from lycosa.base.model.parsed import Parsed
-from lycosa.base.model.url_state import Completed, History, NotedChange, UrlState
+from lycosa.base.model.url_state import Completed, NotedChange, UrlState
 from lycosa.base.ports import Offload
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import InvalidUrl, hash8, host_of, robots_url
@@ -35,6 +35,7 @@ from lycosa.moves.captured_rows import (
     ended_at,
     found_in,
     history_of,
+    is_soft_gone_row,
     parsed_in,
     state_of_row,
 )
@@ -50,8 +51,9 @@ from lycosa.stages.schedule.fetch_outcome import REDIRECTS, FetchOutcome, Meanin
 from lycosa.stages.schedule.listing_schedule import with_own_schedule
 from lycosa.stages.schedule.priority import weigher
 from lycosa.stages.schedule.refetch_plan import plan_refetch
+from lycosa.stages.schedule.soft_gone import GONE_REASONS
 from lycosa.state.store import layout
-from lycosa.state.store.journal_rows import JournalRow
+from lycosa.state.store.journal_rows import UNCHANGED, JournalRow
 from lycosa.worker.assemble import Assembled
 from lycosa.worker.commit.reparser import Reparser
 from lycosa.worker.visit.host_robots import Learned
@@ -142,7 +144,7 @@ class StoredCaptures:
         counters, refused = partition.counters.rule_refusals, host.record.refused
         # Copies: the refused links of this page were counted when it was captured.
         partition.counters.rule_refusals = dict(counters)
-        outcome, target = self._judged(row, lease, record.history or NO_HISTORY)
+        outcome, target = self._judged(row, lease)
         self._file_content(row)
         await self._hand_in(row, lease, outcome, target)
         partition.counters.rule_refusals, host.record.refused = counters, refused
@@ -176,8 +178,7 @@ class StoredCaptures:
 
     async def _enter_page(self, row: JournalRow, lease: Lease) -> None:
         partition, host, intake = self._partition, lease.host, self._worker.intake
-        old = lease.record.history or NO_HISTORY
-        outcome, target = self._judged(row, lease, old)
+        outcome, target = self._judged(row, lease)
         is_page = row.status == 200 and row.media_type_detected in _HTML
         partition.note_capture(
             host,
@@ -199,14 +200,14 @@ class StoredCaptures:
         self._let_rest(host, row)
         self.entered.captures += 1
 
-    def _judged(self, row: JournalRow, lease: Lease, old: History) -> tuple[FetchOutcome, str]:
+    def _judged(self, row: JournalRow, lease: Lease) -> tuple[FetchOutcome, str]:
         """What the answer meant, and the target of a redirect. An answer that was stored was the
         last one that its URL got, so it did not ask for a retry.
         """
         outcome = judge_answer(
             answer_in(row),
             tries=self._config.retry.tries,
-            conditional=bool(old.etag or old.last_modified),
+            conditional=row.revisit == UNCHANGED,
             section=self._config.retry,
         )
         if outcome.meaning is not Meaning.REDIRECTED:
@@ -225,8 +226,15 @@ class StoredCaptures:
         """The end of the lease as ``CaptureBuilder`` made it."""
         is_failed, formats = outcome.meaning is Meaning.FAILED, self._worker.store.formats
         old, authority = lease.record.history or NO_HISTORY, lease.host.record.importance
-        was_gone = lease.record.reason is Reason.GONE
+        was_gone, is_soft = (
+            lease.record.reason in GONE_REASONS,
+            is_soft_gone_row(row, lease.record.reason),
+        )
+        if is_soft:
+            outcome = FetchOutcome(Meaning.FAILED, Reason.SOFT_GONE)
         found = content_in(row, old, outcome, target, formats, was_gone)
+        if is_soft:
+            found = msgspec.structs.replace(found, status=404)
         weight = self._weigh(factors_of_known(lease.record, authority, found.at))
         is_once = lease.record.kind is LinkKind.LICENSE
         plan = plan_refetch(self._config.refetch, lease.url, old, found, weight, formats, is_once)
@@ -234,10 +242,10 @@ class StoredCaptures:
             delay_s = ordinary_delay_s(lease.host.record.pace, self._config.politeness)
             turns = self._worker.intake.listings(lease.host), delay_s
             plan = with_own_schedule(plan, self._config.sitemaps, kind, old, found, turns, formats)
-        history = history_of(row, lease.record.history, outcome, target)
+        history = history_of(row, lease.record.history, outcome, target, is_soft)
         state, reason = state_of_row(row, outcome)
         if plan.is_gone:
-            state, reason = UrlState.GONE, Reason.GONE
+            state, reason = UrlState.GONE, Reason.SOFT_GONE if is_soft else Reason.GONE
         return Completed(
             lease.host.host8,
             lease.entry.url8,

@@ -13,9 +13,9 @@ import msgspec
 from lycosa.base.config.sections import Config, RefetchSection
 from lycosa.base.model.due_band import DueJudgement
 from lycosa.stages.admit.budgets import over_discovery
+from lycosa.stages.frontier.change_signals import ChangeSignals
 from lycosa.stages.frontier.partition import Partition
 from lycosa.stages.frontier.partition_rules import FrontierRules
-from lycosa.stages.frontier.sitemap_news import SitemapNews
 from lycosa.stages.schedule.due_judgement import judge_due
 from lycosa.stages.schedule.price_in_force import PriceInForce
 from lycosa.stages.schedule.priority import prioritizer
@@ -59,7 +59,7 @@ class SimulatedTable:
             FrontierRules(
                 over_discovery=lambda usage: over_discovery(config.budgets, usage) is not None,
                 prioritize=prioritizer(config.priority),
-                forward=SitemapNews(config.refetch),
+                forward=ChangeSignals(config.refetch),
                 kept_interval=kept_interval,
                 look_at=prices.look_at,
                 host_prices=prices.hosts,

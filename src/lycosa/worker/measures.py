@@ -168,6 +168,7 @@ def _set_counts(meter: Meter, committed: Iterable[Counters]) -> None:
     refusals: dict[str, int] = {}
     stated: dict[str, int] = {}
     refetched: dict[str, int] = {}
+    validators: dict[str, int] = {}
     discovered = captures = pages = requests = size = 0
     for each in committed:
         discovered += each.discovered
@@ -187,9 +188,12 @@ def _set_counts(meter: Meter, committed: Iterable[Counters]) -> None:
         for band, number in each.refetched.items():
             label = DueBand(band).label if band else "other"
             refetched[label] = refetched.get(label, 0) + number
+        for label, number in each.validators.items():
+            validators[label] = validators.get(label, 0) + number
     meter.set_table("lycosa_urls", states)
     meter.set_table("lycosa_refetches_total", refetched)
     meter.set_table("lycosa_captures_stating_total", stated)
+    meter.set_table("lycosa_validator_answers_total", validators)
     meter.set_table("lycosa_url_outcomes", reasons)
     meter.set_table("lycosa_links_refused_total", refusals)
     meter.set("lycosa_urls_discovered_total", discovered)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from lycosa.base.config.policy_classes import listing_of
-from lycosa.base.config.sections import Config
+from lycosa.base.config.sections import Config, RefetchSection
 from lycosa.base.listing_kind import ListingKind
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.parsed import Parsed
@@ -16,33 +14,52 @@ from lycosa.stages.politeness.delay import ordinary_delay_s
 from lycosa.stages.schedule.listing_schedule import with_own_schedule
 from lycosa.stages.schedule.price_in_force import PriceInForce
 from lycosa.stages.schedule.priority import weigher
-from lycosa.stages.schedule.refetch_plan import FoundContent, RefetchPlan, plan_refetch
+from lycosa.stages.schedule.refetch_plan import (
+    FoundContent,
+    RefetchPlan,
+    plan_missing,
+    plan_refetch,
+)
 from lycosa.worker.intake.intake import Intake
 
-PlanRefetch = Callable[[Lease, Parsed | None, History, FoundContent, int], RefetchPlan]
-"""The plan after a fetch: of its lease, what the parser found, the history before it, what it
-found, and the formats.
-"""
 
+class RefetchPlanner:
+    """One per worker."""
 
-def refetch_planner(prices: PriceInForce, config: Config, intake: Intake) -> PlanRefetch:
-    """The function that plans; a sitemap or feed has its own schedule."""
-    weigh = weigher(config.priority)
+    def __init__(self, prices: PriceInForce, config: Config, intake: Intake) -> None:
+        self._prices, self._config, self._intake = prices, config, intake
+        self._weigh = weigher(config.priority)
+
+    @property
+    def section(self) -> RefetchSection:
+        """The settings in force, which may change while the crawl runs."""
+        return self._prices.section
 
     def plan(
-        lease: Lease, parsed: Parsed | None, old: History, found: FoundContent, formats: int
+        self,
+        lease: Lease,
+        parsed: Parsed | None,
+        old: History,
+        found: FoundContent,
+        formats: int,
+        is_missing: bool,
     ) -> RefetchPlan:
-        host = lease.host
-        weight = weigh(factors_of_known(lease.record, host.record.importance, found.at))
-        is_once = lease.record.kind is LinkKind.LICENSE
-        look = prices.look_at(host.host8)
-        made = plan_refetch(prices.section, lease.url, old, found, weight, formats, is_once, look)
+        """The plan after a fetch; a sitemap or feed has its own schedule.
+
+        ``old`` is the history before it. ``is_missing``: it answers as paths that do not exist.
+        """
+        host, record, section = lease.host, lease.record, self._prices.section
+        weight = self._weigh(factors_of_known(record, host.record.importance, found.at))
+        is_once = record.kind is LinkKind.LICENSE
+        look = self._prices.look_at(host.host8)
+        plan = plan_refetch(section, lease.url, old, found, weight, formats, is_once, look)
+        if is_missing:
+            return plan_missing(section, lease.url, old, plan, record.reason)
         kind = parsed.listing if parsed is not None else listing_of(old.policy)
-        if parsed is None and not kind and intake.is_sitemap(lease):
+        if parsed is None and not kind and self._intake.is_sitemap(lease):
             kind = ListingKind.SITEMAP
         if not kind:
-            return made
-        turns = intake.listings(host), ordinary_delay_s(host.record.pace, config.politeness)
-        return with_own_schedule(made, config.sitemaps, kind, old, found, turns, formats)
-
-    return plan
+            return plan
+        config = self._config
+        turns = self._intake.listings(host), ordinary_delay_s(host.record.pace, config.politeness)
+        return with_own_schedule(plan, config.sitemaps, kind, old, found, turns, formats)

@@ -255,6 +255,22 @@ class RefetchSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
         float,
         setting("Longest interval of a page that is gone; after it the page is left.", ge=0),
     ] = 7776000.0
+    soft_gone: Annotated[
+        bool,
+        setting(
+            "Ask hosts, when it matters and at most once a week, for a path that does not exist,"
+            " and treat pages that begin to answer as it does as gone."
+        ),
+    ] = True
+    check_every: Annotated[
+        int,
+        setting(
+            "One in this many 304s is checked by a fetch without validators within the hour: more"
+            " of them at a host that confirms everything, fewer at one that was always right. 0:"
+            " none, as long as none was found to hide a change.",
+            ge=0,
+        ),
+    ] = 50
     policies: Annotated[
         tuple[str, ...],
         setting(

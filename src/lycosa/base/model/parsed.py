@@ -77,7 +77,9 @@ class Parsed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     (``parse.answer_parts``). ``remarks`` are ``reason`` with ``detail``, and all that was noted
     after it; empty when there is one at most. ``statements`` are
     what the markup says about the use of the page. ``content`` is its main content with metadata,
-    if that was asked for. ``listing`` is the kind of sitemap or feed that it is.
+    if that was asked for. ``listing`` is the kind of sitemap or feed that it is. ``content_digest``
+    is the beginning of the SHA-1 of a content without text that came with a content encoding, after
+    decoding: the same content without one has it as its payload digest.
     """
 
     reason: Reason = Reason.NONE
@@ -105,6 +107,7 @@ class Parsed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     statements: tuple[Statement, ...] = ()
     content: PageContent | None = None
     listing: ListingKind = ListingKind.NONE
+    content_digest: bytes = b""
 
 
 class ParserHealth(msgspec.Struct, frozen=True, gc=False):

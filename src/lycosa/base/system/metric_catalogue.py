@@ -14,6 +14,7 @@ from enum import Enum
 
 import msgspec
 
+from lycosa.base.model.validator_counts import VALIDATOR_LABELS
 from lycosa.base.preferences.preference_words import PREFERENCE_LABELS
 from lycosa.base.reasons import Cause, Reason
 
@@ -103,6 +104,16 @@ _CRAWL = (
         "licence, the price of an answer 402.",
         "preference",
         PREFERENCE_LABELS,
+        is_stored=True,
+    ),
+    Metric(
+        "lycosa_validator_answers_total",
+        _C,
+        "Answers to refetches by what they showed about validators: a 304; a change that they"
+        " revealed; a check of a 304 that agreed; a change that they hid; an ETag that differs"
+        " without a change; a 304 to another question.",
+        "finding",
+        VALIDATOR_LABELS,
         is_stored=True,
     ),
     Metric(

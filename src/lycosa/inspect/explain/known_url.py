@@ -36,6 +36,7 @@ from lycosa.inspect.explain.lookup import Stored, Tried, place_in_queue, stored_
 from lycosa.inspect.explain.refetch_facts import PROBE_TEXT, refetch_facts
 from lycosa.inspect.explain.signal_facts import signal_facts
 from lycosa.inspect.explain.steering_facts import steering_facts
+from lycosa.inspect.explain.validator_facts import validator_facts
 from lycosa.inspect.policy_state import rule_facts, shown_rule
 from lycosa.inspect.saved_settings import SavedSettings
 from lycosa.inspect.site_budget import site_budget
@@ -100,6 +101,7 @@ class KnownUrl:
             self._answer.add_fact("probe", True, PROBE_TEXT)
         signal_facts(self._answer, self._view, self._entry, self._visit)
         self._policy()
+        validator_facts(self._answer, self._record, self._visit, self._entry.url8)
         self._decisions()
         steering_facts(self._answer, self._view, self._entry, self._visit)
         tdm_facts(self._answer, self._view, self._entry.host8, self._entry.url)
@@ -339,9 +341,11 @@ class KnownUrl:
             if record.due_at
             else "it is not looked at again; give the URL as a seed to retry"
         )
+        is_soft = record.reason is Reason.SOFT_GONE
+        how = ", as its host answers paths that do not exist," if is_soft else ""
         self._answer.set_verdict(
             "gone",
-            f"It was fetched before, and is gone: status {history.status} at"
+            f"It was fetched before, and is gone: status {history.status}{how} at"
             f" {when(history.fetched_at)}; {again}.",
         )
         reason_facts(self._answer, record.reason, record.detail)

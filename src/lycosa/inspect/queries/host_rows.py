@@ -12,6 +12,7 @@ from lycosa.base.urls.identity import join_url
 from lycosa.inspect.committed_state import CrawlReader, HostEntry, TableView
 from lycosa.inspect.explain.copy_facts import copies_row
 from lycosa.inspect.explain.facts import owed, why_host
+from lycosa.inspect.explain.validator_facts import missing_facts, trust_facts
 from lycosa.inspect.queries.listing_queries import source_rows
 from lycosa.inspect.saved_settings import SavedSettings
 from lycosa.inspect.site_budget import site_budget
@@ -77,6 +78,8 @@ def whole_host(
         preferences=record.stated,
         signals=source_rows(record),
         copies=copies_row(record, saved.config.copies),
+        validators=trust_facts(record.validators) if record.validators else None,
+        missing=missing_facts(record.missing) if record.missing else None,
         operator_delay_s=record.pace.operator_delay_s
         if record.pace.operator_delay_s >= 0
         else None,

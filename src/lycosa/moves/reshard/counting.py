@@ -17,7 +17,7 @@ from lycosa.base.model.url_state import UrlState
 from lycosa.moves.reshard.host_owners import HostOwners, StateDamaged
 from lycosa.stages.frontier.visit_state import HostState, VisitRecord, counted_as, decode_visit
 from lycosa.state.kv.table_records import UrlRecord, decode_url, prefix_end, row_urls
-from lycosa.state.shard.counters import Counters, count, counters_of
+from lycosa.state.shard.counters import Counters, count, counters_of, total_of
 
 _TOLD_EVERY = 20_000
 OnRows = Callable[[int], None]
@@ -113,6 +113,8 @@ def _divide_totals(
         whole = sum(getattr(each, name) for each in before)
         for counters, part in zip(found, divided_total(parts, whole), strict=True):
             setattr(counters, name, part)
+    # No row tells which shard they are of; the sum stays right.
+    found[0].validators = total_of(before).validators
     _divide_tables(
         [each.rule_refusals for each in found],
         [each.refused for each in totals],

@@ -126,6 +126,15 @@ WHOLE_HOST_EXAMPLE: dict[str, Any] = HOST_EXAMPLE | {
             }
         ],
     },
+    "validators": {
+        "believed": True,
+        "hidden": 0,
+        "agreed": 2,
+        "revealed": 4,
+        "other_tags": 0,
+        "unasked": 0,
+    },
+    "missing": {"asked_at": 1795393300.0, "status": 404, "location": "", "wanted": False},
     "operator_delay_s": 10.0,
     "pause": None,
     "errands": 0,
@@ -274,7 +283,10 @@ _MAPS = frozenset(
     )
 )
 """Objects whose names are not fixed."""
-_NULLABLE = {"next_in_s", "pause", "record", "operator_delay_s", "distance"}
+_NULLABLE = {
+    *("next_in_s", "pause", "record", "operator_delay_s", "distance"),
+    *("validators", "missing"),
+}
 
 
 def schema_of(example: Any, title: str = "", name: str = "") -> dict[str, Any]:

@@ -19,6 +19,7 @@ from lycosa.base.model.due_band import DUE_BANDS, DueBand
 from lycosa.base.model.parsed import Link
 from lycosa.base.model.source_truth import SignalSource
 from lycosa.base.model.url_state import Completed, UrlState
+from lycosa.base.model.validator_counts import ValidatorCounts, ValidatorFinding
 from lycosa.base.preferences.preference_model import NOTHING_STATED, Preferences
 from lycosa.base.preferences.preference_words import preference_labels
 from lycosa.base.reasons import Reason
@@ -31,6 +32,7 @@ from lycosa.stages.frontier.copy_judgement import CopyJudgement
 from lycosa.stages.frontier.dead_letters import DeadLetters
 from lycosa.stages.frontier.decision_log import DecisionLog
 from lycosa.stages.frontier.discovery import Bounds, Discovery, LinkSource, record_of
+from lycosa.stages.frontier.doubted_pages import DoubtedPages
 from lycosa.stages.frontier.due import DueQueue, is_probe_place
 from lycosa.stages.frontier.entry_bands import EntryBands
 from lycosa.stages.frontier.host_grids import LARGE, HostHistograms
@@ -127,6 +129,7 @@ class Partition:
         self.outside = OutsideLeases(table, self._due, self.counters, self.leased)
         self.copies = CopyJudgement(table, self.visits, rules.copies, self._band)
         self.alike = AlikePages(table, self.counters, self.leased, self.copies.note_late_copy)
+        self.doubted = DoubtedPages(table, self._due, self.counters)
         self.bounds = Bounds(min(max(_BOUNDS // section.partitions, 1000), most_bounds))
         self._discovery = Discovery(seen, self.visits, self.bounds, self._admit, self._found_again)
         # The frontier asks all partitions at every turn of the loop.
@@ -394,6 +397,16 @@ class Partition:
             for label in preference_labels(preferences):
                 count(self.counters.stated, label)
                 count(host.record.stated, label)
+        self.visits.mark_changed(host)
+
+    def note_validators(self, host: VisitState, finding: ValidatorFinding, has_tag: bool) -> None:
+        """Count what an answer showed about the validators of its host.
+
+        ``has_tag``: the request had an ETag.
+        """
+        count(self.counters.validators, finding.value)
+        counts = host.record.validators or ValidatorCounts()
+        host.record.validators = counts.with_finding(finding, has_tag)
         self.visits.mark_changed(host)
 
     # -- hosts

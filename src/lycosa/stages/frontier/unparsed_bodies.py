@@ -41,6 +41,7 @@ NOT_PARSED = frozenset(
 ``INTERNAL`` is a fault of the crawler, and ``PARSE_STALLED`` one of the machine. The other two were
 reported by two parse children in a row.
 """
+_NO_BODY = frozenset({Reason.NOT_MODIFIED, Reason.TO_BE_CHECKED})
 
 _KEY = 16  # bytes of host8 and url8
 _LOOKED = meta_key("unparsed")
@@ -118,7 +119,7 @@ class UnparsedBodies:
             segment, offset = done.history.segment, done.history.offset
             is_seed = is_seed_record(record)
             self.put(url, UnparsedBody(segment, offset, done.reason, is_seed=is_seed))
-        elif done.history.status == 200 and done.reason is not Reason.NOT_MODIFIED:
+        elif done.history.status == 200 and done.reason not in _NO_BODY:
             self.drop(url)
 
     def put(self, url: bytes, body: UnparsedBody) -> None:

@@ -14,10 +14,12 @@ import msgspec
 
 from lycosa.base.model.copy_record import CopyRecord
 from lycosa.base.model.errand import Errand, Question
+from lycosa.base.model.missing_page import MissingPage
 from lycosa.base.model.pace import Pace, with_times
 from lycosa.base.model.source_truth import SourceTruth
 from lycosa.base.model.url_state import UrlState
 from lycosa.base.model.usage import Usage
+from lycosa.base.model.validator_counts import ValidatorCounts
 from lycosa.base.reasons import Reason
 from lycosa.stages.frontier.back_queue import BackQueue, Lane
 from lycosa.stages.frontier.host_names import HostNames
@@ -89,7 +91,9 @@ class VisitRecord(msgspec.Struct, array_like=True):
     (``preference_labels``). ``turn`` and ``due_turn`` are those of its back queue. ``cells`` counts
     its pages that have a cell in the grid of the refetch price. ``signals`` has, by
     ``SignalSource``, how often the source was right about the pages of the host. ``copies`` counts
-    its pages that were near copies of others; there is none before the first one.
+    its pages that were near copies of others; there is none before the first one. ``validators``
+    are the findings about its validators, ``missing`` its answer to a path that does not exist;
+    ``None`` before there is anything to say.
     """
 
     host: str
@@ -129,6 +133,8 @@ class VisitRecord(msgspec.Struct, array_like=True):
     cells: int = 0
     signals: dict[int, SourceTruth] = {}
     copies: CopyRecord | None = None
+    validators: ValidatorCounts | None = None
+    missing: MissingPage | None = None
 
     @property
     def rests_until(self) -> float:

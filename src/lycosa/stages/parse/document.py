@@ -9,6 +9,7 @@ far as possible and keeps its reason. Any bytes give a ``Parsed``; an internal e
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -52,6 +53,7 @@ from lycosa.stages.parse.syndication_feed import read_feed
 
 _FEED = (ListingKind.NONE, ListingKind.FEED)
 _MAX_DESCRIPTION = 2000
+_DIGEST_BYTES = 8  # of `History.text_digest`
 _GZIP_LAYERS = 2
 _BROKEN_OFF = frozenset({Reason.DECODE_FAILED, Reason.DECODE_LIMIT})
 _MIN_PART = 1 << 16  # bytes; a page below twice this size is not halved for lack of memory
@@ -130,6 +132,7 @@ class _Reading:
         self._outlinks: Outlinks | None = None
         self._changes: dict[str, int] = {}
         self._is_feed = False
+        self._content: bytes | None = None  # of a body that had a content encoding, if whole
 
     def result(self, started: float) -> Parsed:
         media_type = media_type_of(self._document.headers)
@@ -205,6 +208,8 @@ class _Reading:
         )
         decoded = decode_content(body, encodings, limit, self._section.max_ratio)
         self._note_decoded(decoded)
+        if encodings and len(decoded.body) <= limit and not (self.remarks or document.is_cut):
+            self._content = decoded.body
         is_long = len(decoded.body) > limit
         self._is_cut = is_long or any(each.reason is Reason.DECODE_LIMIT for each in self.remarks)
         if is_long:
@@ -346,7 +351,14 @@ class _Reading:
             statements=self._statements(page),
             content=content,
             listing=sitemap.kind if sitemap is not None else _FEED[self._is_feed],
+            content_digest=self._content_digest() if not text else b"",
         )
+
+    def _content_digest(self) -> bytes:
+        """The digest of the content without its encoding, if that was one and is whole."""
+        if self._content is None:
+            return b""
+        return hashlib.sha1(self._content, usedforsecurity=False).digest()[:_DIGEST_BYTES]
 
     def _statements(self, page: RawPage) -> tuple[Statement, ...]:
         """What the markup says about the use of the page; headers are read with the answer."""

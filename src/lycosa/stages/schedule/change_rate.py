@@ -86,6 +86,14 @@ def add_observation(
     return (observations + added)[-MOST_OBSERVATIONS:]
 
 
+def is_restless(observations: bytes) -> bool:
+    """Whether each of the last fetches found a difference."""
+    last = observations[-_RESTLESS:]
+    return len(last) == _RESTLESS and all(
+        finding_in(byte) is not ChangeFinding.SAME for byte in last
+    )
+
+
 def seed_observations(fetches: int, changes: int, interval_s: float) -> bytes:
     """Observations that stand for the fetches of a record without any, as of an older program.
 

@@ -64,14 +64,20 @@ class FetchOutcome(msgspec.Struct, frozen=True, gc=False):
 
 
 def judge_answer(
-    fetched: Fetched, *, tries: int, conditional: bool, section: RetrySection
+    fetched: Fetched,
+    *,
+    tries: int,
+    conditional: bool,
+    section: RetrySection,
+    is_mismatch: bool = False,
 ) -> FetchOutcome:
     """The outcome of a fetch.
 
     ``tries`` counts earlier failed requests of this URL; ``conditional`` says that the request had
-    validators.
+    validators, ``is_mismatch`` that a 304 is not for what they named. Then the URL is requested
+    again without them.
     """
-    reason = _failure(fetched, conditional)
+    reason = _failure(fetched, conditional, is_mismatch)
     if reason is None:
         if fetched.status == 304:
             return FetchOutcome(Meaning.NOT_MODIFIED, Reason.NOT_MODIFIED)
@@ -121,13 +127,15 @@ def is_unreached(reason: Reason) -> bool:
     return reason in _CONNECTION or reason in _NAMES
 
 
-def _failure(fetched: Fetched, conditional: bool) -> Reason | None:
+def _failure(fetched: Fetched, conditional: bool, is_mismatch: bool) -> Reason | None:
     if fetched.reason not in _WHOLE and not (
         fetched.reason is Reason.TOTAL_TIMEOUT and fetched.truncated and fetched.status == 200
     ):
         return fetched.reason
     status = fetched.status
     if status == 304:
+        if is_mismatch:
+            return Reason.UNASKED_NOT_MODIFIED
         return None if conditional else Reason.MALFORMED_RESPONSE
     if status in REDIRECTS:
         return None if fetched.location else Reason.BAD_REDIRECT

@@ -13,6 +13,7 @@ from lycosa.base.config.sections import RefetchSection
 from lycosa.base.model.compatibility import LATE_FIELDS
 from lycosa.base.model.refetch_cell import cell_of
 from lycosa.base.model.url_state import History
+from lycosa.base.reasons import Reason
 from lycosa.stages.schedule.change_rate import (
     ChangeFinding,
     add_observation,
@@ -23,7 +24,7 @@ from lycosa.stages.schedule.change_rate import (
 from lycosa.stages.schedule.fetch_outcome import Meaning
 from lycosa.stages.schedule.page_change import has_failed, is_changed, is_gone
 from lycosa.stages.schedule.priority import COPY_WEIGHT
-from lycosa.stages.schedule.refetch import gone_interval, next_interval
+from lycosa.stages.schedule.refetch import gone_interval, kept_interval, next_interval
 
 
 class FoundContent(msgspec.Struct, frozen=True, gc=False):
@@ -34,6 +35,7 @@ class FoundContent(msgspec.Struct, frozen=True, gc=False):
     ``status`` is that of the answer; ``was_gone`` says that the URL was known as gone, ``is_copy``
     that another page has the same content or nearly the same. ``unchanged_since`` is the wall time
     since which a trusted date says that it has not changed (0 = nothing, ``dated_evidence``).
+    ``is_check`` says that the fetch came early, to check what the one before had found.
     """
 
     meaning: Meaning
@@ -45,6 +47,7 @@ class FoundContent(msgspec.Struct, frozen=True, gc=False):
     was_gone: bool = False
     unchanged_since: float = 0.0
     is_copy: bool = False
+    is_check: bool = False
 
 
 class RefetchPlan(msgspec.Struct, frozen=True, gc=False):
@@ -108,6 +111,9 @@ def plan_refetch(
     if formats >= LATE_FIELDS:
         weight *= find_policy(section, url).weight * (COPY_WEIGHT if found.is_copy else 1.0)
         cell = cell_of(estimate_rate(observations), weight)
+    if found.is_check and not changed:
+        interval_s = kept_interval(section, url, float(old.interval_s), cell, look)
+        return RefetchPlan(interval_s, changed, observations, cell, number)
     interval_s = next_interval(
         section,
         url,
@@ -121,6 +127,19 @@ def plan_refetch(
     return RefetchPlan(interval_s, changed, observations, cell, number)
 
 
+def plan_missing(
+    section: RefetchSection, url: str, old: History, plan: RefetchPlan, reason: Reason
+) -> RefetchPlan:
+    """The plan of a page that answers as paths that do not exist, and never had other content.
+
+    ``plan`` is the one by its content, ``reason`` that of its record before this fetch. It is
+    looked at as rarely as a page that is gone.
+    """
+    is_first = reason is not Reason.LIKE_MISSING
+    interval_s = gone_interval(section, url, float(old.interval_s), is_first=is_first)
+    return msgspec.structs.replace(plan, interval_s=interval_s)
+
+
 def _observations(old: History, found: FoundContent, changed: bool) -> bytes:
     """The observations with that of this fetch, if it can be compared with the one before."""
     known = old.observations
@@ -129,6 +148,10 @@ def _observations(old: History, found: FoundContent, changed: bool) -> bytes:
     since = found.unchanged_since
     if not old.fetches and since and found.meaning is Meaning.FETCHED:
         return add_observation(known, found.at - since, False, None)
+    # The time since the fetch before says nothing about the page when it is short on purpose: a
+    # change that a check finds is older than that.
+    if found.is_check:
+        return known
     # A failed fetch is no observation, and neither is the one after it: an error page was kept.
     if not old.fetches or found.meaning is Meaning.FAILED or has_failed(old):
         return known

@@ -40,6 +40,7 @@ class Purpose(Enum):
     ROBOTS = "the robots.txt of one of its origins"
     ERRAND = "what the robots.txt of another host redirects to"
     TDM_FILE = "the tdmrep.json of one of its origins"
+    MISSING = "a path that does not exist"
 
 
 _PAGE = Purpose.PAGE
@@ -97,7 +98,8 @@ class RobotsJudged(msgspec.Struct, frozen=True, gc=False):
 
     The file must be fetched (``is_needed``), or waited for until ``wait_until`` (0 = no), or it
     allows or disallows the URL. ``is_tdm_wanted``: the origin's tdmrep.json has to be fetched
-    before a URL that is allowed. ``judged`` counts the judgements of the visit.
+    before a URL that is allowed; ``is_missing_wanted``: so has a path that does not exist.
+    ``judged`` counts the judgements of the visit.
     """
 
     is_needed: bool = False
@@ -109,6 +111,7 @@ class RobotsJudged(msgspec.Struct, frozen=True, gc=False):
     is_costly: bool = False
     judged: int = 0
     is_tdm_wanted: bool = False
+    is_missing_wanted: bool = False
 
 
 class UrlPassed(msgspec.Struct, frozen=True, gc=False):
@@ -200,7 +203,8 @@ class BodyExamined(msgspec.Struct, frozen=True, gc=False):
 
     ``target`` is the canonical URL to which it redirects (empty = none, or not usable). ``hops``
     counts the redirects so far, ``tries`` the earlier failed requests of the URL.
-    ``is_conditional`` says that the request had validators.
+    ``is_conditional`` says that the request had validators, ``is_mismatch`` that a 304 is not for
+    what they named.
     """
 
     fetched: Fetched
@@ -208,6 +212,7 @@ class BodyExamined(msgspec.Struct, frozen=True, gc=False):
     hops: int
     tries: int
     is_conditional: bool
+    is_mismatch: bool = False
 
 
 class TurnOver(msgspec.Struct, frozen=True, gc=False):

@@ -72,7 +72,7 @@ from lycosa.stages.schedule.fetch_outcome import (
 from lycosa.stages.schedule.steps import VisitRules, VisitStep
 
 # Reading a member from the Enum costs ten times as much.
-_PAGE, _ROBOTS, _ERRAND, _TDM_FILE = steps.Purpose
+_PAGE, _ROBOTS, _ERRAND, _TDM_FILE, _MISSING = steps.Purpose
 _NONE = Reason.NONE
 LONGEST_PARK_S = 86_400.0
 MAX_JUDGED = 500
@@ -136,6 +136,8 @@ def _obey_robots(event: steps.RobotsJudged, rules: VisitRules, now: float) -> Vi
     if event.is_needed:
         return steps.FindAddress(_ROBOTS)
     if event.is_allowed:
+        if event.is_missing_wanted:
+            return steps.FindAddress(_MISSING)
         return steps.FindAddress(_TDM_FILE if event.is_tdm_wanted else _PAGE)
     is_turn = gives_way(event.is_costly, event.judged)
     return steps.EndUrl(UrlState.REFUSED, Reason.ROBOTS_DISALLOWED, event.detail, is_turn)
@@ -264,7 +266,11 @@ def _settle(event: steps.BodyExamined, rules: VisitRules, now: float) -> VisitSt
     """Decide about the URL after its answer."""
     fetched, target = event.fetched, ""
     outcome = judge_answer(
-        fetched, tries=event.tries, conditional=event.is_conditional, section=rules.retry
+        fetched,
+        tries=event.tries,
+        conditional=event.is_conditional,
+        section=rules.retry,
+        is_mismatch=event.is_mismatch,
     )
     if outcome.meaning is Meaning.REDIRECTED:
         if not event.target:

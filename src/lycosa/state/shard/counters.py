@@ -43,6 +43,7 @@ class Counters(msgspec.Struct):
     cell (``refetch_cell.counted_cell``), from which the cost of a refetch price is calculated.
     ``due`` counts the waiting due pages by band, ``refetched`` the captures of pages that had one
     before, by the band in which they waited (0: one of their priority).
+    ``validators`` counts answers to refetches by what they showed (``ValidatorFinding``).
     """
 
     discovered: int = 0
@@ -65,6 +66,7 @@ class Counters(msgspec.Struct):
     cells: dict[int, int] = {}
     due: dict[int, int] = {}
     refetched: dict[int, int] = {}
+    validators: dict[str, int] = {}
 
     def move_urls(self, before: UrlState | None, after: UrlState | None, count: int = 1) -> None:
         """Move ``count`` URLs to another state; ``before`` is ``None`` for a discovery."""
@@ -129,6 +131,7 @@ class Counters(msgspec.Struct):
             cells=dict(self.cells),
             due=dict(self.due),
             refetched=dict(self.refetched),
+            validators=dict(self.validators),
         )
 
     def count_in(self, state: UrlState) -> int:

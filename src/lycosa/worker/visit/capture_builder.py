@@ -8,8 +8,7 @@ digest is never known before its record exists.
 
 from __future__ import annotations
 
-import hashlib
-from base64 import b32encode
+from math import inf
 from typing import NamedTuple
 
 import msgspec
@@ -25,57 +24,60 @@ from lycosa.base.model.capture import (
 )
 from lycosa.base.model.compatibility import LATE_FIELDS
 from lycosa.base.model.discovered import LinkKind
-from lycosa.base.model.fetched import Fetched, FetchKind
+from lycosa.base.model.fetched import Fetched, FetchKind, FetchRequest
 from lycosa.base.model.parsed import Parsed
 from lycosa.base.model.remark import Remark
-from lycosa.base.model.source_truth import UNKNOWN_TRUTH, SignalSource
 from lycosa.base.model.url_state import Completed, History, NotedChange, UrlState
 from lycosa.base.ports import Offload
 from lycosa.base.preferences.kept_markup import markup_of
 from lycosa.base.preferences.preference_model import NOTHING_STATED, Preferences
 from lycosa.base.reasons import Reason
-from lycosa.stages.frontier.crawl_clock import CrawlClock
 from lycosa.stages.frontier.lease import Lease
-from lycosa.stages.frontier.visit_state import VisitState
 from lycosa.stages.parse.identify import identify
 from lycosa.stages.parse.page import Page, page_of
-from lycosa.stages.schedule.dated_evidence import unchanged_since, was_right
 from lycosa.stages.schedule.fetch_outcome import FetchOutcome, Meaning
 from lycosa.stages.schedule.page_change import (
     change_distance,
     change_of,
-    is_changed,
     text_digest_of,
     title_hash,
 )
 from lycosa.stages.schedule.refetch_plan import FoundContent
+from lycosa.stages.schedule.soft_gone import GONE_REASONS
+from lycosa.stages.schedule.validator_trust import (
+    CHECK_AFTER_S,
+    NO_CONDITIONS,
+    TO_CHECK,
+    Conditions,
+    check_every,
+    is_sampled,
+    kept_validators,
+)
 from lycosa.state.seen.duplicates import Duplicates
 from lycosa.state.seen.foreign_keys import NO_ANSWERS, ContentAnswers
 from lycosa.state.store.segments import SegmentStore
 from lycosa.state.store.warc_records import Packed
 from lycosa.worker.intake.intake import Intake
-from lycosa.worker.refetch_planning import PlanRefetch
+from lycosa.worker.refetch_planning import RefetchPlanner
+from lycosa.worker.visit.examined_body import ExaminedBody, payload_digest, written_digest
+from lycosa.worker.visit.refetch_checks import (
+    Likeness,
+    RefetchChecks,
+    found_as,
+    outcome_as,
+    without_body,
+)
+
+_COMPARED = frozenset({Meaning.FETCHED, Meaning.REDIRECTED})
+_REPLACED = frozenset(
+    {Reason.NONE, Reason.DUPLICATE, Reason.NEAR_DUPLICATE, Reason.REDIRECTED}
+)  # by a reason that says more; others say why a body has to be parsed again
 
 LARGE_BYTES = 65_536
 """A larger body is digested and compressed in a thread.
 
 That would take 0.3 ms in the loop, while handing it to a thread and back costs 0.1 ms.
 """
-
-
-class ExaminedBody(msgspec.Struct, frozen=True):
-    """A body after ``examine_body``.
-
-    It has the digest, what the parser found, what other workers know of equal bodies and similar
-    texts, and the response record of a large body. ``remarks`` are those of sinks, which got the
-    page before it is stored.
-    """
-
-    digest: bytes
-    parsed: Parsed | None = None
-    known: ContentAnswers = NO_ANSWERS
-    packed: Packed | None = None
-    remarks: tuple[Remark, ...] = ()
 
 
 class _Known(NamedTuple):
@@ -95,15 +97,15 @@ class CaptureBuilder:
 
     def __init__(
         self,
-        plan: PlanRefetch,
-        clock: CrawlClock,
+        planner: RefetchPlanner,
+        checks: RefetchChecks,
         duplicates: Duplicates,
         store: SegmentStore,
         intake: Intake,
         offload: Offload,
     ) -> None:
-        self._plan = plan
-        self._clock = clock
+        self._planner = planner
+        self._checks, self._clock = checks, checks.clock
         self._duplicates, self._is_judged_later = duplicates, duplicates.is_judged_later
         self._store = store
         self._intake = intake
@@ -111,16 +113,18 @@ class CaptureBuilder:
         self.contents = {"new": 0, "duplicate": 0, "near_duplicate": 0}
         """Bodies with status 200 by what was known of their content."""
 
-    async def examine_body(self, fetched: Fetched, parsed: Parsed | None) -> ExaminedBody:
-        """Examine a body for ``make_capture``.
+    async def examine_body(
+        self, fetched: Fetched, parsed: Parsed | None, request: FetchRequest
+    ) -> ExaminedBody:
+        """Examine the body of the answer to a request for ``make_capture``.
 
         Waits a short time for other workers, and for the thread that compresses a large body.
         """
         is_large = len(fetched.body) > LARGE_BYTES or bool(fetched.spool)
         digest = (
-            await self._offload.run(lambda: _payload_digest(fetched))
+            await self._offload.run(lambda: payload_digest(fetched))
             if is_large
-            else _payload_digest(fetched)
+            else payload_digest(fetched)
         )
         known = NO_ANSWERS
         if parsed is not None and self._duplicates.must_ask:
@@ -130,7 +134,10 @@ class CaptureBuilder:
             if is_large and fetched.header_block
             else None
         )
-        return ExaminedBody(digest, parsed, known, packed)
+        sent = NO_CONDITIONS
+        if request.etag or request.last_modified:
+            sent = Conditions(request.etag, request.last_modified)
+        return ExaminedBody(digest, parsed, known, packed, sent)
 
     async def _pack(
         self, fetched: Fetched, parsed: Parsed | None, digest: bytes, known: ContentAnswers
@@ -151,7 +158,7 @@ class CaptureBuilder:
                 depth=0,
                 via="",
                 link_kind=LinkKind.OTHER,
-                payload_digest=_written(digest),
+                payload_digest=written_digest(digest),
                 parsed=parsed,
                 media_type=_media_type(fetched, parsed),
             )
@@ -170,9 +177,17 @@ class CaptureBuilder:
     ) -> Completed:
         """Deduplicate the body, store the records, and return the end of the lease."""
         old, known = lease.record.history or History(), self._compare(lease, fetched, body, outcome)
+        if lease.record.reason is Reason.PERHAPS_GONE:
+            old = without_body(old)
         found = self._content(lease, fetched, body.parsed, known, outcome, target)
+        alike, likeness, is_304 = known.original or known.near, Likeness.UNLIKE, False
+        if old.fetches or lease.host.record.missing is not None:
+            likeness = self._likeness(lease, old, found, target, alike)
+            outcome, found = outcome_as(likeness, outcome), found_as(likeness, found, old)
+        if old.fetches and likeness is Likeness.UNLIKE:
+            is_304 = self._checks.note_answer(lease, old, found, fetched, body.sent)
         capture = self._capture(lease, fetched, body.parsed, decision, known, stated)
-        capture = self._judged(capture, old, found, body.remarks)
+        capture = self._noted_in(capture, old, found, body.remarks, likeness)
         location = self._store.append_capture(capture, body.packed)
         if capture.preferences.license:
             self._intake.take_license(lease, capture.preferences)
@@ -181,15 +196,26 @@ class CaptureBuilder:
             self.contents["duplicate" if known.original is not None else kind] += 1
         if known.original is None and fetched.status == 200:
             self._remember(lease, fetched, body, known, location)
-        plan = self._plan(lease, body.parsed, old, found, self._store.formats)
+        is_missing = likeness is Likeness.LIKE
+        plan = self._planner.plan(lease, body.parsed, old, found, self._store.formats, is_missing)
         history = self._history(lease, capture, known, location, target)
         history = plan.kept_in(history, old, found.text_digest)
-        interval = plan.interval_s
+        if likeness is not Likeness.UNLIKE:
+            # Not modified would mean that it is as before, which says nothing about what it is.
+            history = msgspec.structs.replace(history, etag="", last_modified="")
         state, reason = self._state(outcome, body.parsed, known.original, known.near, lease)
         if plan.is_gone:
-            state, reason = UrlState.GONE, Reason.GONE
+            state = UrlState.GONE
+            reason = Reason.GONE if likeness is Likeness.UNLIKE else Reason.SOFT_GONE
+        elif likeness is Likeness.LIKE and reason in _REPLACED:
+            reason = Reason.LIKE_MISSING
+        elif likeness is Likeness.UNKNOWN and plan.interval_s and reason in _REPLACED:
+            reason = Reason.PERHAPS_GONE
+        elif is_304 and plan.interval_s and self._is_checked(lease, history):
+            reason = Reason.TO_BE_CHECKED
         elif reason is Reason.NONE and capture.remarks:
             reason = Reason.EXTENSION_FAILED
+        interval = min(plan.interval_s, CHECK_AFTER_S if reason in TO_CHECK else inf)
         due = int(self._clock.time() + interval) if interval else 0
         is_failed = outcome.meaning is Meaning.FAILED
         detail = fetched.detail or (f"status {fetched.status}" if is_failed else "")
@@ -203,6 +229,19 @@ class CaptureBuilder:
         return Completed(
             host8, url8, lease.number, state, reason, detail, due, history, noted, title
         )
+
+    def _is_checked(self, lease: Lease, history: History) -> bool:
+        """Whether a 304 is in the sample of those that are checked."""
+        every = check_every(lease.host.record.validators, self._planner.section.check_every)
+        return is_sampled(lease.entry.url8, history.fetches, every)
+
+    def _likeness(
+        self, lease: Lease, old: History, found: FoundContent, target: str, alike: Original | None
+    ) -> Likeness:
+        """How an answer with content compares with that for a path that does not exist."""
+        if found.meaning not in _COMPARED or self._store.formats < LATE_FIELDS:
+            return Likeness.UNLIKE
+        return self._checks.likeness(self._planner.section, lease, old, found, target, alike)
 
     def _remember(
         self, lease: Lease, fetched: Fetched, body: ExaminedBody, known: _Known, location: Location
@@ -242,12 +281,22 @@ class CaptureBuilder:
         capture = self._capture(lease, fetched, body.parsed, decision, known, stated)
         return page_of(capture, self._store.policy)
 
-    def _judged(
-        self, capture: Capture, old: History, found: FoundContent, remarks: tuple[Remark, ...]
+    def _noted_in(
+        self,
+        capture: Capture,
+        old: History,
+        found: FoundContent,
+        remarks: tuple[Remark, ...],
+        likeness: Likeness,
     ) -> Capture:
-        """The capture with how it differs from the one before, in formats that have that."""
+        """The capture with its remarks and how it differs from the one before.
+
+        Formats without changes have neither, and a page that may be gone has no change yet.
+        """
         if self._store.formats < LATE_FIELDS:
             return capture
+        if likeness is Likeness.UNKNOWN:
+            return msgspec.structs.replace(capture, remarks=remarks) if remarks else capture
         meaning, text = found.meaning, found.text_digest
         change = change_of(old, meaning, found.status, found.digest, text, found.was_gone)
         distance = change_distance(old, meaning, found.simhash)
@@ -286,7 +335,7 @@ class CaptureBuilder:
             depth=record.depth,
             via=lease.via,
             link_kind=record.kind,
-            payload_digest=_written(known.digest),
+            payload_digest=written_digest(known.digest),
             parsed=parsed,
             robots=decision,
             original=known.original,
@@ -328,6 +377,7 @@ class CaptureBuilder:
         old, fetched, parsed = lease.record.history or History(), capture.fetched, capture.parsed
         is_old, original = known.is_not_modified, known.original
         other = _other(original or known.near, lease.url)
+        kept = kept_validators(fetched)
         # As the digest of the text, the SimHash is that of the last content.
         is_error = bool(old.text_digest) and capture.change in (Change.NONE, Change.GONE)
         body = "", 0
@@ -339,8 +389,8 @@ class CaptureBuilder:
             status=old.status if is_old else fetched.status,
             digest=known.digest,
             simhash=old.simhash if is_old or is_error else (parsed.simhash if parsed else 0),
-            etag=fetched.header("etag") or (old.etag if is_old else ""),
-            last_modified=fetched.header("last-modified") or (old.last_modified if is_old else ""),
+            etag=kept.etag or (old.etag if is_old else ""),
+            last_modified=kept.last_modified or (old.last_modified if is_old else ""),
             date_us=original.date_us if original else _date_us(fetched),
             record_id=original.record_id if original else location.record_id,
             segment=location.segment,
@@ -372,7 +422,9 @@ class CaptureBuilder:
                 text = old.text_digest
             else:
                 words = parsed.text if parsed is not None else ""
-                text = text_digest_of(words, target, known.digest)
+                # A server that compresses by chance sends several payloads for one content.
+                content = parsed.content_digest if parsed is not None else b""
+                text = text_digest_of(words, target, content or known.digest)
         if known.is_not_modified:
             is_copy = bool(old.duplicate_of)
         else:
@@ -385,13 +437,14 @@ class CaptureBuilder:
             text,
             parsed.simhash if parsed is not None else 0,
             fetched.status,
-            lease.record.reason is Reason.GONE,
-            is_copy,
+            lease.record.reason in GONE_REASONS,
+            is_copy=is_copy,
+            is_check=lease.record.reason in TO_CHECK,
         )
         # At the first fetch of a host there is nothing to compare, and nothing that was learned.
         if not old.fetches and not lease.host.record.signals:
             return found
-        return _with_date(lease.host, old, found, fetched.header("last-modified"))
+        return self._checks.with_date(lease.host, old, found, fetched.header("last-modified"))
 
     @staticmethod
     def _state(
@@ -438,34 +491,3 @@ def _date_us(fetched: Fetched) -> int:
 
 def _media_type(fetched: Fetched, parsed: Parsed | None) -> str:
     return (parsed.media_type if parsed else "") or identify(fetched)
-
-
-def _written(digest: bytes) -> str:
-    return "sha1:" + b32encode(digest).decode()
-
-
-def _payload_digest(fetched: Fetched) -> bytes:
-    """SHA-1 of the body as received, without the transfer coding (WARC's payload)."""
-    if not fetched.spool:
-        return hashlib.sha1(fetched.body, usedforsecurity=False).digest()
-    with open(fetched.spool, "rb") as file:  # noqa: PTH123 (hashlib.file_digest wants a raw file, and this is the hot path)
-        return hashlib.file_digest(file, lambda: hashlib.sha1(usedforsecurity=False)).digest()
-
-
-def _with_date(
-    host: VisitState, old: History, found: FoundContent, last_modified: str
-) -> FoundContent:
-    """What was found, with what Last-Modified says of it if its host is trusted.
-
-    The header is compared with what was found, and the result is counted for the host.
-    """
-    if not last_modified:
-        return found
-    changed = is_changed(old, found.meaning, found.digest, found.text_digest)
-    truth = host.record.signals.get(SignalSource.LAST_MODIFIED, UNKNOWN_TRUTH)
-    since = unchanged_since(truth, last_modified, old, found.at)
-    right = was_right(old, found.meaning, last_modified, changed, found.at)
-    if right is not None:
-        truth = truth.with_signal(float(right))
-        host.record.signals = {**host.record.signals, int(SignalSource.LAST_MODIFIED): truth}
-    return msgspec.structs.replace(found, unchanged_since=since) if since else found

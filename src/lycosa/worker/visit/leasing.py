@@ -29,6 +29,7 @@ from lycosa.stages.schedule.visit_decisions import MAX_JUDGED, gives_way
 from lycosa.state.attempts import Suspicion
 from lycosa.worker.visit.errands import Errands
 from lycosa.worker.visit.host_robots import OriginState, Robots, robots_words
+from lycosa.worker.visit.missing_paths import MissingPaths
 from lycosa.worker.visit.tdm_files import TdmFiles
 from lycosa.worker.visit.visit_in_progress import Visit
 from lycosa.worker.visit.worker_stages import Stages
@@ -43,10 +44,11 @@ class Leasing:
         robots: Robots,
         errands: Errands,
         offload: Offload,
+        missing_paths: MissingPaths,
         tdm_files: TdmFiles | None = None,
     ) -> None:
         self._robots, self._errands, self._offload = robots, errands, offload
-        self._tdm_files = tdm_files
+        self._tdm_files, self._missing_paths = tdm_files, missing_paths
         self._frontier, self._intake = stages.frontier, stages.intake
         self._clock, self._suspicion = stages.clock, stages.suspicion
 
@@ -91,7 +93,10 @@ class Leasing:
             )
             files, partition = self._tdm_files, visit.partition
             is_wanted = files is not None and files.is_wanted(partition, host, secure, state)
-            return RobotsJudged(is_allowed=True, is_tdm_wanted=is_wanted)
+            asks = host.record.missing is not None and self._missing_paths.is_wanted(
+                host, secure, state
+            )
+            return RobotsJudged(is_allowed=True, is_tdm_wanted=is_wanted, is_missing_wanted=asks)
         return RobotsJudged(
             detail=robots_words(decision), is_costly=state.is_costly, judged=visit.passed
         )

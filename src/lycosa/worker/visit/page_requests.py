@@ -10,6 +10,7 @@ from lycosa.base.urls.identity import scheme_of
 from lycosa.stages.frontier.lease import Lease
 from lycosa.stages.schedule.fetch_outcome import is_connection_failure, is_silent
 from lycosa.stages.schedule.steps import PageAnswered, TurnOver
+from lycosa.stages.schedule.validator_trust import conditions_of
 from lycosa.state.attempts import Suspicion
 from lycosa.worker.visit.visit_in_progress import Visit
 from lycosa.worker.visit.worker_stages import Stages
@@ -59,7 +60,8 @@ class PageTurns:
         )
 
     def request_of(self, lease: Lease, address: str) -> FetchRequest:
-        """The request for a leased URL, conditional if the last capture has validators."""
+        """The request for a leased URL, conditional if the last capture has validators that are
+        believed (``schedule.validator_trust``)."""
         history, stages = lease.record.history, self._stages
         limits, kind = stages.sender.limits, FetchKind.PAGE
         if stages.intake.is_sitemap(lease):
@@ -71,9 +73,11 @@ class PageTurns:
         is_unparsed = lease.host.host8 + lease.entry.url8 in partition.unparsed
         # A conditional request would bring no body, but a body that was never parsed is needed
         # for its links.
-        if history is None or history.status != 200 or is_unparsed:
+        if history is None or is_unparsed:
             return FetchRequest(lease.url, address, kind, limits=limits)
-        return FetchRequest(lease.url, address, kind, history.etag, history.last_modified, limits)
+        counts = lease.host.record.validators
+        etag, modified = conditions_of(history, lease.record.reason, counts, lease.entry.url8)
+        return FetchRequest(lease.url, address, kind, etag, modified, limits)
 
 
 def _tightened(limits: Limits) -> Limits:

@@ -28,6 +28,7 @@ from lycosa.base.model.dead_letter import DeadLetter
 from lycosa.base.model.fetched import Fetched, FetchKind
 from lycosa.base.model.remark import Remark
 from lycosa.base.model.url_state import Completed, UrlState
+from lycosa.base.model.validator_counts import ValidatorFinding
 from lycosa.base.preferences.preference_model import NOTHING_STATED, Preferences
 from lycosa.base.urls.identity import InvalidUrl
 from lycosa.stages.frontier.lease import Lease
@@ -65,13 +66,15 @@ from lycosa.stages.schedule.steps import (
     VisitRules,
     VisitStep,
 )
+from lycosa.stages.schedule.validator_trust import Conditions, is_answer_to
 from lycosa.stages.schedule.visit_decisions import decide
 from lycosa.state.store.warc_records import packed_file
 from lycosa.worker.extensions import Extensions, called_sinks
 from lycosa.worker.intake.intake import MANY_LINKS
 from lycosa.worker.visit.address_finder import AddressFinder
-from lycosa.worker.visit.capture_builder import CaptureBuilder, ExaminedBody
+from lycosa.worker.visit.capture_builder import CaptureBuilder
 from lycosa.worker.visit.errands import Errands
+from lycosa.worker.visit.examined_body import ExaminedBody
 from lycosa.worker.visit.key_files import KeyFiles
 from lycosa.worker.visit.leasing import Leasing
 from lycosa.worker.visit.lending import Lending
@@ -227,6 +230,8 @@ class Pipeline:
             return await self._robots.fetch_robots(visit)
         if step.purpose is Purpose.TDM_FILE:
             return await self._robots.fetch_tdm_file(visit)
+        if step.purpose is Purpose.MISSING:
+            return await self._robots.fetch_missing_path(visit)
         return await self._robots.run_errand(visit)
 
     async def _set_aside(
@@ -259,18 +264,23 @@ class Pipeline:
             partition, host, record = visit.partition, visit.host, visit.lease.record
             visit.stated = self._tdm_files.statement(partition, host, record.secure, record.target)
         if fetched.status != 200 or not fetched.body_bytes:
-            visit.body = await capturing.examine_body(fetched, None)
+            visit.body = await capturing.examine_body(fetched, None, request)
         else:
             # A sitemap is parsed by its role: servers send them with any media type.
             is_sitemap = request.kind is FetchKind.SITEMAP
             with self.parsing.counted(fetched):
                 parsed = await self.parsing.parse_body(fetched, is_sitemap=is_sitemap)
-                visit.body = await capturing.examine_body(fetched, parsed)
-        record = visit.lease.record
-        old = record.history
-        is_conditional = old is not None and bool(old.etag or old.last_modified)
-        target = self._redirect_target(fetched)
-        return BodyExamined(fetched, target, record.hops, record.tries, is_conditional)
+                visit.body = await capturing.examine_body(fetched, parsed, request)
+        record, target = visit.lease.record, self._redirect_target(fetched)
+        is_asked, is_mismatch = bool(request.etag or request.last_modified), False
+        if fetched.status == 304:
+            sent = Conditions(request.etag, request.last_modified)
+            is_answer = is_answer_to(sent, fetched.header("etag"))
+            is_mismatch = is_asked and not is_answer
+            if not is_answer:
+                unasked = ValidatorFinding.UNASKED
+                visit.partition.note_validators(visit.host, unasked, has_tag=False)
+        return BodyExamined(fetched, target, record.hops, record.tries, is_asked, is_mismatch)
 
     def _redirect_target(self, fetched: Fetched) -> str:
         if fetched.status not in REDIRECTS or not fetched.location:

@@ -1,7 +1,8 @@
 """The requests for robots.txt and tdmrep.json: a host's own file, or an errand for another host.
 
 One turn of the host is one request. ``robots`` knows what the file means, and ``errands`` follow a
-redirect. ``tdm_files`` know what a tdmrep.json means.
+redirect. ``tdm_files`` know what a tdmrep.json means, ``missing_paths`` what the answer for a path
+that does not exist is kept for.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from lycosa.worker.intake.intake import LINKS_AT_ONCE
 from lycosa.worker.visit.errands import Errands
 from lycosa.worker.visit.host_robots import Learned, Robots, robots_capture
 from lycosa.worker.visit.key_files import KeyFiles
+from lycosa.worker.visit.missing_paths import MissingPaths
 from lycosa.worker.visit.tdm_files import TdmFiles
 from lycosa.worker.visit.visit_in_progress import Visit
 from lycosa.worker.visit.worker_stages import Stages
@@ -46,11 +48,11 @@ class RobotsTurns:
         robots: Robots,
         errands: Errands,
         keys: KeyFiles,
+        missing_paths: MissingPaths,
         tdm_files: TdmFiles | None = None,
     ) -> None:
         self._stages, self._robots, self._errands = stages, robots, errands
-        self._keys = keys
-        self._tdm_files = tdm_files
+        self._keys, self._missing_paths, self._tdm_files = keys, missing_paths, tdm_files
         self._clock, self._suspicion = stages.clock, stages.suspicion
 
     # -- the host's own file
@@ -135,6 +137,14 @@ class RobotsTurns:
         if self._tdm_files is None or robots.is_needed or robots.wait_until:
             return TurnOver()  # it expired since the URL was judged, which the next turn does again
         return await self._tdm_files.fetch_file(visit, robots)
+
+    async def fetch_missing_path(self, visit: Visit) -> TurnOver:
+        """Request a path that does not exist, if the robots.txt of the origin still allows it."""
+        partition, host, secure = visit.partition, visit.host, visit.is_secure
+        robots = await self._robots.ready_state(partition, host, secure, self._clock.time())
+        if robots.is_needed or robots.wait_until:
+            return TurnOver()
+        return await self._missing_paths.fetch_path(visit, robots)
 
     def forget(self, visit: Visit) -> None:
         """Delete what was learned, so that a reopened host is requested at once."""

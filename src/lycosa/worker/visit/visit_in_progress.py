@@ -23,7 +23,7 @@ from lycosa.stages.frontier.lease import Lease
 from lycosa.stages.frontier.outside_leases import LeaseRow
 from lycosa.stages.frontier.visit_state import VisitState
 from lycosa.stages.schedule.steps import Keeps
-from lycosa.worker.visit.capture_builder import ExaminedBody
+from lycosa.worker.visit.examined_body import ExaminedBody
 from lycosa.worker.visit.permits import Permits
 from lycosa.worker.visit.request_sender import Slot
 

@@ -24,7 +24,7 @@ from lycosa.worker.intake.intake_parts import IntakeParts
 from lycosa.worker.job import WorkerJob
 from lycosa.worker.machine_table import open_host_table, open_machine_table
 from lycosa.worker.owned_shard import OwnedShard
-from lycosa.worker.refetch_planning import refetch_planner
+from lycosa.worker.refetch_planning import RefetchPlanner
 from lycosa.worker.run_signals import RunSignals
 from lycosa.worker.visit.address_finder import AddressFinder
 from lycosa.worker.visit.capture_builder import CaptureBuilder
@@ -33,11 +33,13 @@ from lycosa.worker.visit.host_robots import MOST_RULES, Robots
 from lycosa.worker.visit.key_files import KeyFiles
 from lycosa.worker.visit.leasing import Leasing
 from lycosa.worker.visit.lending import Lending
+from lycosa.worker.visit.missing_paths import MissingPaths
 from lycosa.worker.visit.pacing import Pacing
 from lycosa.worker.visit.page_requests import PageTurns
 from lycosa.worker.visit.parser_queue import ParserQueue
 from lycosa.worker.visit.permits import GrantedPermits, LocalPermits
 from lycosa.worker.visit.pipeline import Pipeline, VisitSteps
+from lycosa.worker.visit.refetch_checks import RefetchChecks
 from lycosa.worker.visit.request_sender import RequestSender, RequestSlots
 from lycosa.worker.visit.robots_reader import RobotsReader
 from lycosa.worker.visit.robots_requests import RobotsTurns
@@ -142,20 +144,22 @@ def _steps(
     keys = KeyFiles(stages, robots, config.indexnow)
     tdm_files = TdmFiles(stages, config, ports.offload) if wants_tdm_files(config) else None
     capturing = CaptureBuilder(
-        refetch_planner(prices, config, below.intake),
-        stages.clock,
+        RefetchPlanner(prices, config, below.intake),
+        RefetchChecks(stages.frontier.partitions, stages.clock),
         below.duplicates,
         stages.store,
         below.intake,
         ports.offload,
     )
+    parsing = ParserQueue(ports.parser, config.fetch.open_bytes // 2, stages.clock)
+    missing_paths = MissingPaths(stages, parsing)
     return VisitSteps(
-        leasing=Leasing(stages, robots, errands, ports.offload, tdm_files),
+        leasing=Leasing(stages, robots, errands, ports.offload, missing_paths, tdm_files),
         errands=errands,
         addresses=AddressFinder(stages, config.politeness.address_delay_s),
-        robots=RobotsTurns(stages, robots, errands, keys, tdm_files),
+        robots=RobotsTurns(stages, robots, errands, keys, missing_paths, tdm_files),
         pages=PageTurns(stages),
-        parsing=ParserQueue(ports.parser, config.fetch.open_bytes // 2, stages.clock),
+        parsing=parsing,
         capturing=capturing,
         tdm_files=tdm_files,
         keys=keys,

@@ -1,0 +1,167 @@
+"""What an answer shows beyond its content: about the validators of its host, and whether a page is
+gone although its status does not say so.
+
+The decisions are in ``schedule.validator_trust`` and ``schedule.soft_gone``; what they need is in
+the host's record, which changes in the commit of the capture. A first fetch costs
+only the look for copies among the pages of its host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+
+import msgspec
+
+from lycosa.base.config.sections import RefetchRule, RefetchSection
+from lycosa.base.model.capture import Original
+from lycosa.base.model.fetched import Fetched
+from lycosa.base.model.source_truth import UNKNOWN_TRUTH, SignalSource
+from lycosa.base.model.url_state import History
+from lycosa.base.model.validator_counts import ValidatorCounts, ValidatorFinding
+from lycosa.base.reasons import Reason
+from lycosa.base.urls.identity import host_of
+from lycosa.stages.frontier.crawl_clock import CrawlClock
+from lycosa.stages.frontier.lease import Lease
+from lycosa.stages.frontier.partition import Partition
+from lycosa.stages.frontier.visit_state import VisitState
+from lycosa.stages.schedule.dated_evidence import unchanged_since, was_right
+from lycosa.stages.schedule.fetch_outcome import FetchOutcome, Meaning
+from lycosa.stages.schedule.page_change import had_content, is_changed
+from lycosa.stages.schedule.refetch_plan import FoundContent
+from lycosa.stages.schedule.soft_gone import (
+    GONE_REASONS,
+    PageAnswer,
+    is_missing,
+    is_soft_gone,
+    may_be_gone,
+    with_wish,
+)
+from lycosa.stages.schedule.validator_trust import (
+    Conditions,
+    RefetchAnswer,
+    is_distrusted,
+    judge_validators,
+)
+
+
+class Likeness(Enum):
+    """How an answer compares with that for a path that does not exist."""
+
+    UNLIKE = "not like it"
+    GONE = "like it, and there was other content"
+    LIKE = "like it"
+    UNKNOWN = "there was other content, and how the host answers such a path is being asked"
+
+
+class RefetchChecks:
+    """One per worker."""
+
+    def __init__(self, partitions: Mapping[int, Partition], clock: CrawlClock) -> None:
+        self._partitions, self.clock = partitions, clock
+
+    def likeness(
+        self,
+        section: RefetchSection,
+        lease: Lease,
+        old: History,
+        found: FoundContent,
+        target: str,
+        alike: Original | None,
+    ) -> Likeness:
+        """Compare an answer with that for a path that does not exist, and have the host asked.
+
+        ``found`` is as the status says, ``target`` that of a redirect, ``alike`` a page with the
+        same or nearly the same content.
+        """
+        host, is_again = lease.host, had_content(old)
+        if not section.soft_gone or section.rule is RefetchRule.OFF:
+            return Likeness.UNLIKE
+        missing, now = host.record.missing, self.clock.time()
+        answer = PageAnswer(lease.url, found.status, found.digest, found.simhash, target)
+        if is_soft_gone(missing, old, answer, lease.record.reason in GONE_REASONS, now):
+            return Likeness.GONE
+        if not target and is_missing(missing, answer, now):
+            return Likeness.LIKE
+        changed = is_changed(old, found.meaning, found.digest, found.text_digest)
+        if lease.record.reason is Reason.PERHAPS_GONE or not is_again:
+            return Likeness.UNLIKE
+        if may_be_gone(old, answer, changed):
+            host.record.missing = missing = with_wish(missing, now) or missing
+            is_asked = missing is not None and missing.is_wanted
+            return Likeness.UNKNOWN if is_asked else Likeness.UNLIKE
+        if alike is not None and alike.url != lease.url and host_of(alike.url) == host.name:
+            host.record.missing = with_wish(missing, now, is_copy=True) or missing
+        return Likeness.UNLIKE
+
+    def note_answer(
+        self, lease: Lease, old: History, found: FoundContent, fetched: Fetched, sent: Conditions
+    ) -> bool:
+        """Note what an answer to a refetch shows about the validators of its host.
+
+        Returns whether it is a 304 that is to be checked.
+        """
+        if not old.fetches:
+            return False
+        same = not is_changed(old, found.meaning, found.digest, found.text_digest)
+        gap_s = found.at - old.fetched_at
+        tag, modified = fetched.header("etag"), fetched.header("last-modified")
+        answer = RefetchAnswer(sent, fetched.status, tag, modified, same, gap_s)
+        finding = judge_validators(old, lease.record.reason, answer)
+        self.note_finding(lease, finding, bool(sent.etag))
+        return finding is ValidatorFinding.NOT_MODIFIED
+
+    def with_date(
+        self, host: VisitState, old: History, found: FoundContent, last_modified: str
+    ) -> FoundContent:
+        """What was found, with what Last-Modified says of it if its host is trusted.
+
+        The header is compared with what was found, and the result is counted for the host.
+        """
+        if not last_modified:
+            return found
+        changed = is_changed(old, found.meaning, found.digest, found.text_digest)
+        truth = host.record.signals.get(SignalSource.LAST_MODIFIED, UNKNOWN_TRUTH)
+        since = unchanged_since(truth, last_modified, old, found.at)
+        right = was_right(old, found.meaning, last_modified, changed, found.at)
+        if right is not None:
+            truth = truth.with_signal(float(right))
+            host.record.signals = {**host.record.signals, int(SignalSource.LAST_MODIFIED): truth}
+        return msgspec.structs.replace(found, unchanged_since=since) if since else found
+
+    def note_finding(self, lease: Lease, finding: ValidatorFinding, has_tag: bool) -> None:
+        """Count a finding; if it shows that the host's validators lie, doubt what they said."""
+        host, partition = lease.host, self._partitions[lease.host.partition]
+        before = host.record.validators or ValidatorCounts()
+        if finding is not ValidatorFinding.NOTHING:
+            partition.note_validators(host, finding, has_tag)
+        after = host.record.validators
+        if after is not None and is_distrusted(after) and not is_distrusted(before):
+            partition.doubted.begin(host)
+        if after is not None and after.doubted:
+            partition.doubted.step(host, self.clock.time())
+
+
+def without_body(old: History) -> History:
+    """The history to compare an answer with, after one that might have been an error page.
+
+    It still describes the content before that one, except the body and the status.
+    """
+    return msgspec.structs.replace(old, digest=b"", status=200, redirect_to="")
+
+
+def outcome_as(likeness: Likeness, outcome: FetchOutcome) -> FetchOutcome:
+    """What an answer means for its URL: a page that is gone has no content."""
+    if likeness is Likeness.GONE:
+        return FetchOutcome(Meaning.FAILED, Reason.SOFT_GONE)
+    return outcome
+
+
+def found_as(likeness: Likeness, found: FoundContent, old: History) -> FoundContent:
+    """What counts as found: of a page that is gone, or may be, the last content is kept."""
+    if likeness is Likeness.GONE:
+        gone = {"meaning": Meaning.FAILED, "text_digest": old.text_digest, "status": 404}
+        return msgspec.structs.replace(found, **gone)
+    if likeness is Likeness.UNKNOWN:
+        return msgspec.structs.replace(found, text_digest=old.text_digest, is_check=True)
+    return found
