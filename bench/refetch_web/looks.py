@@ -13,14 +13,13 @@ import tempfile
 import time
 from pathlib import Path
 
-from lycosa.stages.frontier.sitemap_news import SitemapNews
-
 from lycosa.base.config.sections import FrontierSection, RefetchRule, RefetchSection
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.due_band import DueJudgement
 from lycosa.base.model.refetch_cell import cell_of
 from lycosa.base.model.url_state import History, UrlState
 from lycosa.base.urls.identity import hash8
+from lycosa.stages.frontier.change_signals import ChangeSignals
 from lycosa.stages.frontier.partition import Partition
 from lycosa.stages.frontier.partition_rules import FrontierRules
 from lycosa.stages.schedule.change_rate import ChangeFinding, observation
@@ -45,7 +44,7 @@ def measure(store: KeyValue, folder: Path, pages: int, hosts: int) -> str:
 
     seen = SortedSeenUrls(folder / "seen")
     seen.rebuild((), 0)
-    rules = FrontierRules(forward=SitemapNews(SECTION), judge=judge)
+    rules = FrontierRules(forward=ChangeSignals(SECTION), judge=judge)
     partition = Partition(0, Overlay(store), seen, FrontierSection(partitions=1), rules)
     cell = cell_of(1 / 10, 1.0)
     interval_s = wanted_days(cell, PRICE, SECTION.least_chance) * DAY_S

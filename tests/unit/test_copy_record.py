@@ -13,7 +13,7 @@ from lycosa.base.model.copy_record import (
     MAX_VALUES,
     SET_BACK_SHARE,
     CopyRecord,
-    lower_bound,
+    lower_share,
 )
 
 GRADES = st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0])
@@ -27,7 +27,7 @@ def record_of(*grades: float, pattern: str = "/a") -> CopyRecord:
 
 
 def test_nine_copies_in_a_row_set_a_pattern_back() -> None:
-    assert lower_bound(8, 0) < SET_BACK_SHARE <= lower_bound(9, 0)
+    assert lower_share(8, 0) < SET_BACK_SHARE <= lower_share(9, 0)
     assert record_of(*[1.0] * 9).share_of("/a") >= SET_BACK_SHARE
 
 

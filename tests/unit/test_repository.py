@@ -35,9 +35,13 @@ MOST_PARAMETERS = 7
 LARGE_MODULES = {
     "lycosa/stages/frontier/partition.py": "what happens to a URL, from its discovery to its refetch",
     "lycosa/inspect/explain/known_url.py": "a method for each state and each kind of fact",
+    "lycosa/base/system/metric_catalogue.py": "a table of all metrics",
+    "lycosa/stages/frontier/frontier.py": "where a host goes before and after each visit",
+    "lycosa/worker/worker.py": "the loop of a worker",
 }
 LARGE_FUNCTIONS = {
     "lycosa/state/store/journal_rows.py:build_row": "one journal line, field by field",
+    "lycosa/stages/frontier/partition.py:__init__": "its parts, one after the other",
 }
 MANY_PARAMETERS: dict[str, str] = {}
 

@@ -1,9 +1,8 @@
 """Turns an answer into a capture: dedup, the records, and the history of the URL.
 
-``examine_body`` may await: it asks other workers what they stored, and has large bodies digested
-and compressed in a thread. ``make_capture`` does not await. The pipeline calls it in the last part
-of a visit, so the records, the published digest and the end of the lease are in one commit. Hence a
-digest is never known before its record exists.
+``make_capture`` gets a body that ``examined_body`` has examined, and does not await. The pipeline
+calls it in the last part of a visit, so the records, the published digest and the end of the lease
+are in one commit. Hence a digest is never known before its record exists.
 """
 
 from __future__ import annotations
@@ -23,17 +22,14 @@ from lycosa.base.model.capture import (
     StoredOriginal,
 )
 from lycosa.base.model.compatibility import LATE_FIELDS
-from lycosa.base.model.discovered import LinkKind
-from lycosa.base.model.fetched import Fetched, FetchKind, FetchRequest
+from lycosa.base.model.fetched import Fetched, FetchKind
 from lycosa.base.model.parsed import Parsed
 from lycosa.base.model.remark import Remark
 from lycosa.base.model.url_state import Completed, History, NotedChange, UrlState
-from lycosa.base.ports import Offload
 from lycosa.base.preferences.kept_markup import markup_of
 from lycosa.base.preferences.preference_model import NOTHING_STATED, Preferences
 from lycosa.base.reasons import Reason
 from lycosa.stages.frontier.lease import Lease
-from lycosa.stages.parse.identify import identify
 from lycosa.stages.parse.page import Page, page_of
 from lycosa.stages.schedule.fetch_outcome import FetchOutcome, Meaning
 from lycosa.stages.schedule.page_change import (
@@ -46,20 +42,16 @@ from lycosa.stages.schedule.refetch_plan import FoundContent
 from lycosa.stages.schedule.soft_gone import GONE_REASONS
 from lycosa.stages.schedule.validator_trust import (
     CHECK_AFTER_S,
-    NO_CONDITIONS,
     TO_CHECK,
-    Conditions,
     check_every,
     is_sampled,
     kept_validators,
 )
 from lycosa.state.seen.duplicates import Duplicates
-from lycosa.state.seen.foreign_keys import NO_ANSWERS, ContentAnswers
 from lycosa.state.store.segments import SegmentStore
-from lycosa.state.store.warc_records import Packed
 from lycosa.worker.intake.intake import Intake
 from lycosa.worker.refetch_planning import RefetchPlanner
-from lycosa.worker.visit.examined_body import ExaminedBody, payload_digest, written_digest
+from lycosa.worker.visit.examined_body import ExaminedBody, media_type_in, written_digest
 from lycosa.worker.visit.refetch_checks import (
     Likeness,
     RefetchChecks,
@@ -72,12 +64,6 @@ _COMPARED = frozenset({Meaning.FETCHED, Meaning.REDIRECTED})
 _REPLACED = frozenset(
     {Reason.NONE, Reason.DUPLICATE, Reason.NEAR_DUPLICATE, Reason.REDIRECTED}
 )  # by a reason that says more; others say why a body has to be parsed again
-
-LARGE_BYTES = 65_536
-"""A larger body is digested and compressed in a thread.
-
-That would take 0.3 ms in the loop, while handing it to a thread and back costs 0.1 ms.
-"""
 
 
 class _Known(NamedTuple):
@@ -102,68 +88,14 @@ class CaptureBuilder:
         duplicates: Duplicates,
         store: SegmentStore,
         intake: Intake,
-        offload: Offload,
     ) -> None:
         self._planner = planner
         self._checks, self._clock = checks, checks.clock
         self._duplicates, self._is_judged_later = duplicates, duplicates.is_judged_later
         self._store = store
         self._intake = intake
-        self._offload = offload
         self.contents = {"new": 0, "duplicate": 0, "near_duplicate": 0}
         """Bodies with status 200 by what was known of their content."""
-
-    async def examine_body(
-        self, fetched: Fetched, parsed: Parsed | None, request: FetchRequest
-    ) -> ExaminedBody:
-        """Examine the body of the answer to a request for ``make_capture``.
-
-        Waits a short time for other workers, and for the thread that compresses a large body.
-        """
-        is_large = len(fetched.body) > LARGE_BYTES or bool(fetched.spool)
-        digest = (
-            await self._offload.run(lambda: payload_digest(fetched))
-            if is_large
-            else payload_digest(fetched)
-        )
-        known = NO_ANSWERS
-        if parsed is not None and self._duplicates.must_ask:
-            known = await self._duplicates.ask_owners(digest, parsed.simhash)
-        packed = (
-            await self._pack(fetched, parsed, digest, known)
-            if is_large and fetched.header_block
-            else None
-        )
-        sent = NO_CONDITIONS
-        if request.etag or request.last_modified:
-            sent = Conditions(request.etag, request.last_modified)
-        return ExaminedBody(digest, parsed, known, packed, sent)
-
-    async def _pack(
-        self, fetched: Fetched, parsed: Parsed | None, digest: bytes, known: ContentAnswers
-    ) -> Packed | None:
-        """The response record of a large body, or ``None`` if a revisit record is enough.
-
-        ``make_capture`` decides again, by what is known then.
-        """
-        if self._duplicates.find_original(digest, 0, known)[0] is not None:
-            return None
-        # The response record uses only the fields of the capture that are set here.
-        draft = self._store.draft_capture(
-            Capture(
-                fetched=fetched,
-                kind=FetchKind.PAGE,
-                host="",
-                site="",
-                depth=0,
-                via="",
-                link_kind=LinkKind.OTHER,
-                payload_digest=written_digest(digest),
-                parsed=parsed,
-                media_type=_media_type(fetched, parsed),
-            )
-        )
-        return await self._offload.run(draft.pack)
 
     def make_capture(
         self,
@@ -188,14 +120,7 @@ class CaptureBuilder:
             is_304 = self._checks.note_answer(lease, old, found, fetched, body.sent)
         capture = self._capture(lease, fetched, body.parsed, decision, known, stated)
         capture = self._noted_in(capture, old, found, body.remarks, likeness)
-        location = self._store.append_capture(capture, body.packed)
-        if capture.preferences.license:
-            self._intake.take_license(lease, capture.preferences)
-        if fetched.status == 200:
-            kind = "near_duplicate" if known.near is not None else "new"
-            self.contents["duplicate" if known.original is not None else kind] += 1
-        if known.original is None and fetched.status == 200:
-            self._remember(lease, fetched, body, known, location)
+        location = self._append(lease, capture, body, known)
         is_missing = likeness is Likeness.LIKE
         plan = self._planner.plan(lease, body.parsed, old, found, self._store.formats, is_missing)
         history = self._history(lease, capture, known, location, target)
@@ -207,14 +132,10 @@ class CaptureBuilder:
         if plan.is_gone:
             state = UrlState.GONE
             reason = Reason.GONE if likeness is Likeness.UNLIKE else Reason.SOFT_GONE
-        elif likeness is Likeness.LIKE and reason in _REPLACED:
-            reason = Reason.LIKE_MISSING
-        elif likeness is Likeness.UNKNOWN and plan.interval_s and reason in _REPLACED:
-            reason = Reason.PERHAPS_GONE
         elif is_304 and plan.interval_s and self._is_checked(lease, history):
             reason = Reason.TO_BE_CHECKED
-        elif reason is Reason.NONE and capture.remarks:
-            reason = Reason.EXTENSION_FAILED
+        else:
+            reason = _noted_reason(reason, likeness, bool(plan.interval_s), bool(capture.remarks))
         interval = min(plan.interval_s, CHECK_AFTER_S if reason in TO_CHECK else inf)
         due = int(self._clock.time() + interval) if interval else 0
         is_failed = outcome.meaning is Meaning.FAILED
@@ -223,12 +144,29 @@ class CaptureBuilder:
             detail = capture.remarks[0].detail
         host8, url8 = lease.host.host8, lease.entry.url8
         noted = self._noted(capture)
-        title = 0
-        if body.parsed is not None and (known.near is not None or self._is_judged_later):
-            title = title_hash(body.parsed.title)
+        title = self._title(body.parsed, known)
         return Completed(
             host8, url8, lease.number, state, reason, detail, due, history, noted, title
         )
+
+    def _title(self, parsed: Parsed | None, known: _Known) -> int:
+        """The hash of the title, where it may be compared with that of a near copy; else 0."""
+        is_compared = known.near is not None or self._is_judged_later
+        return title_hash(parsed.title) if is_compared and parsed is not None else 0
+
+    def _append(
+        self, lease: Lease, capture: Capture, body: ExaminedBody, known: _Known
+    ) -> Location:
+        """Store the records of a capture, and make its content and its licence known."""
+        location = self._store.append_capture(capture, body.packed)
+        if capture.preferences.license:
+            self._intake.take_license(lease, capture.preferences)
+        if capture.fetched.status == 200:
+            kind = "near_duplicate" if known.near is not None else "new"
+            self.contents["duplicate" if known.original is not None else kind] += 1
+            if known.original is None:
+                self._remember(lease, capture.fetched, body, known, location)
+        return location
 
     def _is_checked(self, lease: Lease, history: History) -> bool:
         """Whether a 304 is in the sample of those that are checked."""
@@ -343,7 +281,7 @@ class CaptureBuilder:
             near_duplicate_of=known.near,
             chain=lease.chain,
             fetch_number=lease.number,
-            media_type="" if known.is_not_modified else _media_type(fetched, parsed),
+            media_type="" if known.is_not_modified else media_type_in(fetched, parsed),
             preferences=stated,
         )
 
@@ -471,6 +409,19 @@ class CaptureBuilder:
         return UrlState.FETCHED, outcome.reason
 
 
+def _noted_reason(
+    reason: Reason, likeness: Likeness, is_fetched_again: bool, has_failures: bool
+) -> Reason:
+    """The reason of a stored page after what its answer shows, and failures of users' code."""
+    if likeness is Likeness.LIKE and reason in _REPLACED:
+        return Reason.LIKE_MISSING
+    if likeness is Likeness.UNKNOWN and is_fetched_again and reason in _REPLACED:
+        return Reason.PERHAPS_GONE
+    if reason is Reason.NONE and has_failures:
+        return Reason.EXTENSION_FAILED
+    return reason
+
+
 def _other(alike: Original | None, url: str) -> str:
     """The URL of an equal or similar capture, if it is not ``url``."""
     return alike.url if alike is not None and alike.url != url else ""
@@ -487,7 +438,3 @@ def _with_content(url: str, old: History) -> StoredOriginal:
 
 def _date_us(fetched: Fetched) -> int:
     return int(fetched.started * 1_000_000)
-
-
-def _media_type(fetched: Fetched, parsed: Parsed | None) -> str:
-    return (parsed.media_type if parsed else "") or identify(fetched)

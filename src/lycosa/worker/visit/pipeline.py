@@ -74,7 +74,7 @@ from lycosa.worker.intake.intake import MANY_LINKS
 from lycosa.worker.visit.address_finder import AddressFinder
 from lycosa.worker.visit.capture_builder import CaptureBuilder
 from lycosa.worker.visit.errands import Errands
-from lycosa.worker.visit.examined_body import ExaminedBody
+from lycosa.worker.visit.examined_body import BodyExaminer, ExaminedBody
 from lycosa.worker.visit.key_files import KeyFiles
 from lycosa.worker.visit.leasing import Leasing
 from lycosa.worker.visit.lending import Lending
@@ -101,6 +101,7 @@ class VisitSteps(msgspec.Struct, frozen=True):
     robots: RobotsTurns
     pages: PageTurns
     parsing: ParserQueue
+    examining: BodyExaminer
     capturing: CaptureBuilder
     keys: KeyFiles
     tdm_files: TdmFiles | None = None
@@ -124,6 +125,7 @@ class Pipeline:
         self._clock, self._product = stages.clock, config.agent.product
         self._leasing, self._errands = steps.leasing, steps.errands
         self._robots, self._pages, self._capturing = steps.robots, steps.pages, steps.capturing
+        self._examining = steps.examining
         self.parsing, self._tdm_files = steps.parsing, steps.tdm_files
         leasing = steps.leasing
         self._acts: dict[type[VisitStep], Callable[[Visit, Any], Awaitable[Event]]] = {
@@ -258,19 +260,19 @@ class Pipeline:
 
     async def _examine(self, visit: Visit, step: TakeIn) -> BodyExamined:
         """Perform the slow work on a body: parse it, and look up whether its content is known."""
-        fetched, request, capturing = visit.answer, visit.request, self._capturing
+        fetched, request, examining = visit.answer, visit.request, self._examining
         assert fetched is not None and request is not None
         if self._tdm_files is not None:
             partition, host, record = visit.partition, visit.host, visit.lease.record
             visit.stated = self._tdm_files.statement(partition, host, record.secure, record.target)
         if fetched.status != 200 or not fetched.body_bytes:
-            visit.body = await capturing.examine_body(fetched, None, request)
+            visit.body = await examining.examine(fetched, None, request)
         else:
             # A sitemap is parsed by its role: servers send them with any media type.
             is_sitemap = request.kind is FetchKind.SITEMAP
             with self.parsing.counted(fetched):
                 parsed = await self.parsing.parse_body(fetched, is_sitemap=is_sitemap)
-                visit.body = await capturing.examine_body(fetched, parsed, request)
+                visit.body = await examining.examine(fetched, parsed, request)
         record, target = visit.lease.record, self._redirect_target(fetched)
         is_asked, is_mismatch = bool(request.etag or request.last_modified), False
         if fetched.status == 304:

@@ -29,6 +29,7 @@ from lycosa.worker.run_signals import RunSignals
 from lycosa.worker.visit.address_finder import AddressFinder
 from lycosa.worker.visit.capture_builder import CaptureBuilder
 from lycosa.worker.visit.errands import Errands
+from lycosa.worker.visit.examined_body import BodyExaminer
 from lycosa.worker.visit.host_robots import MOST_RULES, Robots
 from lycosa.worker.visit.key_files import KeyFiles
 from lycosa.worker.visit.leasing import Leasing
@@ -149,7 +150,6 @@ def _steps(
         below.duplicates,
         stages.store,
         below.intake,
-        ports.offload,
     )
     parsing = ParserQueue(ports.parser, config.fetch.open_bytes // 2, stages.clock)
     missing_paths = MissingPaths(stages, parsing)
@@ -160,6 +160,7 @@ def _steps(
         robots=RobotsTurns(stages, robots, errands, keys, missing_paths, tdm_files),
         pages=PageTurns(stages),
         parsing=parsing,
+        examining=BodyExaminer(below.duplicates, stages.store, ports.offload),
         capturing=capturing,
         tdm_files=tdm_files,
         keys=keys,
