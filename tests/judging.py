@@ -27,6 +27,7 @@ from lycosa.base.model.url_state import UrlState
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8, join_url
 from lycosa.stages.frontier.visit_state import HostState, VisitRecord, decode_visit
+from lycosa.stages.schedule.soft_gone import MISSING_PATH
 from lycosa.state.exchange import Outbox
 from lycosa.state.folder.names import table_folder
 from lycosa.state.kv.kv_port import KeyValue
@@ -250,7 +251,9 @@ def ends_as_surveyed(
     """What a crawl that has ended requested, and what its URLs came to, is what the web's own
     survey says.
     """
-    differ = set(requested) ^ truth.requested
+    # How a host answers a path that does not exist is asked beside the crawl.
+    pages = {url for url in requested if MISSING_PATH not in url}
+    differ = pages ^ truth.requested
     assert not differ, ("requests", sorted(differ)[:5])
     wanted = {
         UrlState.FETCHED: truth.pages | truth.others,

@@ -236,7 +236,8 @@ class Worker:
             self.free_bytes = self._files.free_bytes()
             self.lacks_room = self.free_bytes < self._config.store.min_free_bytes
         self.repaired_waits += self.frontier.repair_impossible_waits(time)
-        if self.frontier.next_due() <= time:
+        # Due pages are judged by the settings, so not by those of the start while they are older.
+        if not self.lacks_settings and self.frontier.next_due() <= time:
             self.frontier.wake_due(time)
         # Before visits are started: each of them would delay the stop.
         if self._signals.end is not None:
@@ -381,7 +382,8 @@ class Worker:
         # Without a free slot a ready host would wake the loop again and again for nothing.
         if ready is not None and self._may_start:
             times.append(ready - now)
-        times.append(self.frontier.next_due() - time)
+        if not self.lacks_settings:
+            times.append(self.frontier.next_due() - time)
         if self.frontier.walks_policies:
             times.append(max(self._walk_at - now, _WALK_S))
         if self._has_more:

@@ -29,7 +29,7 @@ from lycosa.base.config.sections import RefetchSection
 from lycosa.base.messages.progress import MAX_PROMISES, PromiseNote
 from lycosa.base.model.url_state import History, UrlState
 from lycosa.base.urls.url_parts import join_url
-from lycosa.stages.frontier.due import DueQueue
+from lycosa.stages.frontier.due import DueQueue, is_probe_place
 from lycosa.stages.frontier.visit_state import VisitState, VisitStates
 from lycosa.state.kv.overlay import Overlay
 from lycosa.state.kv.table_records import (
@@ -192,6 +192,9 @@ class PolicyWalk:
             # A sitemap or feed has its own schedule, unless it is not fetched again.
             number, interval = history.policy, interval and (history.interval_s or interval)
         keeps_time = interval == history.interval_s and bool(interval) == bool(record.due_at)
+        if is_probe_place(record.due_at):
+            # Only pages that are judged by their value wait as probes.
+            keeps_time = keeps_time and find_policy(self._section, name).kind is PolicyKind.VALUE
         if keeps_time and number == history.policy:
             return False
         record.history = msgspec.structs.replace(history, interval_s=interval, policy=number)

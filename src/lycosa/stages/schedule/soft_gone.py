@@ -28,6 +28,8 @@ from lycosa.stages.schedule.page_change import had_content
 
 ASK_EVERY_S = 7 * 86_400.0
 """Minimum time between two questions to a host whose answer looks like a page."""
+MISSING_PATH = "/no-such-page-"
+"""How the paths begin that are requested to learn how a host answers one that does not exist."""
 _ASK_OTHERS_S = 90 * 86_400.0  # to one that said 404, or nothing of use
 GONE_REASONS = frozenset({Reason.GONE, Reason.SOFT_GONE})
 _KNOWN_S = 30 * 86_400.0  # for which an answer counts
@@ -54,7 +56,7 @@ def missing_path(host: str, time: float) -> str:
     Its name says to the owner of the site what it is.
     """
     week = int(time // ASK_EVERY_S)
-    return f"/no-such-page-{hashlib.sha1(f'{host} {week}'.encode()).hexdigest()[:12]}"
+    return f"{MISSING_PATH}{hashlib.sha1(f'{host} {week}'.encode()).hexdigest()[:12]}"
 
 
 def is_missing(missing: MissingPage | None, found: PageAnswer, now: float) -> bool:
