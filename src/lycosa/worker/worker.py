@@ -236,9 +236,8 @@ class Worker:
             self.free_bytes = self._files.free_bytes()
             self.lacks_room = self.free_bytes < self._config.store.min_free_bytes
         self.repaired_waits += self.frontier.repair_impossible_waits(time)
-        # Due pages are judged by the settings, so not by those of the start while they are older.
-        if not self.lacks_settings and self.frontier.next_due() <= time:
-            self.frontier.wake_due(time)
+        if self.frontier.next_due() <= time:
+            self._wake_due(time)
         # Before visits are started: each of them would delay the stop.
         if self._signals.end is not None:
             return self._signals.end
@@ -281,6 +280,15 @@ class Worker:
         is_still = self._runs_nothing and self._only_waits(now, time, 0.0)
         self._idle.is_still = is_still
         self.is_drained = is_still and self.frontier.next_event_s(now, time) > STILL_S
+
+    def _wake_due(self, time: float) -> None:
+        """Queue what is due.
+
+        Pages are judged by the settings, so not by those of the start while they are older than
+        those that the shard's last commit names.
+        """
+        if not self.lacks_settings:
+            self.frontier.wake_due(time)
 
     def _walk_policies(self, now: float, time: float) -> None:
         """Apply changed refetch policies to some records, in a bounded share of the time.
