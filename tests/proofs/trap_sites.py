@@ -5,7 +5,7 @@ product pages share a long template. No delays; one slot and a tenth of a second
 budget of ten pages a second. Whole crawls in virtual time, with the judgement of near copies and
 without it (``copies.probe_turns = 1``). Asserted is that at most 2 % of the fetches go to the trap
 while honest hosts have waiting URLs, that no honest page is missed, and that the trap gets at most
-one page in five seconds afterwards.
+five pages a second at most afterwards.
 """
 
 from __future__ import annotations
@@ -147,5 +147,5 @@ def prove(work: Path, short: bool) -> list[str]:
     assert not judged.missed, judged.missed
     most = _MOST_SHORT if short else _MOST
     assert judged.share <= most, f"{judged.share:.2%} of the fetches went to the trap"
-    assert judged.lately <= 0.2 * judged.late_s + 1, judged
+    assert judged.lately <= 5.0 * judged.late_s + 1, judged
     return lines

@@ -203,7 +203,7 @@ class CopiesSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     ] = 20
     probe_turns_alone: Annotated[
         int, setting("The same while no other host has URLs to fetch.", ge=1, le=1000)
-    ] = 5
+    ] = 2
     exempt: Annotated[
         tuple[str, ...], setting("Hosts and domains of which no URL is set back.")
     ] = ()

@@ -17,8 +17,8 @@ correct the judgement; then the URLs return to their bands.
 host. A host where no other URL waits rests after each probe for the time of ``probe_turns`` turns,
 while other hosts wait; else it rests for ``probe_turns_alone``. While other hosts wait, a host with
 a share *s* of near copies above one half rests for *1 / (1 - s)* turns after each page, so it gets
-turns in proportion to the pages that are its own. A turn takes the delay of the host, at least a
-second and at most 30.
+turns in proportion to the pages that are its own. A turn takes the delay of the host, at most 30
+seconds, and at least one while other hosts wait, else a tenth.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ _ELSEWHERE = 0.75  # a near copy of a page on another host, whose SimHash is not
 _NAMED = 0.25  # a near copy with a title that others do not have
 _MAX_TITLES = 20_000  # titles that are kept, 120 bytes each
 _MOVED = 200  # URLs that are moved to another band in one step of the loop: 10 ms
-_TURN_S = 1.0, 30.0  # what a turn of a host takes at least and at most
+# What a turn of a host takes: while others wait, while none does, and at most.
+_MIN_TURN_S, _MIN_TURN_ALONE_S, _MAX_TURN_S = 1.0, 0.1, 30.0
 
 
 class CopyJudgement:
@@ -304,8 +305,8 @@ class CopyJudgement:
         self._table.put(url_key(host.host8, url8), encode_url(record))
         host.queue.push(self._band_of(record.priority), url8)
 
-    def rest_turns(self, host: VisitState, others_wait: Callable[[], bool]) -> float:
-        """For how many turns a host rests after a visit; 0 for as long as any other host.
+    def rest_s(self, host: VisitState, delay_s: float, others_wait: Callable[[], bool]) -> float:
+        """How long a host with this delay rests after a visit; 0 for no longer than any other.
 
         ``others_wait`` says whether other hosts have URLs to fetch.
         """
@@ -313,17 +314,19 @@ class CopyJudgement:
         if copies is None or not host.is_leased or self.is_exempt(host.name):
             return 0.0
         if host.is_set_back:
-            return section.probe_turns if others_wait() else section.probe_turns_alone
+            if others_wait():
+                return section.probe_turns * _turn_s(delay_s, _MIN_TURN_S)
+            return section.probe_turns_alone * _turn_s(delay_s, _MIN_TURN_ALONE_S)
         if copies.pages.share > LOSING_SHARE and others_wait():
             # As many new pages as another host gives, for each of its turns.
-            return min(1 / (1 - copies.pages.share), section.probe_turns)
+            turns = min(1 / (1 - copies.pages.share), section.probe_turns)
+            return turns * _turn_s(delay_s, _MIN_TURN_S)
         return 0.0
 
 
-def turn_s(delay_s: float) -> float:
+def _turn_s(delay_s: float, minimum_s: float) -> float:
     """What a turn of a host takes that has this delay, in seconds."""
-    least, most = _TURN_S
-    return min(max(delay_s, least), most)
+    return min(max(delay_s, minimum_s), _MAX_TURN_S)
 
 
 def is_exempt(section: CopiesSection, host: str) -> bool:

@@ -38,7 +38,6 @@ import msgspec
 
 from lycosa.base.messages.progress import PromiseNote
 from lycosa.stages.frontier.address_lines import LineTurns
-from lycosa.stages.frontier.copy_judgement import turn_s
 from lycosa.stages.frontier.due import NEVER_DUE
 from lycosa.stages.frontier.impossible_waits import repair_impossible_waits
 from lycosa.stages.frontier.partition import Partition
@@ -221,8 +220,8 @@ class Frontier:
 
     def _rest_for_copies(self, partition: Partition, host: VisitState) -> None:
         """Let a host rest for longer whose pages are mostly copies of others."""
-        if turns := partition.copies.rest_turns(host, self._others_wait):
-            rest_s = turns * turn_s(host.next_time - self._now)
+        delay_s = host.next_time - self._now
+        if rest_s := partition.copies.rest_s(host, delay_s, self._others_wait):
             host.next_time = max(host.next_time, self._now + rest_s)
             host.record.next_at = max(host.record.next_at, self._wall + rest_s)
         host.is_leased = False
