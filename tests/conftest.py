@@ -29,6 +29,9 @@ settings.load_profile("tests")
 # table of addresses.
 _RUNTIME = tempfile.mkdtemp(prefix="lycosa-tests-")
 os.environ["LYCOSA_RUNTIME_DIR"] = _RUNTIME
+# Most pages of the sites that commands crawl here are copies of each other, so a crawl without
+# delays would wait for its hosts to rest. Tests of that set it themselves.
+os.environ["LYCOSA_COPIES__PROBE_TURNS"] = "1"
 atexit.register(shutil.rmtree, _RUNTIME, ignore_errors=True)
 
 # A job in the background (``nohup``, ``&`` of a script) ignores these, and so would every program

@@ -180,7 +180,7 @@ def test_crashes_neither_lose_nor_double_what_linking_sites_earn(seed: int, tmp_
     )
     crashes = 0
     for run in range(8):
-        faults = Faults(chance, crash_at=chance.randrange(20, 250)) if run < 5 else None
+        faults = Faults(chance, crash_at=chance.randrange(20, 120)) if run < 5 else None
         crashes += (
             crawling.crawl_folder(
                 folder, web, [A, *names], config, start=run * 90_000.0, faults=faults

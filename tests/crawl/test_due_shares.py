@@ -132,7 +132,7 @@ def test_probes_have_a_twentieth_of_the_refetches_the_longest_unseen_first(
         first_s=DAY,
         min_s=DAY,
         max_s=3 * DAY,
-        price=0.2,
+        price=5.0,
         policies=("re:/n every 1d",),
     )
     crawl, _ = scripted_crawl(tmp_path / "c", web, quick_config(refetch=section))

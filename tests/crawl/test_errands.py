@@ -23,7 +23,13 @@ from judging import (
     stored_rows,
     tables,
 )
-from lycosa.base.config.sections import Config, FrontierSection, PolitenessSection, RobotsSection
+from lycosa.base.config.sections import (
+    Config,
+    CopiesSection,
+    FrontierSection,
+    PolitenessSection,
+    RobotsSection,
+)
 from lycosa.base.model.end import End
 from lycosa.base.model.errand import Answer
 from lycosa.base.model.fetched import FetchKind
@@ -210,7 +216,9 @@ def test_a_hub_with_urls_of_its_own_gives_errands_every_second_turn(tmp_path: Pa
         f"{HUB}robots.txt": robots("User-agent: *\nDisallow: /r"),
         **pages,
     }
-    crawl, _ = scripted_crawl(tmp_path / "c", web, settings(1.0))
+    crawl, _ = scripted_crawl(
+        tmp_path / "c", web, settings(1.0, copies=CopiesSection(probe_turns=1))
+    )
     run_workers(crawl, 2, [HUB, *askers(12)])
     judge(crawl, web, 12)
     order = "".join(

@@ -138,6 +138,9 @@ def state_in(folder: Path) -> dict[str, tuple[Any, ...]]:
             if history is not None:
                 rate = rate_in(history.cell) if history.cell else 0
                 history = msgspec.structs.replace(history, fetched_at=0, date_us=0, cell=0)
+                if history.fetches == 1:
+                    # What a trusted Last-Modified said of it is not in the rows.
+                    history, rate = msgspec.structs.replace(history, observations=b""), 0
             else:
                 rate = 0
             url = f"http://{host.host}{record.target}"

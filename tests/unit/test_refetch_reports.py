@@ -81,7 +81,7 @@ def test_without_a_budget_nothing_is_told_and_prices_of_hosts_are_found_all_the_
     scene.sites[0].fill(first=ONE)
     assert scene.next() is None
     assert len(scene.prices.hosts) == 1 and scene.reports.bound == 1
-    assert scene.reports.bound_a_day == pytest.approx(86.4 * plain.share)
+    assert scene.reports.bound_a_day == pytest.approx(86.4)
     off = Scene(RefetchSection(), delay_s=1000.0)
     off.sites[0].fill(first=ONE)
     assert off.next() is None and not off.prices.hosts
@@ -93,12 +93,12 @@ def test_a_host_with_too_few_turns_is_told_by_its_turns_and_its_pages_are_left_o
     scene.sites[1].fetch("http://a.example/0", ONE)
     found = scene.next()
     assert found is not None and found.bound == 1 and found.cells == {ONE: 1}
-    assert found.bound_a_day == pytest.approx(86.4 * BUDGET.share)
+    assert found.bound_a_day == pytest.approx(86.4)
     meter = Meter()
     measure_refetches(meter, scene.reports)
     numbers = meter.snapshot().numbers
     assert numbers["lycosa_refetch_bound_hosts"][""] == 1
-    assert numbers["lycosa_refetches_planned"]["bound"] == pytest.approx(43.2)
+    assert numbers["lycosa_refetches_planned"]["bound"] == pytest.approx(86.4)
 
 
 def test_the_capacity_is_what_slots_and_processor_would_allow_and_not_what_was_fetched() -> None:

@@ -15,6 +15,7 @@ from typing import Any, cast
 
 import pytest
 
+from lycosa.base.config.sections import ExtensionSection
 from lycosa.base.messages.coordinator_messages import (
     Assignments,
     NodeReport,
@@ -35,7 +36,7 @@ from lycosa.state.store.damage import StoreDamaged
 class BareSession:
     """A session whose job cannot be made, for the reasons given in turn."""
 
-    config = SimpleNamespace(frontier=SimpleNamespace(partitions=1))
+    config = SimpleNamespace(frontier=SimpleNamespace(partitions=1), extensions=ExtensionSection())
     lock_filenos = ()
 
     def __init__(self, errors: list[Exception]) -> None:

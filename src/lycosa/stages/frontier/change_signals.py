@@ -250,6 +250,7 @@ class PageSignals:
         if not now + _AT_ONCE_S < due_at < _NEVER:
             return False
         host.queue.finish_entry(entry)
+        self._counters.take_due(entry.band)
         host.record.waiting -= 1
         self._visits.mark_changed(host)
         record.state, record.due_at = _ended_state(record), due_at

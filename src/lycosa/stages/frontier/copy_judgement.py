@@ -18,7 +18,7 @@ host. A host where no other URL waits rests after each probe for the time of ``p
 while other hosts wait; else it rests for ``probe_turns_alone``. While other hosts wait, a host with
 a share *s* of near copies above one half rests for *1 / (1 - s)* turns after each page, so it gets
 turns in proportion to the pages that are its own. A turn takes the delay of the host, at most 30
-seconds, and at least one while other hosts wait, else a tenth.
+seconds, and at least one while other hosts wait, else a tenth. A rest is at most five minutes.
 """
 
 from __future__ import annotations
@@ -57,6 +57,7 @@ _MAX_TITLES = 20_000  # titles that are kept, 120 bytes each
 _MOVED = 200  # URLs that are moved to another band in one step of the loop: 10 ms
 # What a turn of a host takes: while others wait, while none does, and at most.
 _MIN_TURN_S, _MIN_TURN_ALONE_S, _MAX_TURN_S = 1.0, 0.1, 30.0
+_MAX_REST_S = 300.0  # below ``frontier.finish_wait_s``, or the crawl would end meanwhile
 
 
 class CopyJudgement:
@@ -315,7 +316,7 @@ class CopyJudgement:
             return 0.0
         if host.is_set_back:
             if others_wait():
-                return section.probe_turns * _turn_s(delay_s, _MIN_TURN_S)
+                return min(section.probe_turns * _turn_s(delay_s, _MIN_TURN_S), _MAX_REST_S)
             return section.probe_turns_alone * _turn_s(delay_s, _MIN_TURN_ALONE_S)
         if copies.pages.share > LOSING_SHARE and others_wait():
             # As many new pages as another host gives, for each of its turns.

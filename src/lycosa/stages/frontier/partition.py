@@ -281,7 +281,8 @@ class Partition:
             # The call is written out, because every lease makes it.
             if host.is_judged:
                 entry = self.copies.next_entry(host, self._bands, self._share)
-                host.is_leased = entry is not None
+                # A page that is fetched again says nothing about what else there is.
+                host.is_leased = entry is not None and entry.band not in DUE_BANDS
             else:
                 entry = host.queue.pop(self.table, self._bands, self._share)
             if entry is None:

@@ -45,9 +45,10 @@ def title_hash(title: str) -> int:
 def is_changed(old: History, meaning: Meaning, digest: bytes, text_digest: bytes) -> bool:
     """Whether the content differs from that of the capture before, also when there was none.
 
-    A record without a text digest, as of an older program, is compared by the payload's digest.
+    Equal bodies are the same in any case: their texts differ when one of them was not parsed. A
+    record without a text digest, as of an older program, is compared by the payload's digest.
     """
-    if meaning is Meaning.NOT_MODIFIED:
+    if meaning is Meaning.NOT_MODIFIED or (digest and digest == old.digest):
         return False
     if old.text_digest and text_digest:
         return text_digest != old.text_digest
