@@ -19,6 +19,12 @@ from lycosa.state.folder import manifest as manifests
 PAGE = Path(__file__).parents[2] / "docs" / "settings.md"
 
 
+@pytest.fixture(autouse=True)
+def bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the settings that `conftest` gives to the crawls of commands."""
+    monkeypatch.delenv("LYCOSA_COPIES__PROBE_TURNS")
+
+
 def out(capsys: pytest.CaptureFixture[str], *args: object) -> str:
     assert main(["config", *map(str, args)]) == 0
     return capsys.readouterr().out
