@@ -27,6 +27,8 @@ FAST = [
 ]
 """No politeness at all: for proofs that are not about it, on servers of our own."""
 
+_KEPT = ("LYCOSA_RUNTIME_DIR", "LYCOSA_COPIES__PROBE_TURNS")  # what ``conftest`` sets
+
 
 class Done(NamedTuple):
     """How a command ended."""
@@ -152,7 +154,7 @@ def environment(changes: Mapping[str, str] | None = None) -> dict[str, str]:
     plain = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith("LYCOSA_") or name == "LYCOSA_RUNTIME_DIR"
+        if not name.startswith("LYCOSA_") or name in _KEPT
     }
     return {**plain, "COLUMNS": "200", **(changes or {})}
 
