@@ -62,11 +62,14 @@ class Reader:
             if not found["has_more"] and not found["silent"]:
                 return
 
-    def read_until(self, crawl: ApiCrawl, path: str, last: str) -> None:
+    def read_until(self, crawl: ApiCrawl, path: str, last: str, times: int = 1) -> None:
+        """Until the last change of a path is this one, and has been told so often."""
+
         def is_there(answer: httpx.Response) -> bool:
             if answer.status_code == 200:
                 self.read(crawl)
-            return self.told.get(path, [""])[-1] == last
+            told = self.told.get(path, [""])
+            return told[-1] == last and told.count(last) >= times
 
         crawl.await_answer("/api/v1/stats", is_there)
 
@@ -102,7 +105,7 @@ def test_a_client_with_a_cursor_is_told_each_change_once_across_a_kill(
     with served_folder(folder, [], *SETTINGS) as crawl:
         site.is_changed = False
         reader.read_until(crawl, "/flees", "back")
-        reader.read_until(crawl, "/changes", "changed")
+        reader.read_until(crawl, "/changes", "changed", times=2)
         reader.read(crawl)
         assert reader.told == {
             "/": ["new"],
