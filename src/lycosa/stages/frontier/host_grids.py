@@ -27,7 +27,7 @@ from lycosa.state.kv.table_records import (
     prefix_end,
     url_key,
 )
-from lycosa.state.shard.counters import Counters, count
+from lycosa.state.shard.counters import Counters, count, uncount
 
 LARGE = 500
 """A host has a row when more pages than this have a cell."""
@@ -59,11 +59,7 @@ class HostGridRow(msgspec.Struct, array_like=True):
     def move(self, before: int, after: int) -> None:
         """Count a page under another ``counted_cell``; 0 is none."""
         if before:
-            left = self.cells.get(before, 0) - 1
-            if left > 0:
-                self.cells[before] = left
-            else:
-                self.cells.pop(before, None)
+            uncount(self.cells, before)
         if after:
             count(self.cells, after)
 

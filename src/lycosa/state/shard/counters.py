@@ -82,12 +82,8 @@ class Counters(msgspec.Struct):
     def move_reason(self, before: Reason | None, after: Reason | None) -> None:
         """Count a URL under another reason; ``None`` while its fetch has not ended."""
         if before is not None:
-            left = self.reasons.get(before, 0) - 1
             # Versions before this one never took a URL away, so their counts are too high, not low.
-            if left > 0:
-                self.reasons[before] = left
-            else:
-                self.reasons.pop(before, None)
+            uncount(self.reasons, before)
         if after is not None:
             count(self.reasons, after)
 
@@ -102,11 +98,7 @@ class Counters(msgspec.Struct):
         if before == after:
             return 0
         if before:
-            left = self.cells.get(before, 0) - 1
-            if left > 0:
-                self.cells[before] = left
-            else:
-                self.cells.pop(before, None)
+            uncount(self.cells, before)
         if after:
             count(self.cells, after)
         return (after > 0) - (before > 0)
@@ -114,11 +106,7 @@ class Counters(msgspec.Struct):
     def take_due(self, band: int) -> None:
         """Count that a URL has left a band of a queue, if that is one of due pages."""
         if band in DUE_BANDS:
-            left = self.due.get(band, 0) - 1
-            if left > 0:
-                self.due[band] = left
-            else:
-                self.due.pop(band, None)
+            uncount(self.due, band)
 
     def copied(self) -> Counters:
         """The same numbers, which stay as they are."""
@@ -166,3 +154,12 @@ def total_of(parts: Iterable[Counters]) -> Counters:
 
 def count(table: dict[_Key, int], key: _Key, by: int = 1) -> None:
     table[key] = table.get(key, 0) + by
+
+
+def uncount(table: dict[_Key, int], key: _Key) -> None:
+    """Take one from a number; one that is not positive then is no entry."""
+    left = table.get(key, 0) - 1
+    if left > 0:
+        table[key] = left
+    else:
+        table.pop(key, None)
