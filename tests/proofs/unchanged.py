@@ -184,7 +184,7 @@ def prove(work: Path, short: bool, pages: int = 0) -> list[str]:
     """Runs the proof; gives the lines of its report. Raises ``AssertionError``."""
     pages = pages or (120 if short else 4000)
     # The bounds are for many pages: few are checked more often here, so that one is found to lie.
-    often = ("--set", "refetch.check_every=8") if short else ()
+    often = ("--set", "refetch.check_every=4") if short else ()
     passes = Passes(work, pages, 4000 if short else 16_000, 0.9 if short else 0.05, *often)
     with passes.site() as site:
         first, second = second_pass(passes, site)
@@ -198,8 +198,9 @@ def prove(work: Path, short: bool, pages: int = 0) -> list[str]:
             address: dict(Counter(hit.status for hit in second if hit.address == address))
             for address in passes.roots
         }
-        least = 0.6 if short else 0.99
-        assert min(shares[HONEST], shares[GZIPS]) >= least, shares
+        # In the short form a quarter of the pages is checked, by chance, and the second host has 15.
+        least = {HONEST: 0.5, GZIPS: 0.1} if short else {HONEST: 0.99, GZIPS: 0.99}
+        assert all(shares[address] >= share for address, share in least.items()), shares
         report = [
             f"changed pages found (honest, gzips, lies, no validators): {', '.join(found)}",
             *(
