@@ -11,12 +11,10 @@ from pathlib import Path
 import pytest
 
 from http2_server import Shed, shedding
-from lycosa.base.model.fetched import Fetched, Limits
+from lycosa.base.model.fetched import Fetched
 from lycosa.base.reasons import Reason
-from raw_server import OK, RawServer, World, always, to
+from raw_server import OK, PATIENCE_S, PATIENT, RawServer, World, always, to
 from tls_server import AUTHORITY, server_tls
-
-LIMITS = Limits(connect_s=3, first_byte_s=3, total_s=5, min_bytes_per_s=0)
 
 
 @pytest.fixture
@@ -36,7 +34,7 @@ async def _http2(
 
     async def get(path: str) -> Fetched:
         return await asyncio.wait_for(
-            fetcher.fetch(to(server, path, scheme="https", limits=LIMITS)), 5
+            fetcher.fetch(to(server, path, scheme="https", limits=PATIENT)), PATIENCE_S
         )
 
     return server, get
@@ -123,7 +121,7 @@ async def test_http1_is_kept_to_the_origin_that_wants_it(world: World, ca_file: 
     )
     fetcher = world.fetcher(ca_file=ca_file)  # one after another, so on one handle
     protocols = [
-        (await fetcher.fetch(to(server, path, scheme="https", limits=LIMITS))).protocol
+        (await fetcher.fetch(to(server, path, scheme="https", limits=PATIENT))).protocol
         for server, path in ((picky, "/shed"), (other, "/good"), (picky, "/shed"), (other, "/good"))
     ]
     assert protocols == ["", "h2", "http/1.1", "h2"]

@@ -127,9 +127,8 @@ async def test_a_handshake_that_stalls_is_a_connect_timeout(world: World) -> Non
         await reader.read()
 
     server = await world.serve(stall)
-    fetched = await world.fetcher().fetch(to(server, scheme="https"))
+    fetched = await world.fetcher().fetch(to(server, scheme="https", limits=SHORT))
     assert fetched.reason is Reason.CONNECT_TIMEOUT
-    assert fetched.duration_s < 0.6
 
 
 async def test_tls_sessions_are_resumed(world: World, ca_file: str) -> None:
