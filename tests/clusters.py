@@ -9,7 +9,6 @@ import os
 import queue
 import re
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -20,6 +19,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from free_ports import free_port
 from kafka_broker import Broker
 from lycosa.base.config.sections import PolitenessSection
 from lycosa.cli.main import main
@@ -155,7 +155,7 @@ class RealCluster:
         self.file = folder / "cluster.toml"
         self.programs: list[Program] = []
         (folder / "objects").mkdir()
-        self._broker, self._toml, self._port = broker.addresses[0], toml, _free_port()
+        self._broker, self._toml, self._port = broker.addresses[0], toml, free_port()
         self.set_shards(shards)
         if not is_made:
             return
@@ -285,13 +285,6 @@ def await_death(pids: list[int], longest_s: float = 30.0) -> None:
             assert waiting.poll(longest_s * 1000), f"process {pid} is still there"
         finally:
             os.close(fd)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 # -- the web

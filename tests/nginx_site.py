@@ -17,6 +17,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
 
+from free_ports import free_port
+
 RESOLUTION_S = 0.002
 """What a pause between two lines of the log may look shorter than it was: both ends are cut to
 milliseconds.
@@ -108,7 +110,7 @@ class NginxSite:
     ) -> None:
         assert self._process is not None
         self._process.terminate()
-        self._process.wait(10)
+        self._process.wait(60)
 
     @property
     def pid(self) -> int:
@@ -123,7 +125,7 @@ class NginxSite:
 
     def _wait_until_open(self) -> None:
         assert self._process is not None
-        for _ in range(200):
+        for _ in range(3000):
             try:
                 socket.create_connection((self.addresses[0], self.port), 1).close()
                 return
@@ -184,28 +186,6 @@ def write_tree(root: Path, pages: int, seed: int = 0, size: int = 4000) -> set[s
             f" {number}</title><p>{text}</p><ul>{anchors}</ul></html>"
         )
     return set(names)
-
-
-def free_port(addresses: Sequence[str]) -> int:
-    """A port that is free on all addresses."""
-    for _ in range(100):
-        with socket.socket() as first:
-            first.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            first.bind((addresses[0], 0))
-            port = int(first.getsockname()[1])
-            if all(_is_free(address, port) for address in addresses[1:]):
-                return port
-    raise RuntimeError(f"no port is free on all of {', '.join(addresses)}")
-
-
-def _is_free(address: str, port: int) -> bool:
-    with socket.socket() as tried:
-        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            tried.bind((address, port))
-        except OSError:
-            return False
-        return True
 
 
 def _read(lines: Iterator[str]) -> Iterator[Hit]:

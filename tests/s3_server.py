@@ -20,10 +20,10 @@ from types import TracebackType
 
 import pytest
 
+from free_ports import free_port
 from lycosa.inspect.running import is_running
 from lycosa.state.objects.objects_port import ObjectStore
 from lycosa.state.objects.store_opening import open_store
-from nginx_site import free_port
 
 _VERSION = "v1.8.0"
 _CODES = {403: "AccessDenied", 404: "NoSuchKey", 409: "ConditionalRequestConflict"}
@@ -104,7 +104,7 @@ class S3Server:
     def end(self) -> None:
         if self._process is not None:
             self._process.kill()
-            self._process.wait(10)
+            self._process.wait(60)
             self._process = None
 
     def __exit__(
@@ -224,5 +224,5 @@ class FaultyProxy:
         trace: TracebackType | None,
     ) -> None:
         self._server.shutdown()
-        self._thread.join(10)
+        self._thread.join(60)
         self._server.server_close()

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from clusters import Program, RealCluster, real_cluster
+from free_ports import free_port
 from kafka_broker import Broker
 from lycosa.base.messages.coordinator_messages import (
     NOT_READY,
@@ -24,7 +25,6 @@ from lycosa.base.messages.coordinator_messages import (
 from lycosa.base.model.compatibility import PROTOCOL
 from lycosa.cluster.network import Credentials, connect
 from lycosa.cluster.serve.caller import CoordinatorPlace, why_none_answers
-from nginx_site import free_port
 from small_node import SmallNode
 
 pytestmark = pytest.mark.service
@@ -286,7 +286,7 @@ def test_commands_without_a_coordinator_say_so_after_some_seconds(cluster: RealC
     began = time.monotonic()
     found = said(command(cluster, "status"), 1)
     assert "no coordinator of" in found and "start one with `lycosa serve --cluster" in found
-    assert 5.0 < time.monotonic() - began < 30.0
+    assert 5.0 < time.monotonic() - began < 120.0
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import random
 import shutil
-import socket
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from free_ports import free_port
 from kafka_broker import Broker, lacks_kafka
 from lycosa.cluster.kafka import Topics
 from proofs.cluster_web import Size, Web
@@ -27,7 +27,6 @@ from relay import Network
 from s3_server import BUCKET, CREDENTIALS, FaultyProxy, S3Server, s3_program
 
 CRAWL = "proof"
-_PORTS = random.Random()
 _WRONG_CLOCK = Path(__file__).with_name("wrong_clock.py")
 _ANSWERS = {503: "refused", 409: "in conflict with another request", -1: "done without an answer"}
 
@@ -118,7 +117,7 @@ class Cluster:
         seen = [self._listeners(kafka, network) for network in networks]
         self.broker = Broker(kafka, size.brokers, session_s=6.0)
         self._stack.callback(self.broker.stop)
-        self.coordinator_port = _port()
+        self.coordinator_port = free_port()
         self._write_file(self.file, self.broker.addresses, self.coordinator_port)
         for number, (network, addresses) in enumerate(zip(networks, seen, strict=True), 1):
             file = work / f"cluster{number}.toml"
@@ -168,7 +167,7 @@ class Cluster:
         found = []
         with (kafka / "listeners").open("a") as out:
             for number in range(1, self.size.brokers + 1):
-                port = _port()
+                port = free_port()
                 relay = network.lead_to(port)
                 out.write(f"{number} {network.name.upper()} {port} {relay}\n")
                 found.append(f"127.0.0.1:{relay}")
@@ -199,19 +198,6 @@ addresses = ["127.0.0.1:{coordinator}"]
         verdict = 409 if self.all_conflict else self.chance.choice(list(_ANSWERS))
         self.failed_puts[_ANSWERS[verdict]] += 1
         return verdict
-
-
-def _port() -> int:
-    """A free one below the range of outgoing connections, which may take it from a broker that is
-    down.
-    """
-    while True:
-        with socket.socket() as trial:
-            try:
-                trial.bind(("127.0.0.1", port := _PORTS.randrange(20000, 32000)))
-            except OSError:
-                continue
-            return port
 
 
 def _port_of(endpoint: str) -> int:

@@ -7,9 +7,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
+from free_ports import free_port
 from lycosa.synthetic import SyntheticWeb, WebPlan
 from lycosa.synthetic.synthetic_hosts import host_name
-from nginx_site import NginxSite, free_port, write_tree
+from nginx_site import NginxSite, write_tree
 from proofs.programs import Program
 
 _NAMES = [

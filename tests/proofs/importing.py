@@ -23,12 +23,12 @@ from subprocess import TimeoutExpired
 from typing import Any, NamedTuple
 
 from clusters import LONGEST_S, SETTINGS, RealCluster, real_cluster
+from free_ports import free_port
 from kafka_broker import started
 from lycosa.inspect.committed_state import read_folder
 from lycosa.state.kv.table_records import prefix_end
 from lycosa.synthetic.request_log import LoggedRequest
 from lycosa.synthetic.synthetic_hosts import host_name
-from nginx_site import free_port
 from proofs.cluster_judges import Seen, judge_politeness, read_requests
 from proofs.crawls import lycosa
 from proofs.programs import Program

@@ -28,7 +28,8 @@ import trustme
 from fastwarc.warc import ArchiveIterator
 
 from archive_site import BODY_LIMIT, ArchiveSite, archive_site
-from nginx_site import NginxSite, free_port, write_tree
+from free_ports import free_port
+from nginx_site import NginxSite, write_tree
 from proofs.completeness import link_documentation
 from proofs.crawls import FAST, crawl, lycosa
 from proofs.outputs import Outputs, Stored

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
 
-from nginx_site import free_port
+from free_ports import free_port
 
 
 def pywb_programs(work: Path, may_install: bool) -> Path | None:
