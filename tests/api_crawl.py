@@ -62,7 +62,7 @@ class ApiCrawl:
         pause = threading.Event()
         while time.monotonic() < deadline:
             try:
-                answer = httpx.get(self.url + path, timeout=10, headers=headers, verify=False)
+                answer = httpx.get(self.url + path, timeout=60, headers=headers, verify=False)
                 if is_right(answer):
                     return answer
             except httpx.TransportError:

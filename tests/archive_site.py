@@ -206,4 +206,4 @@ def archive_site(*addresses: str) -> Iterator[ArchiveSite]:
             server.shutdown()
             server.server_close()
         for thread in threads:
-            thread.join(10)
+            thread.join(60)

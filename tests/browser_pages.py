@@ -20,7 +20,7 @@ _CACHE = os.environ.get("SERVICES_CACHE") or (
     Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lycosa-services"
 )
 AXE = Path(_CACHE) / "axe-core-4.14.1" / "axe.min.js"
-expect.set_options(timeout=20_000)
+expect.set_options(timeout=60_000)
 _TRIES = 60  # each waits until the crawl or its deadline answers
 PICTURES = os.environ.get("SAVE_PICTURES", "")
 

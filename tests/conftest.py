@@ -16,13 +16,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from kafka_broker import Broker
 
-# Hypothesis allows an example 200 ms of wall time, more than which a busy machine may take.
-settings.register_profile("tests", deadline=None)
+# Hypothesis allows an example 200 ms of wall time, and finds generating slow after seconds of it:
+# a busy machine may take more. Its examples are the same in every run of the same tests, so that a
+# change does not fail by what was there before it. ``script/test -m long`` looks for new ones, and
+# so does ``script/test --hypothesis-profile=explore FILE``.
+_PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("tests", _PATIENT, derandomize=True)
+settings.register_profile("explore", _PATIENT, derandomize=False)
 settings.load_profile("tests")
 
 # Tests that run at the same time use the same loopback addresses: their crawls must not share a
@@ -46,6 +51,12 @@ for number in (signal.SIGINT, signal.SIGHUP):
 _DESCRIPTORS = Path("/proc/self/fd")
 _MANY = 200
 _after_last = [0]  # how many were open after the last collection
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Long runs try other examples each time; before tests are imported, which take the profile."""
+    if config.getoption("markexpr") == "long":
+        settings.load_profile("explore")
 
 
 def pytest_collection_finish() -> None:

@@ -47,7 +47,7 @@ class RedisServers:
         command = f"*{len(words)}\r\n" + "".join(
             f"${len(word.encode())}\r\n{word}\r\n" for word in words
         )
-        with socket.create_connection((host, int(port)), timeout=20) as connection:
+        with socket.create_connection((host, int(port)), timeout=60) as connection:
             connection.sendall(command.encode())
             with connection.makefile("rb") as answer:
                 line = answer.readline().decode()

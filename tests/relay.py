@@ -55,7 +55,7 @@ class Network:
     ) -> None:
         self._call(self._close())
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
+        self._thread.join(60)
         self._loop.close()
 
     def lead_to(self, port: int, listen: int = 0) -> int:

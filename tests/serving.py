@@ -29,10 +29,10 @@ def served_with_log(
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     try:
-        asyncio.run_coroutine_threadsafe(server.start(), loop).result(10)
+        asyncio.run_coroutine_threadsafe(server.start(), loop).result(60)
         yield server.port, server.log
     finally:
-        asyncio.run_coroutine_threadsafe(server.stop(), loop).result(10)
+        asyncio.run_coroutine_threadsafe(server.stop(), loop).result(60)
         loop.call_soon_threadsafe(loop.stop)
-        thread.join(10)
+        thread.join(60)
         loop.close()

@@ -150,7 +150,7 @@ async def test_a_server_that_stands_still_is_away_within_the_limit(
         with pytest.raises(PoolAway, match="no answer in time") as away:
             await pool.exchange(PoolCall(_member()))
         assert not away.value.server
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 30
     finally:
         redis.wake()
     assert (await pool.exchange(PoolCall(_member()))).server == server

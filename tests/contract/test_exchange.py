@@ -57,7 +57,7 @@ def parcel(sequence: int, source: int = 0, destination: int = 1) -> Parcel:
 
 
 async def reached(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110  conditions of another process have no event
             await asyncio.sleep(0.002)
 
@@ -360,7 +360,7 @@ async def test_a_sender_empties_the_outbox_through_refusals_and_lost_answers(pai
     source.commit()
     sender = OutboxSender(source.outbox, pair.sending, lambda delay_s: asyncio.sleep(0), window=5)
     sender.send_to(source.outbox.destinations())
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not sender.is_idle:
             target.commit()
             await asyncio.sleep(0.001)

@@ -184,7 +184,7 @@ async def test_a_receiver_that_starts_again_from_its_last_commit_takes_what_it_l
     target = way.attach(MemoryKeyValue())
     await way.posted(target, parcels(1, 2), 2)
     posting = asyncio.create_task(way.post.post_parcels(parcels(3, 4)))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while int.from_bytes(target.table.get(b"E") or b"") < 4:  # noqa: ASYNC110
             await asyncio.sleep(0.001)
     if target.reading is not None:
@@ -202,7 +202,7 @@ async def test_parcels_whose_forerunners_were_handed_over_and_are_lost_are_told_
     target = way.attach(MemoryKeyValue())
     handed = await way.posted(target, parcels(4, 4, acknowledged=3), 0)
     if target.reading is not None:
-        await asyncio.wait({target.reading}, timeout=20)
+        await asyncio.wait({target.reading}, timeout=60)
         assert [type(error) for error in target.failures] == [ParcelsLost]
     else:
         assert handed.count == 0 and "of which 3 were acknowledged" in str(handed.failure)

@@ -229,7 +229,7 @@ async def test_a_call_gets_the_owners_reply_when_its_effect_is_committed(
 
     ends.register(1, takes_nothing, None, answering)
     call = asyncio.create_task(ends.asking.call_owner(1, b"seeds"))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not bodies:  # noqa: ASYNC110
             await asyncio.sleep(0.002)
     assert not call.done()
@@ -366,7 +366,7 @@ async def test_rows_and_urls_go_through_one_outbox_in_order_and_take_effect_once
         )
         source.commit()
         sender.send_to([1])
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not sender.is_idle:  # noqa: ASYNC110
             await asyncio.sleep(0.002)
     assert target.urls == [f"http://a.test/{number}" for number in range(30)]
@@ -418,7 +418,7 @@ async def test_another_process_answers_and_one_that_is_killed_and_started_again_
             )
             try:
                 assert process.stdout is not None and process.stdout.readline() == b"open\n"
-                async with asyncio.timeout(20):
+                async with asyncio.timeout(60):
                     while (
                         found := await asking.look_up_keys([(1, b"C")])
                     ) == {}:  # a connection that broke is made anew after a moment

@@ -116,7 +116,7 @@ def test_what_compaction_leaves_is_the_same_state(
     )
     admin = kafka.client.admin()  # one that is dropped ends what it was asked
     for future in admin.incremental_alter_configs([resource]).values():
-        future.result(20)
+        future.result(60)
     first = coordinator()
     first.claim()
     wanted = {}

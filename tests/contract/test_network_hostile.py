@@ -50,7 +50,7 @@ async def raw(address: str, source: str = "127.0.0.1") -> Streams:
 
 async def is_closed(reader: asyncio.StreamReader) -> bool:
     """Whether the server closes, which it must do without anything else from this side."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         try:
             while await reader.read(65536):
                 pass

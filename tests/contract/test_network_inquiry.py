@@ -59,7 +59,7 @@ async def owner(
 
 async def is_found(asking: NetworkInquiry, partition: int = 1, value: bytes = b"v") -> None:
     """Waits until the question is answered with that."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while await asking.look_up_keys([(partition, b"C")]) != {b"C": value}:  # noqa: ASYNC110
             await asyncio.sleep(0.002)
 

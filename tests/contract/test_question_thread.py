@@ -124,7 +124,7 @@ async def test_a_question_whose_caller_waits_no_longer_uses_nothing_of_the_share
     gone = asyncio.ensure_future(reader.answer(partition, UrlQuery(url)))
     await asyncio.sleep(0)
     gone.cancel()
-    async with asyncio.timeout(10.0):
+    async with asyncio.timeout(60):
         replies = await asyncio.gather(
             *(reader.answer(partition, UrlQuery(url, within_s=0.05)) for _ in range(20))
         )

@@ -84,7 +84,7 @@ def test_a_coordinator_that_waits_for_a_broker_ends_when_it_is_told_to(
     serving = cluster.run("serve", "--cluster", "cluster.toml")
     serving.await_line("waiting: reading")
     serving.process.send_signal(signal.SIGTERM)
-    assert serving.wait(20) == 0, str(serving)
+    assert serving.wait(60) == 0, str(serving)
     broker.start()
 
 

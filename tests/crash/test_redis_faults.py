@@ -43,12 +43,12 @@ def _served(log: WatchedLog) -> Iterator[int]:
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     try:
-        asyncio.run_coroutine_threadsafe(server.start(), loop).result(10)
+        asyncio.run_coroutine_threadsafe(server.start(), loop).result(60)
         yield server.port
     finally:
-        asyncio.run_coroutine_threadsafe(server.stop(), loop).result(10)
+        asyncio.run_coroutine_threadsafe(server.stop(), loop).result(60)
         loop.call_soon_threadsafe(loop.stop)
-        thread.join(10)
+        thread.join(60)
         loop.close()
 
 

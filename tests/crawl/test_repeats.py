@@ -55,12 +55,12 @@ def serving(talk: Talk, protocols: tuple[str, ...] = ()) -> Iterator[TimedServer
     thread.start()
     tls = server_tls(AUTHORITY.issue_cert("www.example.org"), protocols) if protocols else None
     try:
-        asyncio.run_coroutine_threadsafe(server.start(tls=tls), loop).result(10)
+        asyncio.run_coroutine_threadsafe(server.start(tls=tls), loop).result(60)
         yield server
     finally:
-        asyncio.run_coroutine_threadsafe(server.stop(), loop).result(10)
+        asyncio.run_coroutine_threadsafe(server.stop(), loop).result(60)
         loop.call_soon_threadsafe(loop.stop)
-        thread.join(10)
+        thread.join(60)
         loop.close()
 
 
@@ -106,7 +106,7 @@ def judge(folder: Path, server: TimedServer, said: str) -> None:
         [sys.executable, "-m", "lycosa", "audit", str(folder)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
     assert audit.returncode == 0, audit.stdout
 

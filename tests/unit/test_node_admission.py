@@ -72,7 +72,7 @@ async def served(crawl: ServedCrawl) -> AsyncIterator[str]:
 
 async def answer(crawl_id: str, generation: str = "") -> object:
     """What a node hears that read the crawl of that UUID."""
-    async with served(ServedCrawl(OURS, "")) as address, asyncio.timeout(20):
+    async with served(ServedCrawl(OURS, "")) as address, asyncio.timeout(60):
         hello = CoordinatorHello("node", "n", "news", generation=generation, crawl_id=crawl_id)
         stream = await connect(address, Credentials(), encode_node_message(hello))
         await stream.send(REPORT)
@@ -108,7 +108,7 @@ async def test_a_coordinator_that_does_not_answer_stops_no_probe() -> None:
         Path("cluster.toml"), "news", KafkaSection(("127.0.0.1:1",)), 1, coordinators=(address,)
     )
     with pytest.raises(NoCoordinator, match="gave no answer within"):
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await call_coordinator(given, Credentials(), [], lambda line: None, patience_s=0.2)
     await server.close()
 
@@ -126,7 +126,7 @@ async def test_a_coordinator_behind_an_address_that_is_silent_is_found() -> None
 
     server = FrameServer(Credentials(), silent, 1 << 20)
     hanging = await server.open("127.0.0.1:0")
-    async with served(ServedCrawl(OURS, "")) as address, asyncio.timeout(20):
+    async with served(ServedCrawl(OURS, "")) as address, asyncio.timeout(60):
         for addresses in ((hanging, address), (address, hanging)):
             given = ClusterFile(
                 Path("cluster.toml"),
@@ -149,5 +149,5 @@ async def test_a_coordinator_whose_topic_is_damaged_ends_with_what_to_do() -> No
     runner = RunningCoordinator(given.name, cast(SavedRecords, Remade()), lambda line: None)
     server = CoordinatorServer(given, runner, LimitSection, lambda line: None)
     with pytest.raises(ControlDamaged, match="continue by a rescue"):
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await server.run(Credentials(), ["127.0.0.1:0"], Config())

@@ -43,7 +43,7 @@ def test_a_node_waits_for_the_workers_of_a_node_that_was_killed(tmp_path: Path) 
     )
     assert node.stdin is not None and node.stdout is not None
     assert node.stdout.readline() == b"held\n" and node.stdout.readline() == b"worker\n"
-    assert node.wait(20) == 0
+    assert node.wait(60) == 0
     with pytest.raises(NodeFolderError, match="is in use"):
         acquired(tmp_path / "n", patience_s=0.0)
     ending = threading.Timer(0.5, node.stdin.close)

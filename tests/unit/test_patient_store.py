@@ -63,9 +63,9 @@ def test_a_call_that_waits_ends_with_the_patience_of_its_caller() -> None:
 
     asking = threading.Thread(target=ask)
     asking.start()
-    assert said.wait(20) and store.is_patient
+    assert said.wait(60) and store.is_patient
     store.end_patience()
-    asking.join(20)
+    asking.join(60)
     assert raised == [StoreUnreachable]
     with pytest.raises(StoreUnreachable):
         store.find("a")

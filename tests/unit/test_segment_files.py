@@ -15,7 +15,7 @@ def test_workers_that_make_the_first_file_of_a_folder_at_once_all_succeed(tmp_pa
     together = threading.Barrier(_WORKERS)
 
     def write(number: int, folder: Path) -> None:
-        together.wait(10)
+        together.wait(60)
         write_at(folder / f"w{number}", 0, iter([b"body"]))
 
     with ThreadPoolExecutor(_WORKERS) as threads:

@@ -51,7 +51,7 @@ class Slow:
         raise AssertionError
 
     def save_partition(self, partition: int, data: PartitionData, mark: Mark) -> None:
-        assert self.go.wait(20)
+        assert self.go.wait(60)
         if self.failures:
             self.failures -= 1
             raise NotStored("the store is away")
@@ -99,7 +99,7 @@ class Bench:
         await self.saver.save_when_due(number, 10 * number, {0: Mark(1, number)})
 
     async def until(self, holds: Callable[[], object]) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not holds():  # noqa: ASYNC110 (what it waits for happens on a thread)
                 await asyncio.sleep(0)
 

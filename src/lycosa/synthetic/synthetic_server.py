@@ -123,12 +123,14 @@ class SyntheticServer:
         exchange = self.log.begin_request(
             asked.host, writer.get_extra_info("sockname")[0], asked.target, start, wall
         )
+        end = None
         try:
             response = self._respond(asked, wall)
             exchange.status = response.status
-            return await self._play(response, asked, reader, writer)
+            keeps_alive, end = await self._play(response, asked, reader, writer)
+            return keeps_alive
         finally:
-            self.log.finish_request(exchange, time.monotonic())
+            self.log.finish_request(exchange, time.monotonic() if end is None else end)
 
     def _respond(self, asked: _Asked, wall: float) -> Response:
         if asked.method not in ("GET", "HEAD"):
@@ -145,11 +147,17 @@ class SyntheticServer:
         asked: _Asked,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
-    ) -> bool:
+    ) -> tuple[bool, float | None]:
+        """Send a response; returns whether the connection can be used again, and when a response
+        that is whole ended.
+        """
         await self._pause(response.latency_s, reader)
-        sent = 0
+        sent, last = 0, None
         for step in steps(response, head_only=asked.method == "HEAD"):
             if isinstance(step, bytes):
+                # Before the write: the client may have it, and wait for its delay, long before a
+                # busy server runs again.
+                last = time.monotonic()
                 writer.write(step)
                 await writer.drain()
                 sent += len(step)
@@ -159,13 +167,13 @@ class SyntheticServer:
                     # block all other connections
                     await asyncio.sleep(0)
                 if writer.is_closing():
-                    return False
+                    return False, None
             elif isinstance(step, float):
                 await self._pause(step, reader)
             else:
                 await self._end(step, reader, writer)
-                return False
-        return asked.keeps_alive
+                return False, None
+        return asked.keeps_alive, last
 
     async def _pause(self, seconds: float, reader: asyncio.StreamReader) -> None:
         """Wait, but end with an error when the client is gone."""
