@@ -145,7 +145,9 @@ class Transfer:
         limits = self.limits
         if now >= self.started + limits.total_s:
             return (Reason.TOTAL_TIMEOUT if self.sent else Reason.CONNECT_TIMEOUT), 0.0
-        deadlines = [self.started + limits.total_s]
+        # Another limit begins when the request leaves, and when the first byte arrives: it may be
+        # long before the one that holds now.
+        deadlines = [self.started + limits.total_s, now + limits.min_speed_window_s]
         if not self.sent:
             # libcurl's connect timeout comes first; this is a backstop
             deadlines.append(self.started + limits.connect_s + 1.0)
