@@ -37,7 +37,7 @@ class WatchedSite:
         """When pages were asked for, robots.txt left out."""
         return [at for at, path in self.requests if at >= since and path != "/robots.txt"]
 
-    def await_request(self, path: str = "", since: float = 0.0, patience_s: float = 30.0) -> float:
+    def await_request(self, path: str = "", since: float = 0.0, patience_s: float = 120.0) -> float:
         """Wait for a request for a path, or for any page; gives its time."""
 
         def found() -> float:
@@ -54,7 +54,7 @@ class WatchedSite:
             assert self._came.wait_for(lambda: found() > 0, patience_s), (path, self.requests[-5:])
         return found()
 
-    def await_silence(self, seconds: float, patience_s: float = 30.0) -> None:
+    def await_silence(self, seconds: float, patience_s: float = 120.0) -> None:
         """Wait until no request came for so long."""
         deadline = time.monotonic() + patience_s
         with self._came:

@@ -577,7 +577,7 @@ async def test_tls_is_spoken_and_nothing_else(crawled: Crawled, tmp_path: Path) 
 
 
 async def test_slow_and_many_requests_are_refused(crawled: Crawled) -> None:
-    job = crawled.job(request_s=0.3, rate=5.0, burst_s=3.0, connections=10)
+    job = crawled.job(request_s=1.0, rate=0.5, burst_s=30.0, connections=10)
     async with second_interface(job, Tokens([])) as url:
         port = int(url.rpartition(":")[2])
 

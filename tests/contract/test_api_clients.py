@@ -77,7 +77,7 @@ async def answered(one: socket.socket, request: bytes) -> bytes:
 
 async def is_open(one: socket.socket) -> bool:
     try:
-        return bool(await asyncio.wait_for(asyncio.get_running_loop().sock_recv(one, 1), 0.01))
+        return bool(await asyncio.wait_for(asyncio.get_running_loop().sock_recv(one, 1), 0.05))
     except TimeoutError:
         return True
     except ConnectionError:

@@ -91,7 +91,7 @@ async def test_a_partition_without_an_address_is_not_asked_and_a_call_waits_for_
 
 
 async def test_a_call_that_gets_no_address_or_no_connection_in_time_says_so() -> None:
-    async with inquiry(call_s=0.1) as asking:
+    async with inquiry(call_s=0.5) as asking:
         with pytest.raises(NoAnswer, match=r"partition 1 was not answered.*no address"):
             await asking.call_owner(1, b"x")
         async with serving(CREDENTIALS) as port:

@@ -146,7 +146,7 @@ def test_a_host_is_traced_completely_or_not_at_all() -> None:
 
 def test_a_running_crawl_is_watched_until_it_ends_or_ctrl_c(tmp_path: Path, port: int) -> None:
     folder = tmp_path / "c"
-    slow = ["--delay", "0.5s", "--max-time", "120s"]
+    slow = ["--delay", "30s", "--max-time", "600s"]  # it runs on until it is stopped
     with subprocess.Popen(
         command(folder, port, *slow), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     ) as running:

@@ -79,11 +79,11 @@ def known(folder: Path) -> int:
 
 def until(running: subprocess.Popen[str], is_so: Callable[[], bool]) -> None:
     """Looks again and again while the crawl runs, for two minutes at most."""
-    for _ in range(2400):
+    for _ in range(12_000):
         if is_so():
             return
         with contextlib.suppress(subprocess.TimeoutExpired):
-            running.wait(0.05)
+            running.wait(0.01)
             return
     raise AssertionError("it takes too long")
 
