@@ -30,7 +30,7 @@ def seeds(few: int, many: int) -> list[Any]:
     return [pytest.param(seed, marks=[pytest.mark.long] * (seed >= few)) for seed in range(many)]
 
 
-@pytest.mark.parametrize("seed", seeds(2, 5))
+@pytest.mark.parametrize("seed", seeds(1, 5))
 def test_a_history_of_many_nodes_breaks_no_promise(seed: int, tmp_path: Path) -> None:
     lived = live_and_judge(seed, tmp_path)
     assert lived.faults >= LEAST_FAULTS
@@ -85,20 +85,19 @@ def test_a_price_is_found_and_kept_whoever_coordinates(seed: int, tmp_path: Path
     assert isinstance(prices, Prices) and prices.coordinators
 
 
-@pytest.mark.parametrize("seed", seeds(2, 4))
+@pytest.mark.parametrize("seed", seeds(1, 4))
 def test_a_crawl_that_was_stopped_and_continued_lacks_nothing(seed: int, tmp_path: Path) -> None:
     lived = live_and_judge(seed, tmp_path, plugins=[Stops])
     assert lived.takeovers > 0
 
 
-def test_every_body_is_parsed_in_the_end_although_machines_had_no_parser(tmp_path: Path) -> None:
-    unparsed = 0
-    for seed in range(2):
-        (tmp_path / str(seed)).mkdir()
-        history = NodesHistory(seed, tmp_path / str(seed), [Unparsed])
-        assert history.live().takeovers > 0
-        unparsed += history.world.faults["unparsed"]
-    assert unparsed > 10
+@pytest.mark.parametrize("seed", seeds(1, 2))
+def test_every_body_is_parsed_in_the_end_although_machines_had_no_parser(
+    seed: int, tmp_path: Path
+) -> None:
+    history = NodesHistory(seed, tmp_path, [Unparsed])
+    assert history.live().takeovers > 0
+    assert history.world.faults["unparsed"] > 5
 
 
 @pytest.mark.parametrize("seed", seeds(1, 3))
@@ -130,8 +129,9 @@ def test_machines_that_share_addresses_overload_none(seed: int, tmp_path: Path) 
 @pytest.mark.parametrize(
     "plugins",
     [
-        [Outside, Unparsed, Pool],
-        [Changes, Stops, Unparsed, Shaky],
+        # these are among those of the third
+        pytest.param([Outside, Unparsed, Pool], marks=pytest.mark.long),
+        pytest.param([Changes, Stops, Unparsed, Shaky], marks=pytest.mark.long),
         [Outside, Pool, Changes, Clocks, Doors, Shaky, Stops, Unparsed],
     ],
 )

@@ -40,6 +40,12 @@ PACKED = Path(__file__).parents[1] / "data" / "older"
 FORMATS_1 = ("formats-1-stopped-4", "formats-1-crashed-1")
 CUT_SHORT = ("stopped-1", "stopped-4", "crashed-1", "crashed-4", *FORMATS_1)
 FOLDERS = (*CUT_SHORT, "finished-4")
+QUICK = {
+    *(("stopped-1", 1), ("stopped-1", 3), ("stopped-4", 1), ("stopped-4", 3), ("stopped-4", 4)),
+    *(("crashed-1", 1), ("crashed-1", 4), ("crashed-4", 1), ("crashed-4", 3), ("crashed-4", 4)),
+    *(("formats-1-stopped-4", 3), ("formats-1-crashed-1", 3)),
+}
+"""Folders, and numbers of workers that continue them."""
 OUTPUTS = ("warc", "cdxj", "journal", "pages", "links", "text")
 
 
@@ -139,7 +145,13 @@ def test_an_older_folder_is_read_as_it_is(
     assert file_bytes(older.folder) == before
 
 
-@pytest.mark.parametrize("name", CUT_SHORT)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.long] * name.startswith(("stopped", "crashed-1")))
+        for name in CUT_SHORT
+    ],
+)
 def test_an_older_folder_is_crawled_by_one_worker_then_by_three(name: str, older: Older) -> None:
     older.go_on(1, after_s=10.0)
     is_clean(older.folder)
@@ -149,8 +161,15 @@ def test_an_older_folder_is_crawled_by_one_worker_then_by_three(name: str, older
     is_clean(older.folder)
 
 
-@pytest.mark.parametrize("workers", [1, 3, 4])
-@pytest.mark.parametrize("name", CUT_SHORT)
+@pytest.mark.parametrize(
+    ("name", "workers"),
+    [
+        # Each folder with fewer or more workers than it had, and the largest one with as many.
+        pytest.param(name, workers, marks=[pytest.mark.long] * ((name, workers) not in QUICK))
+        for name in CUT_SHORT
+        for workers in (1, 3, 4)
+    ],
+)
 def test_an_older_folder_is_crawled_to_its_right_end_with_what_was_under_way(
     name: str, older: Older, workers: int
 ) -> None:

@@ -119,8 +119,15 @@ def test_many_hosts_that_name_one_license_cause_one_request(
     is_clean(crawl)
 
 
-@pytest.mark.parametrize("workers", [1, 3])
-@pytest.mark.parametrize("name", [f"{VICTIM}{{n}}.xml", "http://x{n}.rsl.test/license.xml"])
+@pytest.mark.parametrize(
+    ("name", "workers"),
+    [
+        (f"{VICTIM}{{n}}.xml", 1),
+        pytest.param(f"{VICTIM}{{n}}.xml", 3, marks=pytest.mark.long),
+        pytest.param("http://x{n}.rsl.test/license.xml", 1, marks=pytest.mark.long),
+        ("http://x{n}.rsl.test/license.xml", 3),
+    ],
+)
 def test_a_site_has_a_maximum_of_licenses_whatever_its_hosts_are_called(
     name: str, workers: int, tmp_path: Path
 ) -> None:

@@ -122,8 +122,18 @@ def test_a_change_reaches_pages_that_are_due_later_or_never(tmp_path: Path) -> N
     assert audit(folder).is_clean
 
 
-@pytest.mark.parametrize("point", ["commit:logged", "commit:stored", "commit:settled"])
-@pytest.mark.parametrize("number", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("point", "number"),
+    [
+        pytest.param(point, number, marks=[pytest.mark.long] * (number not in quick))
+        for point, quick in (
+            ("commit:logged", [1]),
+            ("commit:stored", [2]),
+            ("commit:settled", [3]),
+        )
+        for number in (1, 2, 3)
+    ],
+)
 def test_a_crawl_that_is_killed_in_a_change_continues_it(
     tmp_path: Path, point: str, number: int
 ) -> None:

@@ -318,7 +318,7 @@ def test_a_store_that_fails_one_put_in_ten_gets_everything_all_the_same(
 
 
 @needs_s3
-@pytest.mark.parametrize("number", [2, 8])
+@pytest.mark.parametrize("number", [2, pytest.param(8, marks=pytest.mark.long)])
 def test_an_upload_that_was_killed_is_continued(
     tmp_path: Path, port: int, server: S3Server, number: int
 ) -> None:

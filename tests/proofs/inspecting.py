@@ -22,7 +22,7 @@ from serving import served
 
 WORKERS = (1, 2, 4)
 _PLAN = WebPlan(hosts=80, pages=120, cross_links=0.4, seed=12)
-_SMALL = msgspec.structs.replace(_PLAN, hosts=16)  # each host adds a page a second to the load
+_SMALL = msgspec.structs.replace(_PLAN, hosts=8)  # each host adds a page a second to the load
 _QUESTIONS = (
     "SELECT count(*), count(DISTINCT url) FROM fetches",
     "SELECT count(*) FROM links JOIN pages ON source_url = url",
@@ -115,7 +115,7 @@ class Inspection:
             running = RunningCrawl(
                 self._folder, arguments(self._port, self._workers, self._seed_url), self._log
             )
-            has_begun = running.runs_until(lambda: any(self._folder.glob("journal/*")), 30)
+            has_begun = running.runs_until(lambda: any(self._folder.glob("journal/*")), 120)
             assert has_begun, self._log.read_text()[-2000:]
             for command in self._shuffled():
                 for each in (("audit", str(self._folder)), command):
@@ -140,7 +140,7 @@ def prove(work: Path, short: bool, rounds: int = 0) -> list[str]:
     trials = list[Trial]()
     with served(web) as port:
         for workers in WORKERS[1:2] if short else WORKERS:
-            inspection = Inspection(work, web, port, workers, chance, 4 if short else 100)
+            inspection = Inspection(work, web, port, workers, chance, 3 if short else 100)
             inspection.beside(rounds or (1 if short else 10))
             trials += inspection.trials
     faults = [trial.fault for trial in trials if trial.fault]
