@@ -72,7 +72,7 @@ class OperatedCluster:
                 pause.wait(0.3)
 
     def client(self) -> httpx.Client:
-        return httpx.Client(base_url=f"{self.url}/api/v1", timeout=60)
+        return httpx.Client(base_url=f"{self.url}/api/v1", timeout=300)
 
 
 @pytest.fixture

@@ -645,7 +645,7 @@ def _stop_and_resume(crawl: ApiCrawl, url: str) -> None:
     verdicts = httpx.post(f"{crawl.url}/api/v1/frontier/urls", json=given, timeout=30).json()
     assert verdicts["unknown"] == 1
     assert _last_action(crawl) == ("stop_crawl", "local", "new disk")
-    assert httpx.post(f"{post}/resume", json={"why": "it runs"}, timeout=60).status_code == 200
+    assert httpx.post(f"{post}/resume", json={"why": "it runs"}, timeout=300).status_code == 200
     crawl.await_answer("/api/v1/stats", lambda answer: answer.json().get("state") == "running")
     values = httpx.get(f"{crawl.url}/api/v1/settings").json()["values"]
     assert values["politeness.delay_s"] == "1.5s"

@@ -41,7 +41,7 @@ def test_shards_are_called_and_a_shard_without_owner_is_503(kafka: Broker, tmp_p
         url = serve.await_line(r"page are at (http://\S+)/")[1]
         serve.await_line("coordinator [0-9]+ of the crawl")
         node = cluster.node("n1")
-        with httpx.Client(base_url=f"{url}/api/v1", timeout=60) as client:
+        with httpx.Client(base_url=f"{url}/api/v1", timeout=300) as client:
             _awaited(
                 client,
                 "/stats",
@@ -98,7 +98,7 @@ def test_a_notice_of_a_site_reaches_the_owner_of_its_host(kafka: Broker, tmp_pat
         serve.await_line("coordinator [0-9]+ of the crawl")
         cluster.node("n1")
         host = f"site.example:{port}"
-        with httpx.Client(base_url=f"{url}/api/v1", timeout=60) as client:
+        with httpx.Client(base_url=f"{url}/api/v1", timeout=300) as client:
             seeds = {"urls": [f"http://{host}/"]}
             _awaited(client, "/stats", lambda answer: answer.is_success)
             client.post("/frontier/seed", json=seeds).raise_for_status()
@@ -126,7 +126,7 @@ def test_a_crawl_that_ended_is_read_from_storage_until_it_is_resumed(
         url = serve.await_line(r"page are at (http://\S+)/")[1]
         serve.await_line("coordinator [0-9]+ of the crawl")
         cluster.node("n1")
-        with httpx.Client(base_url=f"{url}/api/v1", timeout=60) as client:
+        with httpx.Client(base_url=f"{url}/api/v1", timeout=300) as client:
             _awaited(client, "/stats", lambda answer: answer.is_success)
             seeds = {"urls": [seed_at(port)]}
             client.post("/frontier/seed", json=seeds).raise_for_status()

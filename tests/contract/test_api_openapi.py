@@ -103,7 +103,7 @@ def test_a_crawl_that_is_paused_or_stopped_answers_as_documented(crawl: ApiCrawl
     def steered(action: str, state: str) -> None:
         """Steer the crawl, again while its run ends."""
         deadline = time.monotonic() + PATIENCE_S
-        while (answer := httpx.post(f"{crawl.url}/api/v1/crawl/{action}", timeout=60)).is_error:
+        while (answer := httpx.post(f"{crawl.url}/api/v1/crawl/{action}", timeout=300)).is_error:
             assert answer.status_code in (409, 503), answer.text
             assert time.monotonic() < deadline, answer.text
         crawl.await_answer("/api/v1/stats", lambda answer: answer.json().get("state") == state)

@@ -202,7 +202,7 @@ async def test_parcels_whose_forerunners_were_handed_over_and_are_lost_are_told_
     target = way.attach(MemoryKeyValue())
     handed = await way.posted(target, parcels(4, 4, acknowledged=3), 0)
     if target.reading is not None:
-        await asyncio.wait({target.reading}, timeout=60)
+        await asyncio.wait({target.reading}, timeout=300)
         assert [type(error) for error in target.failures] == [ParcelsLost]
     else:
         assert handed.count == 0 and "of which 3 were acknowledged" in str(handed.failure)

@@ -45,7 +45,7 @@ def stored(path: Path) -> list[tuple[str, int]]:
     """The captures in the database, as its reader sees them."""
     if not path.exists():
         return []
-    with closing(sqlite3.connect(path, timeout=60)) as db:
+    with closing(sqlite3.connect(path, timeout=300)) as db:
         try:
             return list(db.execute("SELECT url8, fetch_number FROM pages"))
         except sqlite3.OperationalError:  # the table is not created yet

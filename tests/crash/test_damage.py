@@ -446,14 +446,14 @@ async def test_a_second_start_leaves_a_running_crawl_alone_although_its_lock_fil
             running.runs_until, lambda: list(folder.glob("warc/*.open")) and len(server.log) > 20
         )
         (folder / "lock").unlink()
-        second = await asyncio.to_thread(crawl, folder, *options, timeout=60)
+        second = await asyncio.to_thread(crawl, folder, *options, timeout=300)
         assert second.code == 2 and "is in use by another process" in second.err, second
         for pid in running.workers():
             os.kill(pid, signal.SIGSTOP)
-        third = await asyncio.to_thread(crawl, folder, *options, timeout=60)
+        third = await asyncio.to_thread(crawl, folder, *options, timeout=300)
         for pid in running.workers():
             os.kill(pid, signal.SIGCONT)
         assert third.code == 2, third
         running.kill(Whom.SUPERVISOR)
-        again = await asyncio.to_thread(crawl, folder, *options, "--delay", "0s", timeout=120)
+        again = await asyncio.to_thread(crawl, folder, *options, "--delay", "0s", timeout=300)
         assert again.code == 0, again

@@ -55,7 +55,7 @@ def crawl(folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
         [sys.executable, "-m", "lycosa", *words],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
 

@@ -42,7 +42,9 @@ def test_a_clock_that_is_wrong_in_some_runs_breaks_no_promise(seed: int, tmp_pat
     "plant",
     [
         # their histories are the longest ones; `script/prove histories` has them too
-        pytest.param(plant, marks=[pytest.mark.long] * (plant in ("forgetful", "mute", "hasty", "pushy")))
+        pytest.param(
+            plant, marks=[pytest.mark.long] * (plant in ("forgetful", "mute", "hasty", "pushy"))
+        )
         for plant in PLANTS
     ],
 )

@@ -105,6 +105,6 @@ async def test_two_processes_find_each_others_duplicates(kill: bool, tmp_path: P
 
 
 def test_two_processes_that_can_reach_nobody_end_at_once_and_say_so(tmp_path: Path) -> None:
-    done = crawl(tmp_path / "c", "--workers", "2", "http://127.0.0.1:9/", timeout=60)
+    done = crawl(tmp_path / "c", "--workers", "2", "http://127.0.0.1:9/", timeout=300)
     assert done.code == ExitCode.NOTHING_FETCHED, done
     assert "refused by 127.0.0.1:9" in done.err

@@ -99,7 +99,7 @@ def test_a_crawl_whose_standard_files_are_closed_does_its_work(
 ) -> None:
     shell = ["sh", "-c", f'exec "$@" {closed}', "sh"]
     done = subprocess.run(
-        [*shell, *command(tmp_path / "c", port, "--max-time", "30s")],
+        [*shell, *command(tmp_path / "c", port, "--max-time", "300s")],
         capture_output=True,
         text=True,
     )

@@ -54,7 +54,7 @@ def test_a_file_and_standard_output_get_each_capture_once(tmp_path: Path, port: 
     letters = tmp_path / "dlq.jsonl"
     feeds = ["--feed", str(pages), "--feed", f"dlq={letters}", "--feed", "pages=-"]
     done = subprocess.run(
-        command(folder, port, *feeds), capture_output=True, text=True, timeout=120
+        command(folder, port, *feeds), capture_output=True, text=True, timeout=300
     )
     assert done.returncode == ExitCode.FINISHED, done.stderr
     found = rows(done.stdout)
@@ -64,7 +64,7 @@ def test_a_file_and_standard_output_get_each_capture_once(tmp_path: Path, port: 
     assert "lycosa status" in done.stderr  # the summary, because rows have standard output
     assert letters.exists()
 
-    again = subprocess.run(command(folder, port, *feeds[:2]), timeout=120)
+    again = subprocess.run(command(folder, port, *feeds[:2]), timeout=300)
     assert again.returncode == ExitCode.FINISHED
     assert rows(pages.read_text()) == found
 
@@ -90,7 +90,7 @@ def test_a_pipe_that_nobody_reads_holds_no_crawl_up(tmp_path: Path, port: int) -
         command(tmp_path / "c", port, "--feed", str(pipe)),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
     )
     assert done.returncode == ExitCode.INTERRUPTED
     assert f"nothing reads the pipe {pipe}" in done.stderr
@@ -101,13 +101,13 @@ def test_a_pipe_that_nobody_reads_holds_no_crawl_up(tmp_path: Path, port: int) -
 
 def test_a_feed_of_a_file_that_is_killed_is_started_again(tmp_path: Path, port: int) -> None:
     folder, pages = tmp_path / "c", tmp_path / "pages.jsonl"
-    slow = command(folder, port, "--delay", "0.2s", "--feed", str(pages))
+    slow = command(folder, port, "--delay", "1s", "--feed", str(pages))  # it outlives the feed
     with subprocess.Popen(slow, stderr=subprocess.PIPE, text=True) as crawl:
         while not (pages.exists() and pages.stat().st_size) and crawl.poll() is None:
             wait_a_moment()
         (feed,) = (pid for pid in children(crawl.pid) if f"feed pages {folder}" in command_of(pid))
         os.kill(feed, signal.SIGKILL)
-        _, told = crawl.communicate(timeout=120)
+        _, told = crawl.communicate(timeout=300)
     assert crawl.returncode == ExitCode.FINISHED, told
     assert f"the feed pages to {pages} was killed by signal 9, and starts again in 1 s" in told
     stored = [json.loads(row) for row in PageFeed(folder).new_rows()]
@@ -116,7 +116,7 @@ def test_a_feed_of_a_file_that_is_killed_is_started_again(tmp_path: Path, port: 
 
 def test_a_feed_that_does_not_run_is_named_until_it_runs_again(tmp_path: Path, port: int) -> None:
     folder, pages, pipe = tmp_path / "c", tmp_path / "pages.jsonl", tmp_path / "pipe"
-    subprocess.run(command(folder, port), timeout=120, check=True)
+    subprocess.run(command(folder, port), timeout=300, check=True)
     os.mkfifo(pipe)
     told: list[str] = []
     targets = [FeedTarget("pages", str(pages)), FeedTarget("dlq", str(pipe))]
@@ -144,7 +144,7 @@ def test_the_last_rows_of_a_file_are_given_although_its_process_died(
     tmp_path: Path, port: int
 ) -> None:
     folder, pages = tmp_path / "c", tmp_path / "pages.jsonl"
-    subprocess.run(command(folder, port), timeout=120, check=True)
+    subprocess.run(command(folder, port), timeout=300, check=True)
     with CrawlFeeds([FeedTarget("pages", str(pages))], lambda line: None) as feeds:
         feeds.start(folder)
         (feed,) = feeds._feeds
@@ -157,18 +157,18 @@ def test_the_last_rows_of_a_file_are_given_although_its_process_died(
 def test_a_crawl_whose_feed_lacks_rows_is_not_finished(tmp_path: Path, port: int) -> None:
     folder, pages = tmp_path / "c", tmp_path / "pages.jsonl"
     feed = ["--feed", str(pages), "--json"]
-    subprocess.run(command(folder, port, "--max-pages", "5"), timeout=120, check=False)
+    subprocess.run(command(folder, port, "--max-pages", "5"), timeout=300, check=False)
     (folder / "journal" / "lost").mkdir()
     for path in (folder / "journal").glob("*.zst"):
         path.rename(folder / "journal" / "lost" / path.name)
-    done = subprocess.run(command(folder, port, *feed), capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command(folder, port, *feed), capture_output=True, text=True, timeout=300)
     assert done.returncode == ExitCode.INTERRUPTED
     assert json.loads(done.stdout)["incomplete_feeds"] == [f"pages to {pages}"]
     assert "is missing, and its rows with it" in done.stderr
     assert f"the feed pages to {pages} is not complete" in done.stderr
     for path in (folder / "journal" / "lost").iterdir():
         path.rename(folder / "journal" / path.name)
-    done = subprocess.run(command(folder, port, *feed), timeout=120)
+    done = subprocess.run(command(folder, port, *feed), timeout=300)
     assert done.returncode == ExitCode.FINISHED
     assert len(rows(pages.read_text())) == len(list(PageFeed(folder).new_rows()))
 

@@ -65,7 +65,7 @@ def test_each_attempt_has_a_record_and_a_span_and_every_process_logs(
                 "OTEL_EXPORTER_OTLP_ENDPOINT": collector.endpoint,
                 "OTEL_EXPORTER_OTLP_HEADERS": "x-team=crawl",
             },
-            timeout=120,
+            timeout=300,
         )
     assert done.returncode == ExitCode.FINISHED, done.stderr
     found = records(log.read_text("ascii"))
@@ -105,7 +105,7 @@ def test_json_on_standard_error_has_nothing_else(tmp_path: Path, port: int) -> N
         command(tmp_path / "c", port, "--log-format", "json"),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
     )
     assert done.returncode == ExitCode.FINISHED
     events = {each["event"] for each in records(done.stderr)}
@@ -129,7 +129,7 @@ def test_bad_options_of_the_log_are_refused_before_anything_is_written(
             capture_output=True,
             text=True,
             env=environment,
-            timeout=60,
+            timeout=300,
         )
         assert done.returncode == ExitCode.USAGE and said in done.stderr, done.stderr
         assert not (tmp_path / "c").exists()
@@ -177,8 +177,8 @@ def test_a_running_crawl_is_watched_until_it_ends_or_ctrl_c(tmp_path: Path, port
         assert to_the_end.returncode == ExitCode.FINISHED
         assert looks and looks[-1]["progress"]["meter"]["numbers"]["lycosa_captures_total"]
         running.stderr.read()
-    again = subprocess.run(watch, capture_output=True, text=True, timeout=60)
+    again = subprocess.run(watch, capture_output=True, text=True, timeout=300)
     assert (again.returncode, again.stdout) == (ExitCode.USAGE, "")
     assert "the crawl does not run" in again.stderr
-    none = subprocess.run([*watch[:-2], "--metrics"], capture_output=True, text=True, timeout=60)
+    none = subprocess.run([*watch[:-2], "--metrics"], capture_output=True, text=True, timeout=300)
     assert none.returncode == ExitCode.USAGE and "does not run, so it has no metrics" in none.stderr

@@ -328,7 +328,7 @@ def test_kill_9_around_a_raising_sink_loses_nothing(
                 assert process.stdout.readline()
             os.killpg(process.pid, signal.SIGKILL)
     process = started(file, str(folder), workers, "0", *seeds(port))
-    output, errors = process.communicate(timeout=120)
+    output, errors = process.communicate(timeout=300)
     assert output.endswith("end finished\n"), errors
     assert errors.count("ValueError: http://") < 20  # the log is limited
     stored = Counter(page.url for page in lycosa.open(folder).pages())
@@ -342,7 +342,7 @@ def test_a_program_without_a_guard_is_told_what_to_write(tmp_path: Path, port: i
     file = tmp_path / "program.py"
     file.write_text(PROGRAM % (QUICK, "main()"))
     process = started(file, str(tmp_path / "c"), "2", "0", *seeds(port))
-    _, errors = process.communicate(timeout=120)
+    _, errors = process.communicate(timeout=300)
     assert process.returncode == 1
     assert 'begin the crawl below `if __name__ == "__main__":`' in errors.splitlines()[-1]
 
@@ -383,7 +383,7 @@ def test_an_installed_package_changes_a_crawl_only_when_it_is_named(
             text=True,
             check=False,
             env=environment,
-            timeout=120,
+            timeout=300,
         )
 
     refused = crawl("--dir", str(folder), *seeds(port, "a"), "--set", "extensions.rules=many")

@@ -45,7 +45,7 @@ def ran(code: str, folder: Path) -> str:
             **os.environ,
             "PYTHONPATH": str(ROOT / "tests/crawl") + os.pathsep + str(ROOT / "tests"),
         },
-        timeout=120,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

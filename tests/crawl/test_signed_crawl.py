@@ -91,7 +91,7 @@ def crawl(folder: Path, port: int, *arguments: str) -> subprocess.CompletedProce
         ],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         env=environment,
     )
 
@@ -234,7 +234,7 @@ def test_the_check_of_a_robots_txt_is_signed_too(tmp_path: Path, options: tuple[
             ],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
         )
     assert done.returncode == 0, done.stderr
     assert len(web.seen) == 1

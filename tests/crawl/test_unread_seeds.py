@@ -97,7 +97,7 @@ def break_off(
     ) as running:
         until(running, lambda: any(0 < each.lines < SEEDS for each in sources(folder)))
         running.send_signal(number)
-        return running.communicate(timeout=120)[0]
+        return running.communicate(timeout=300)[0]
 
 
 def sources(folder: Path) -> list[SeedSource]:
@@ -112,7 +112,7 @@ def read_the_rest(folder: Path, *arguments: str, stdin: IO[str] | None = None) -
     ) as running:
         until(running, lambda: not unread(sources(folder)))
         running.send_signal(signal.SIGINT)
-        return running.communicate(timeout=120)
+        return running.communicate(timeout=300)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])

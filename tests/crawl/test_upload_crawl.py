@@ -82,7 +82,7 @@ def to(endpoint: str, wait: str = "30s") -> list[str]:
 
 def run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
     env = {**os.environ, **CREDENTIALS}
-    done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=300)
     assert SECRET not in done.stdout + done.stderr
     return done
 
@@ -437,7 +437,7 @@ def test_a_second_signal_breaks_the_upload_off(tmp_path: Path, port: int, server
             text=True,
         ) as started:
             running.append(started)
-            output, _ = started.communicate(timeout=60)
+            output, _ = started.communicate(timeout=300)
     assert started.returncode == 4
     assert "NOT UPLOADED" in output
     assert status[0]["waiting_for"].startswith("the upload of ")

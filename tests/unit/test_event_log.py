@@ -303,7 +303,7 @@ def test_several_processes_write_and_rotate_one_file_and_lose_nothing(tmp_path: 
         )
         for number in range(3)
     ]
-    assert [writer.communicate(timeout=60)[0] for writer in writers] == ["0\n"] * 3
+    assert [writer.communicate(timeout=300)[0] for writer in writers] == ["0\n"] * 3
     files = [each for each in tmp_path.iterdir() if not each.name.endswith(".lock")]
     assert len(files) > 5
     found = {(each["process"], each["event"]) for file in files for each in written(file)}
