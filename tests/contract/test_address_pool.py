@@ -6,6 +6,7 @@ import asyncio
 import random
 import time
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 
 import msgspec
 import pytest
@@ -16,6 +17,7 @@ from lycosa.cluster.redis import RedisPool, check_redis
 from lycosa.stages.politeness.address_pool import (
     MICRO,
     FreedSlot,
+    PoolAnswer,
     PoolAway,
     PoolCall,
     PoolMember,
@@ -52,10 +54,30 @@ def _member(shard: int = 0, shards: int = 1, crawl: str = "x", settle_s: float =
     return msgspec.structs.replace(member, settle_us=int(settle_s * MICRO))
 
 
+async def answered(pool: RedisPool, call: PoolCall) -> PoolAnswer:
+    """The answer to a call, which is repeated when a busy machine took longer than it may take."""
+    for _ in range(20):
+        with suppress(PoolAway):
+            return await pool.exchange(call)
+    return await pool.exchange(call)
+
+
 async def test_slots_and_delays_are_those_of_the_memory_pool(
     pool: RedisPool, redis: RedisServers
 ) -> None:
     """Both get the same calls of a chance; the memory pool's clock shows Redis' time."""
+    for _ in range(5):
+        try:
+            shared = await _compared(pool, redis)
+        except PoolAway:  # the machine stood still for longer than a call may take
+            continue
+        assert shared > 100  # how many depends on the time that the calls take
+        return
+    pytest.fail("calls are not answered in time")
+
+
+async def _compared(pool: RedisPool, redis: RedisServers) -> int:
+    """How many answers say that the pool is shared."""
     first = await pool.exchange(PoolCall(_member(7, 1, "before")))
     now = [first.now_us]
     twin = PoolServer(first.server, lambda: now[0])
@@ -80,7 +102,7 @@ async def test_slots_and_delays_are_those_of_the_memory_pool(
         expected = twin.answer(call, now[0])
         assert found == expected, (number, call)
         shared += found.is_shared
-    assert shared > 100  # how many depends on the time that the calls take
+    return shared
 
 
 def _request(chance: random.Random, slots: list[tuple[str, str]], name: str) -> PoolRequest:
@@ -97,23 +119,23 @@ def _request(chance: random.Random, slots: list[tuple[str, str]], name: str) -> 
 
 
 async def test_a_call_after_its_deadline_has_no_effect(pool: RedisPool) -> None:
-    await pool.exchange(PoolCall(_member()))
+    await answered(pool, PoolCall(_member()))
     pool._times.note_answer(1, time.monotonic(), time.monotonic())
     assert (await pool.exchange(PoolCall(_member(5)))).is_late
-    assert (await pool.exchange(PoolCall(_member()))).present == 1
+    assert (await answered(pool, PoolCall(_member()))).present == 1
 
 
 async def test_a_pool_that_was_emptied_has_to_learn_all_requests_again(
     pool: RedisPool, redis: RedisServers
 ) -> None:
     member = _member(settle_s=0.05)
-    first = await pool.exchange(PoolCall(member))
+    first = await answered(pool, PoolCall(member))
     assert not first.is_shared
     await asyncio.sleep(first.unsettled_us / MICRO)
-    assert (await pool.exchange(PoolCall(member))).is_shared
+    assert (await answered(pool, PoolCall(member))).is_shared
     redis.empty()
     redis.ask("SCRIPT", "FLUSH")
-    assert not (await pool.exchange(PoolCall(member))).is_shared
+    assert not (await answered(pool, PoolCall(member))).is_shared
 
 
 async def test_a_replica_is_passed_over_and_a_promoted_one_knows_nothing(
@@ -121,17 +143,17 @@ async def test_a_replica_is_passed_over_and_a_promoted_one_knows_nothing(
 ) -> None:
     redis.follow(1, 0)
     member = _member()
-    assert (await pool.exchange(PoolCall(member))).is_shared
+    assert (await answered(pool, PoolCall(member))).is_shared
     other = RedisPool(
         msgspec.structs.replace(redis.section, addresses=redis.addresses[::-1]), SystemClock()
     )
-    assert (await other.exchange(PoolCall(member))).is_shared  # by the second address
+    assert (await answered(other, PoolCall(member))).is_shared  # by the second address
     redis.ask("WAIT", "1", "5000")
     redis.promote(1)
     await other.close()
     kept = _member(settle_s=60.0)
-    answer = await other.exchange(PoolCall(kept))
-    assert answer.server != (await pool.exchange(PoolCall(member))).server
+    answer = await answered(other, PoolCall(kept))
+    assert answer.server != (await answered(pool, PoolCall(member))).server
     assert not answer.is_shared
     assert "several servers are primaries" in (await check_redis(redis.section))[0].what
     await other.close()
@@ -140,7 +162,7 @@ async def test_a_replica_is_passed_over_and_a_promoted_one_knows_nothing(
 async def test_a_server_that_stands_still_is_away_within_the_limit(
     pool: RedisPool, redis: RedisServers
 ) -> None:
-    server = (await pool.exchange(PoolCall(_member()))).server
+    server = (await answered(pool, PoolCall(_member()))).server
     redis.freeze()
     try:
         began = time.monotonic()
@@ -153,7 +175,7 @@ async def test_a_server_that_stands_still_is_away_within_the_limit(
         assert time.monotonic() - began < 30
     finally:
         redis.wake()
-    assert (await pool.exchange(PoolCall(_member()))).server == server
+    assert (await answered(pool, PoolCall(_member()))).server == server
 
 
 async def test_a_call_whose_writes_are_refused_has_no_effect(
@@ -170,7 +192,7 @@ async def test_a_call_whose_writes_are_refused_has_no_effect(
 
 
 async def test_everything_expires_when_it_is_not_used(pool: RedisPool, redis: RedisServers) -> None:
-    await pool.exchange(PoolCall(_member(settle_s=1.0), [WantedSlot(A, "a")]))
+    await answered(pool, PoolCall(_member(settle_s=1.0), [WantedSlot(A, "a")]))
     for key in ("present", "state", "crawls", f"address:{A}"):
         assert 0 < int(redis.ask("PTTL", f"{{lycosa}}:{key}")) < 3000
     await pool.close()
