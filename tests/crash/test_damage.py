@@ -49,7 +49,7 @@ linux = pytest.mark.skipif(
 
 def test_damaged_logs_lose_nothing_in_silence(tmp_path: Path) -> None:
     """Short form of ``script/prove damage``."""
-    print("\n".join(damage.prove(tmp_path, short=True)))
+    print("\n".join(damage.prove(tmp_path, short=True, first=1)))
 
 
 class Scene:

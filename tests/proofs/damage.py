@@ -28,7 +28,7 @@ import msgspec
 
 from damaging import WORKERS, DamagedCrawl, Kind
 
-_ROUNDS, _SHORT = 50, 2
+_ROUNDS, _SHORT = 50, 1
 _FEW, _FEWER = (Kind.DELETED, Kind.BYTE), (Kind.RECORDS,)  # of the short form
 # a round takes some seconds; one that hangs in virtual time ends by its own bound, and is a failure
 _MOST_S = 300.0
