@@ -24,8 +24,8 @@ from lycosa.base.system.clock import SystemClock
 from lycosa.inspect.committed_state import CrawlReader
 from lycosa.inspect.queries.capture_queries import decoded_body, segments_with
 from lycosa.inspect.text_diff import lines_of, unified
-from lycosa.stages.parse.child_parser import ChildParser
 from lycosa.stages.parse.parser_config import ParserConfig
+from lycosa.stages.parse.parser_pair import ParserPair
 from lycosa.state.store import JournalRow, StoredSegment
 from lycosa.state.store.journal_rows import UNCHANGED
 from lycosa.state.store.stored_bodies import record_with_body
@@ -173,7 +173,7 @@ def parsed_text(config: Config, row: JournalRow, record: StoredRecord) -> str:
     limits = ParserConfig(config.parse, config.canonical, config.agent.product)
 
     async def parse() -> str:
-        parser = ChildParser(limits, SystemClock())
+        parser = ParserPair(limits, SystemClock())
         try:
             return (await parser.parse(document)).text
         finally:

@@ -150,7 +150,7 @@ class WorkerProcess:
         report = ProgressReport(
             assembled,
             job.config,
-            lambda: {"parser": parser.pid, "text parser": self._reader.parser_pid},
+            lambda: {**parser.pids, "text parser": self._reader.parser_pid},
             meter,
             place.waits_for,
         )

@@ -18,10 +18,10 @@ _SMALLER = 4  # divides the capacity of the workbench
 
 
 class Recycled(Protocol):
-    """The parse child as the reliever uses it."""
+    """The parse children as the reliever uses them."""
 
     @property
-    def pid(self) -> int | None: ...
+    def pids(self) -> dict[str, int | None]: ...
     def recycle(self) -> None: ...
 
 
@@ -68,7 +68,7 @@ class MemoryReliever:
 
     def memory(self) -> list[ProcessMemory]:
         """The memory of the worker and its parser."""
-        return memory_of({"parser": self._parser.pid})
+        return memory_of(self._parser.pids)
 
     async def relieve(self, total: int) -> None:
         """Act on the crawl's memory, if necessary."""

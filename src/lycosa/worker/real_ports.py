@@ -19,8 +19,8 @@ from lycosa.stages.fetch import (
     RequestHooks,
 )
 from lycosa.stages.fetch.key_check import load_signer
-from lycosa.stages.parse.child_parser import ChildParser
 from lycosa.stages.parse.parser_config import ParserConfig
+from lycosa.stages.parse.parser_pair import ParserPair
 from lycosa.state.commit import ShardLease, folder_lease
 from lycosa.state.folder.names import spool_folder, suffix_list
 from lycosa.state.kv.kv_port import Opener
@@ -71,7 +71,7 @@ def real_ports(
         offload=ThreadOffload(threads),
         fetcher=fetcher,
         resolver=CachingResolver(config.dns, clock, AiodnsQuery(config.dns)),
-        parser=ChildParser(
+        parser=ParserPair(
             ParserConfig(config.parse, config.canonical, config.agent.product, job.store.content),
             clock,
         ),
@@ -82,9 +82,9 @@ def real_ports(
     )
 
 
-def child_parser(ports: Ports) -> ChildParser:
-    """The parser of real ports, for what only a child process has."""
-    assert isinstance(ports.parser, ChildParser)
+def child_parser(ports: Ports) -> ParserPair:
+    """The parser of real ports, for what only child processes have."""
+    assert isinstance(ports.parser, ParserPair)
     return ports.parser
 
 

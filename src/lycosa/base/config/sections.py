@@ -107,6 +107,10 @@ class ParseSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         int, setting("Maximum number of characters of visible text that are kept.", ge=0)
     ] = 1_000_000
     language: Annotated[bool, setting("Identify the language of the text.")] = True
+    pdf: Annotated[
+        bool,
+        setting("Read text, title and links of PDF files, in a separate parse child."),
+    ] = True
 
 
 class SeenUrlsKind(Enum):

@@ -43,6 +43,13 @@ class PageContent(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     alternates: tuple[Alternate, ...] = ()
     certainty: float = -1.0
 
+    def places_in(self, text: str) -> tuple[int, ...]:
+        """The places of the main content as far as they are in a text that was cut."""
+        places = [min(each, len(text)) for each in self.main]
+        while places and places[-2] == places[-1]:
+            del places[-2:]
+        return tuple(places)
+
     def main_text(self, text: str) -> str:
         """The main content of a page with this visible text: a line for each block."""
         if not text:  # it was not stored

@@ -45,8 +45,8 @@ from lycosa.base.preferences.preference_model import Preferences, combine
 from lycosa.base.preferences.use_policy import UsePolicy, agent_policy
 from lycosa.base.system.clock import SystemClock
 from lycosa.base.system.meter import Meter
-from lycosa.stages.parse.child_parser import ChildParser
 from lycosa.stages.parse.parser_config import ParserConfig
+from lycosa.stages.parse.parser_pair import ParserPair
 from lycosa.state.kv.kv_port import TableError
 from lycosa.state.shard.view import CrawlView
 from lycosa.state.store import JournalError, RecordError
@@ -130,14 +130,14 @@ class StateReader:
         self._thread: Thread | None = None
         self._is_ending = Event()
         self._answers: StateAnswers | None = None
-        self._texts: ChildParser | None = None
+        self._texts: ParserPair | None = None
         self._ending_texts: asyncio.TimerHandle | None = None
         self._closing: set[asyncio.Task[None]] = set()
 
     @property
     def parser_pid(self) -> int | None:
         """The parse child for texts, ``None`` while there is none."""
-        return self._texts.pid if self._texts is not None else None
+        return self._texts.pids["parser"] if self._texts is not None else None
 
     async def answer(self, partition: int, question: StateQuestion) -> CallReply:
         """The answer to a question about a partition of the worker."""
@@ -260,7 +260,7 @@ class StateReader:
         if self._texts is None:
             config = self._answers.saved.config
             limits = ParserConfig(config.parse, config.canonical, config.agent.product)
-            self._texts = ChildParser(limits, SystemClock())
+            self._texts = ParserPair(limits, SystemClock())
         if self._ending_texts is not None:
             self._ending_texts.cancel()
         about = msgspec.json.decode(reply.about)

@@ -33,10 +33,17 @@ from lycosa.stages.parse.charset import decode_text
 from lycosa.stages.parse.content_reader import ContentReader
 from lycosa.stages.parse.directives import read_directives
 from lycosa.stages.parse.element_readers import RawLink, RawPage
+from lycosa.stages.parse.feed_text import add_feed_text
 from lycosa.stages.parse.fingerprint import simhash
 from lycosa.stages.parse.html import fold_lines, read_html
 from lycosa.stages.parse.language import LanguageGuesser, primary_subtag
-from lycosa.stages.parse.media_type import Shape, is_gzip_file, media_type_of, sniff
+from lycosa.stages.parse.media_type import (
+    Shape,
+    is_gzip_file,
+    may_be_pdf,
+    media_type_of,
+    sniff,
+)
 from lycosa.stages.parse.outlinks import Outlinks, base_of
 from lycosa.stages.parse.refresh import parse_refresh
 from lycosa.stages.parse.relations import link_kind
@@ -70,11 +77,12 @@ class DocumentParser:
         canonicalizer: Canonicalizer,
         product: str,
         reads_content: bool = False,
+        reads_pdf: bool = False,
     ) -> None:
         self._section = section
         self._canonicalizer = canonicalizer
         self._product = product
-        self._reads_content = reads_content
+        self._reads_content, self._reads_pdf = reads_content, reads_pdf
         self._languages = LanguageGuesser()
 
     def parse(self, document: Document) -> Parsed:
@@ -87,6 +95,7 @@ class DocumentParser:
             self._languages,
             document,
             self._reads_content,
+            self._reads_pdf,
         )
         try:
             return reading.result(started)
@@ -118,13 +127,14 @@ class _Reading:
         languages: LanguageGuesser,
         document: Document,
         reads_content: bool,
+        reads_pdf: bool,
     ) -> None:
         self._section = section
         self._canonicalizer = canonicalizer
         self._product = product
         self._languages = languages
         self._document = document
-        self._reads_content = reads_content
+        self._reads_content, self._reads_pdf = reads_content, reads_pdf
         self._reader: ContentReader | None = None
         self.remarks: list[Remark] = []
         self._hint = ""  # a detail without a reason
@@ -155,7 +165,7 @@ class _Reading:
     def _whole(
         self, essence: str, shape: Shape, body: bytes, label: str | None, started: float
     ) -> Parsed:
-        page, sitemap, hints = self._read(shape, body, label)
+        page, sitemap, hints = self._read(essence, shape, body, label)
         return self._parsed(essence, shape, page, sitemap, hints, len(body), started)
 
     def _part(
@@ -239,7 +249,7 @@ class _Reading:
         return body
 
     def _read(
-        self, shape: Shape, body: bytes, label: str | None
+        self, essence: str, shape: Shape, body: bytes, label: str | None
     ) -> tuple[RawPage, Sitemap | None, dict[str, tuple[int, float]]]:
         if shape is Shape.HTML:
             read_more = self._read_content if self._reads_content else None
@@ -253,6 +263,14 @@ class _Reading:
             return RawPage(label.lower() if label else ""), read_sitemap(body, label), {}
         if shape is Shape.FEED:
             return self._read_feed(body, label)
+        if self._reads_pdf and may_be_pdf(essence, self._document.url):
+            # Here, because a child that reads pages needs no such library in its memory.
+            from lycosa.stages.parse.pdf_reader import read_pdf
+
+            page, remark = read_pdf(body, self._section)
+            self._is_cut = self._is_cut or remark.reason is Reason.BODY_TRUNCATED
+            self._note(remark.reason, remark.detail)
+            return page, None, {}
         if body:
             self._note(Reason.CONTENT_TYPE)
         return RawPage(""), None, {}
@@ -293,6 +311,7 @@ class _Reading:
             )
             if url and entry.date:
                 hints[url] = (entry.date, -1.0)
+        add_feed_text(page, feed, self._document.url, self._section.max_text)
         return page, None, hints
 
     def _links_of(self, page: RawPage) -> Outlinks:
@@ -319,11 +338,10 @@ class _Reading:
         # computed again.
         text = page.text[: self._section.max_text]
         language, certainty = self._language(page.language, text)
-        content = page.content
-        if content is not None and self._reader is not None:
-            content = msgspec.structs.replace(
-                content, main=self._reader.places(text), certainty=round(certainty, 3)
-            )
+        content = page.content if self._reads_content else None
+        if content is not None:
+            places = self._reader.places(text) if self._reader else content.places_in(text)
+            content = msgspec.structs.replace(content, main=places, certainty=round(certainty, 3))
         remarks = distinct(self.remarks)
         first = remarks[0] if remarks else Remark(Reason.NONE, self._hint)
         return Parsed(

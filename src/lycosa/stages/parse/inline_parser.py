@@ -15,7 +15,11 @@ from lycosa.stages.parse.parser_config import ParserConfig
 
 def build_parser(config: ParserConfig) -> DocumentParser:
     return DocumentParser(
-        config.section, Canonicalizer(config.canonical), config.product, config.reads_content
+        config.section,
+        Canonicalizer(config.canonical),
+        config.product,
+        config.reads_content,
+        config.reads_pdf,
     )
 
 

@@ -19,6 +19,7 @@ _HTTP_SPACE = " \t\n\r"
 
 _UNKNOWN = frozenset({"", "unknown/unknown", "application/unknown", "*/*"})
 _XML = frozenset({"text/xml", "application/xml", "application/x-xml"})
+_PDF = frozenset({"application/pdf", "application/x-pdf"})
 _BINARY_CHARS = re.compile(rb"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f]")
 
 # MIME Sniffing 7.1: these tags, followed by a blank or ">".
@@ -169,6 +170,13 @@ def is_gzip_file(supplied: str, body: bytes) -> bool:
     return supplied in _UNKNOWN or any(
         word in supplied for word in ("gzip", "gunzip", "xml", "text/", "octet-stream")
     )
+
+
+def may_be_pdf(essence: str, url: str) -> bool:
+    """Whether a document is to be read as a PDF file. Many servers send those as any file."""
+    if essence == "application/octet-stream":
+        return url.partition("?")[0].lower().endswith(".pdf")
+    return essence in _PDF
 
 
 def sniff(supplied: str, body: bytes) -> tuple[str, Shape]:

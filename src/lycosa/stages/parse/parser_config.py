@@ -17,13 +17,14 @@ class ParserConfig(msgspec.Struct, frozen=True):
     """Limits, the options of the canonical form, and our product token for directives.
 
     ``reads_content`` says whether main content and metadata of pages are wanted
-    (``Parsed.content``).
+    (``Parsed.content``), ``reads_pdf`` whether this parser reads PDF files.
     """
 
     section: ParseSection
     canonical: CanonicalSection
     product: str
     reads_content: bool = False
+    reads_pdf: bool = False
 
     @staticmethod
     def of(config: Config) -> ParserConfig:

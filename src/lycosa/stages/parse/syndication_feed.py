@@ -26,15 +26,22 @@ _MAX_TITLE = 200  # characters of an entry's title, used as anchor text
 _MAX_TEXT = 2000  # characters of a feed's title and description, as for a page
 _MAX_LANGUAGE = 100
 _MAX_DATE = 100
+_MAX_ENTRY_TEXT = 20_000  # characters of the markup of an entry's text
+_TEXTS = ("encoded", "content", "description", "summary")  # the best first
 
 
 @dataclass(slots=True)
 class FeedEntry:
-    """One entry: raw link, folded title, date in seconds since 1970 (0 = unknown)."""
+    """One entry: raw link, folded title, date in seconds since 1970 (0 = unknown).
+
+    ``markup`` is its text, as HTML or plain text: that of the entry, or else a summary.
+    """
 
     link: str = ""
     title: str = ""
     date: int = 0
+    markup: str = ""
+    rank: int = len(_TEXTS)  # of the element that ``markup`` is from
 
 
 @dataclass(slots=True)
@@ -95,6 +102,10 @@ def _read_entry_field(entry: FeedEntry, name: str, element: etree._Element) -> N
         entry.title = " ".join(text_of(element).split())[:_MAX_TITLE]
     elif name in _DATES:
         entry.date = entry.date or parse_feed_date(text_of(element))
+    elif name in _TEXTS and (rank := _TEXTS.index(name)) < entry.rank:
+        markup = "".join(map(str, element.itertext()))[:_MAX_ENTRY_TEXT]
+        if markup.strip():
+            entry.markup, entry.rank = markup, rank
 
 
 def _read_feed_field(feed: Feed, name: str, element: etree._Element) -> None:
