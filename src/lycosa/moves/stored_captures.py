@@ -237,7 +237,16 @@ class StoredCaptures:
             found = msgspec.structs.replace(found, status=404)
         weight = self._weigh(factors_of_known(lease.record, authority, found.at))
         is_once = lease.record.kind is LinkKind.LICENSE
-        plan = plan_refetch(self._config.refetch, lease.url, old, found, weight, formats, is_once)
+        plan = plan_refetch(
+            self._config.refetch,
+            lease.url,
+            old,
+            found,
+            weight,
+            formats,
+            is_once,
+            listed=lease.record.listed,
+        )
         if kind := _listing_kind(row):
             delay_s = ordinary_delay_s(lease.host.record.pace, self._config.politeness)
             turns = self._worker.intake.listings(lease.host), delay_s

@@ -88,7 +88,16 @@ class SignalJudgement(NamedTuple):
     """How ``schedule.signal_belief`` answers; see there."""
 
     judge: Callable[
-        [RefetchSection, str, History, float, Iterable[SourceTruth], Iterable[SourceTruth], float],
+        [
+            RefetchSection,
+            str,
+            History,
+            float,
+            Iterable[SourceTruth],
+            Iterable[SourceTruth],
+            float,
+            int,
+        ],
         tuple[float, float],
     ] = lambda *_: (math.inf, 0.0)
     right_share: Callable[[SourceTruth, bool, float], float] = lambda *_: 0.0
@@ -279,7 +288,8 @@ class PageSignals:
         age_s = float(record.history.fetched_at - before.fetched_at)
         judge = rules.judgement.judge
         price = rules.price_of(host.host8)
-        _, chance = judge(rules.section, _url(host, record), before, age_s, (), (), price)
+        url = _url(host, record)
+        _, chance = judge(rules.section, url, before, age_s, (), (), price, record.listed)
         for source in sources:
             truth = truths.get(source, UNKNOWN_TRUTH)
             if source in answered:
@@ -307,6 +317,7 @@ class PageSignals:
             _truths(host, row.open),
             _truths(host, silent),
             rules.price_of(host.host8),
+            record.listed,
         )
         if wait_s == math.inf:
             return record.due_at or _NEVER

@@ -37,6 +37,7 @@ from lycosa.stages.frontier.due import DueQueue, is_probe_place
 from lycosa.stages.frontier.entry_bands import EntryBands
 from lycosa.stages.frontier.host_grids import LARGE, HostHistograms
 from lycosa.stages.frontier.lease import Lease
+from lycosa.stages.frontier.listed_pages import ListedPages
 from lycosa.stages.frontier.outside_leases import OutsideLeases, is_outside
 from lycosa.stages.frontier.partition_rules import FrontierRules
 from lycosa.stages.frontier.policy_walk import PolicyWalk
@@ -120,6 +121,9 @@ class Partition:
             rules.look_at,
             rules.forward.ahead_s,
         )
+        self.listed = ListedPages(
+            self.policy_walk, self.leased, rules.forward, rules.judge is not None
+        )
         self.signals = PageSignals(
             table, self._due, self.visits, self.counters, self.leased, rules.forward
         )
@@ -187,7 +191,8 @@ class Partition:
         """Handle a known URL that was found again.
 
         The host keeps the greatest importance. A queued URL takes the smaller depth. A seed is
-        queued again. A page that has changed according to a sitemap is fetched earlier.
+        queued again. A page that has changed according to a sitemap is fetched earlier. One that is
+        listed by a sitemap of a policy keeps its mark.
         """
         host = self.visits.find_host(found.host8)
         if host is None:
@@ -199,11 +204,14 @@ class Partition:
         is_seed = found.kind is LinkKind.SEED
         source = self.rules.forward.source_of(found, host.name, now) if found.lastmod else None
         # Most finds of a known URL end here, before its record is read.
-        if found.depth >= host.record.deepest and not is_seed and source is None:
+        is_closed = found.depth >= host.record.deepest and not is_seed and source is None
+        if is_closed and not found.listed:
             return
         record = self.find_record(found.host8, found.url8)
         if record is None:
             return
+        if found.listed and self.listed.note_listed(host, found, record, now):
+            self._put(found.host8, found.url8, record)
         if is_seed:
             self.set_aside_hosts.reopen_retired(host, now)
         if record.state in (UrlState.QUEUED, UrlState.PARKED) and found.depth < record.depth:

@@ -27,6 +27,7 @@ from typing import NamedTuple
 
 from lycosa.base.config.refetch_policies import PolicyKind, find_policy
 from lycosa.base.config.sections import RefetchSection
+from lycosa.base.listing_kind import NOT_LISTED
 from lycosa.base.model.refetch_cell import rate_in, weight_in
 from lycosa.base.model.source_truth import UNIT, SourceTruth
 from lycosa.base.model.url_state import History
@@ -96,16 +97,18 @@ def judge_signals(
     signals: Iterable[SourceTruth],
     silence: Iterable[SourceTruth] = (),
     price: float = 0.0,
+    listed: int = NOT_LISTED,
 ) -> Belief:
     """When a page is due of which some sources say that it has changed, and others are silent.
 
-    ``price`` is that of a fetch at its host, 0 that of the settings.
+    ``price`` is that of a fetch at its host, 0 that of the settings. ``listed`` is the mark in its
+    record.
     ``age_s`` is the time since its last fetch; a negative one, of a clock that was set back, counts
     as 0. ``silence`` are the sources that announced changes of the page before. The wait is never
     shorter than the minimum of the page's policy, and infinite for a page that is not fetched
     again.
     """
-    policy = find_policy(section, url)
+    policy = find_policy(section, url, listed)
     if policy.kind is PolicyKind.NEVER or not history.interval_s:
         return Belief(math.inf, 0.0)
     has_value = policy.kind is PolicyKind.VALUE and history.cell and history.observations
