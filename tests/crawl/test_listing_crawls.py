@@ -378,3 +378,32 @@ def test_a_policy_by_sitemap_is_for_pages_of_other_hosts_and_a_feeds_only_for_it
         ("b.example", "/"): 720,
         ("b.example", "/2"): 720,
     }
+
+
+def test_a_trusted_lastmod_says_for_how_long_a_changed_page_stayed_as_it_is(
+    tmp_path: Path,
+) -> None:
+    """A fetch that finds an announced change adds two observations once the sitemap is trusted."""
+    site = Site(pages=12)
+    crawl, _ = crawl_of(tmp_path / "c", site)
+    now = wall(crawl)
+    for number in range(11):
+        site.changed[number] = site.listed[number] = now + HOUR_S
+    later(crawl, 1.5 * DAY_S)
+
+    def observations() -> dict[str, int]:
+        with tables(crawl) as opened:
+            return {
+                record.target: len(record.history.observations)
+                for table in opened
+                for _, _, record in urls_of(table)
+                if record.history is not None
+            }
+
+    learned = observations()
+    assert {learned[f"/{number}"] for number in range(10)} <= {1, 2} and learned["/11"] == 0
+    site.changed[11] = site.listed[11] = wall(crawl) + HOUR_S
+    later(crawl, 1.5 * DAY_S)
+    found = observations()
+    assert found["/11"] == 2
+    assert found["/0"] == learned["/0"]

@@ -41,6 +41,7 @@ from lycosa.stages.frontier.listed_pages import ListedPages
 from lycosa.stages.frontier.outside_leases import OutsideLeases, is_outside
 from lycosa.stages.frontier.partition_rules import FrontierRules
 from lycosa.stages.frontier.policy_walk import PolicyWalk
+from lycosa.stages.frontier.pooled_truths import PooledTruths
 from lycosa.stages.frontier.probe_line import ProbeLine
 from lycosa.stages.frontier.ranking import factors_of_found, factors_of_known
 from lycosa.stages.frontier.set_aside_hosts import SetAsideHosts
@@ -124,8 +125,15 @@ class Partition:
         self.listed = ListedPages(
             self.policy_walk, self.leased, rules.forward, rules.judge is not None
         )
+        self.truths = PooledTruths(table, self.visits)
         self.signals = PageSignals(
-            table, self._due, self.visits, self.counters, self.leased, rules.forward
+            table,
+            self._due,
+            self.visits,
+            self.counters,
+            self.leased,
+            rules.forward,
+            self.truths,
         )
         self.unparsed = UnparsedBodies(table, self.counters, self._due)
         self.dead_letters, self.decisions = DeadLetters(table), DecisionLog(table)
@@ -555,6 +563,7 @@ class Partition:
         self.take_gathered()
         self.visits.write_back()
         self.host_grids.save()
+        self.truths.save()
         self.places.save()
         for queue in (*self.alarms, self.probes):
             queue.save()

@@ -93,7 +93,8 @@ class VisitRecord(msgspec.Struct, array_like=True):
     ``SignalSource``, how often the source was right about the pages of the host. ``copies`` counts
     its pages that were near copies of others; there is none before the first one. ``validators``
     are the findings about its validators, ``missing`` its answer to a path that does not exist;
-    ``None`` before there is anything to say.
+    ``None`` before there is anything to say. ``software`` is that of the server, as far as it was
+    needed (``base.server_software``).
     """
 
     host: str
@@ -135,6 +136,7 @@ class VisitRecord(msgspec.Struct, array_like=True):
     copies: CopyRecord | None = None
     validators: ValidatorCounts | None = None
     missing: MissingPage | None = None
+    software: str = ""
 
     @property
     def rests_until(self) -> float:
