@@ -1,8 +1,8 @@
 """What software makes the answers of a host, as far as its headers say.
 
-Whether dates are right is decided by programs more than by people, so hosts are distinguished by the
-product names in ``Server``, and in ``X-Generator`` or ``X-Powered-By`` where one is sent (RFC 9110
-section 10.2.4). Versions and comments are left out: they divide hosts that behave alike.
+Whether dates are right is decided by programs more than by people, so hosts are distinguished by
+the product names in ``Server``, and in ``X-Generator`` or ``X-Powered-By`` where one is sent (RFC
+9110 section 10.2.4). Versions and comments are left out: they divide hosts that behave alike.
 """
 
 from __future__ import annotations

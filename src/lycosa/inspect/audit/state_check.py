@@ -22,12 +22,13 @@ from lycosa.inspect.audit.capture_index import CaptureIndex, place_key
 from lycosa.inspect.audit.table_hosts import HostSection, sections_of
 from lycosa.inspect.committed_state import TableView
 from lycosa.stages.frontier.change_log import CHANGES, bounds_in, change_number, decode_change
-from lycosa.stages.frontier.host_grids import HOST_GRIDS, host_grid_of
+from lycosa.stages.frontier.host_grids import HOST_GRIDS, host_grid_of, is_readable
 from lycosa.stages.frontier.host_names import HOST_NAME_ROWS, indexed_until
 from lycosa.stages.frontier.outside_leases import LEASES, decode_lease
 from lycosa.stages.frontier.visit_state import HostState, VisitRecord
 from lycosa.state.kv.table_records import (
     PARKED_BAND,
+    SET_BACK_BAND,
     UrlRecord,
     decode_url,
     due_key,
@@ -135,6 +136,12 @@ class StateChecks:
             f"{where}: by the counters {sum(counters.cells.values())} pages have a cell of the"
             f" refetch price, by the records {cells.total()}, or they have others",
         )
+        set_back = due.pop(SET_BACK_BAND, 0)
+        self.counters.expect(
+            set_back == counters.set_back,
+            f"{where}: {counters.set_back} URLs are set back by the counters, {set_back} by the"
+            " queues",
+        )
         self.counters.expect(
             due == counters.due,
             f"{where}: due pages by band are {counters.due} by the counters, {dict(due)} by the"
@@ -173,10 +180,16 @@ class StateChecks:
 
     def _host_grids(self, view: TableView) -> None:
         """Find grids of hosts that have none."""
-        for key, _ in view.scan(HOST_GRIDS, prefix_end(HOST_GRIDS)):
+        for key, value in view.scan(HOST_GRIDS, prefix_end(HOST_GRIDS)):
+            host = f"host {key[1:].hex()}"
             self.hosts.expect(
                 view.host_record(key[1:]) is not None,
-                f"host {key[1:].hex()} has a grid of the refetch price but no visit state",
+                f"{host} has a grid of the refetch price but no visit state",
+            )
+            self.hosts.expect(
+                is_readable(value),
+                f"the grid of the refetch price of {host} cannot be read; the next run makes it"
+                " again",
             )
 
     def note_record(self, total: int) -> None:
@@ -327,7 +340,7 @@ class _HostCheck:
             (parked if band == PARKED_BAND else queued).extend(
                 int.from_bytes(url8, "big") for url8 in row_urls(row)
             )
-            if band in DUE_BANDS:
+            if band in DUE_BANDS or band == SET_BACK_BAND:
                 self._due[band] += len(row_urls(row))
             lane = lanes.get(band)
             self._checks.queues.expect(

@@ -49,6 +49,7 @@ from lycosa.state.kv.table_records import (
     form_key,
     url_key,
 )
+from lycosa.state.shard.counters import Counters
 
 _GRADES = 4  # a text in which so many bits differ is no copy; fewer count in proportion
 _ELSEWHERE = 0.75  # a near copy of a page on another host, whose SimHash is not at hand
@@ -69,10 +70,12 @@ class CopyJudgement:
         visits: VisitStates,
         section: CopiesSection,
         band_of: Callable[[int], int],
+        counters: Counters,
     ) -> None:
         """``band_of`` gives the band of a priority."""
         self.section = section
         self._table, self._visits, self._band_of = table, visits, band_of
+        self._counters = counters
         self._titles: dict[bytes, int] = {}  # of pages that may get a verdict, by host8 url8
 
     # -- learning
@@ -265,6 +268,7 @@ class CopyJudgement:
     def set_back(self, host: VisitState, url8: bytes, record: UrlRecord, reason: Reason) -> None:
         """Let a URL that counts as waiting wait in the band of those that are set back."""
         host.queue.push(SET_BACK_BAND, url8)
+        self._counters.set_back += 1
         record.reason = reason
         self._table.put(url_key(host.host8, url8), encode_url(record))
         self._visits.mark_changed(host)
@@ -303,6 +307,7 @@ class CopyJudgement:
 
     def _restore(self, host: VisitState, url8: bytes, record: UrlRecord) -> None:
         record.reason = Reason.NONE
+        self._counters.set_back -= 1
         self._table.put(url_key(host.host8, url8), encode_url(record))
         host.queue.push(self._band_of(record.priority), url8)
 

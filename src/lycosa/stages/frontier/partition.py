@@ -139,7 +139,7 @@ class Partition:
         self.dead_letters, self.decisions = DeadLetters(table), DecisionLog(table)
         self.changes = ChangeLog(table, section.changes_days * 86_400)
         self.outside = OutsideLeases(table, self._due, self.counters, self.leased)
-        self.copies = CopyJudgement(table, self.visits, rules.copies, self._band)
+        self.copies = CopyJudgement(table, self.visits, rules.copies, self._band, self.counters)
         self.alike = AlikePages(table, self.counters, self.leased, self.copies.note_late_copy)
         self.doubted = DoubtedPages(table, self._due, self.counters)
         self.bounds = Bounds(min(max(_BOUNDS // section.partitions, 1000), most_bounds))
