@@ -10,7 +10,7 @@ gone, at every commit.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from lycosa.base.config.policy_classes import LISTINGS
 from lycosa.base.config.sections import FrontierSection
@@ -74,6 +74,7 @@ _SEEDS_REOPEN = frozenset({UrlState.FAILED, UrlState.REFUSED, UrlState.RETIRED, 
 _PUT_OFF = 200  # URLs that one lease may put off: 5 ms
 # a seed or another URL that was given, and what says which use a site allows
 _NEVER_SET_BACK = frozenset({LinkKind.SEED, LinkKind.GIVEN, LinkKind.LICENSE})
+_CHECKS = frozenset({Reason.TO_BE_CHECKED, Reason.PERHAPS_GONE})
 _REFETCHED = frozenset({UrlState.FETCHED, UrlState.REDIRECTED, UrlState.FAILED, UrlState.GONE})
 
 
@@ -144,6 +145,7 @@ class Partition:
         self.doubted = DoubtedPages(table, self._due, self.counters)
         self.bounds = Bounds(min(max(_BOUNDS // section.partitions, 1000), most_bounds))
         self._discovery = Discovery(seen, self.visits, self.bounds, self._admit, self._found_again)
+        self.recall_host: Callable[[VisitState], None] = lambda _: None  # set by the frontier
         # The frontier asks all partitions at every turn of the loop.
         self.take_gathered = self._discovery.take_gathered
 
@@ -276,6 +278,11 @@ class Partition:
             host.record.state = HostState.READY
         self.places.note_waiting(host, band)
         self.visits.mark_changed(host)
+        if -1 < host.rest_band <= band < SET_BACK_BAND and (
+            host.rest_band == 0 or _waits_for_no_rest(record)
+        ):
+            host.end_rest()
+            self.recall_host(host)
 
     def _set_back(self, host: VisitState, url8: bytes, record: UrlRecord) -> Reason:
         """Why a URL is set back; a seed and a page that was fetched before never are."""
@@ -583,3 +590,9 @@ class Partition:
             self.counters.move_reason(record.reason, None)
         self.counters.move_urls(record.state, UrlState.QUEUED)
         record.state = UrlState.QUEUED
+
+
+def _waits_for_no_rest(record: UrlRecord) -> bool:
+    """Whether a URL is not what its host rests for: it lists pages, or is a check."""
+    lists = record.history is not None and record.history.policy in LISTINGS
+    return lists or record.reason in _CHECKS
