@@ -105,10 +105,16 @@ class RefetchChecks:
         """
         if not old.fetches:
             return False
+        validators = Conditions(fetched.header("etag"), fetched.header("last-modified"))
+        return self.note_validators(lease, old, found, validators, sent)
+
+    def note_validators(
+        self, lease: Lease, old: History, found: FoundContent, given: Conditions, sent: Conditions
+    ) -> bool:
+        """The same; ``given`` are the validators of the answer, ``sent`` those of the request."""
         same = not is_changed(old, found.meaning, found.digest, found.text_digest)
-        gap_s = found.at - old.fetched_at
-        tag, modified = fetched.header("etag"), fetched.header("last-modified")
-        answer = RefetchAnswer(sent, fetched.status, tag, modified, same, gap_s)
+        gap_s, status = found.at - old.fetched_at, found.status
+        answer = RefetchAnswer(sent, status, given.etag, given.last_modified, same, gap_s)
         finding = judge_validators(old, lease.record.reason, answer)
         self.note_finding(lease, finding, bool(sent.etag))
         return finding is ValidatorFinding.NOT_MODIFIED
@@ -116,17 +122,24 @@ class RefetchChecks:
     def with_date(
         self, lease: Lease, old: History, found: FoundContent, fetched: Fetched
     ) -> FoundContent:
+        """What was found, with what a trusted date says of it; notes the software of the host."""
+        header = fetched.header
+        generator = header("x-generator") or header("x-powered-by")
+        truths = self._partitions[lease.host.partition].truths
+        truths.note_software(lease.host, software_of(header("server"), generator))
+        return self.dated(lease, old, found, header("last-modified"))
+
+    def dated(
+        self, lease: Lease, old: History, found: FoundContent, last_modified: str
+    ) -> FoundContent:
         """What was found, with what a trusted date says of it.
 
         ``Last-Modified`` is compared with what was found, and the result is counted for the host.
         Without it the ``lastmod`` counts by which a sitemap announced the change.
         """
-        host, header = lease.host, fetched.header
-        truths = self._partitions[host.partition].truths
-        generator = header("x-generator") or header("x-powered-by")
-        truths.note_software(host, software_of(header("server"), generator))
-        since, last_modified = 0.0, header("last-modified")
+        host, since = lease.host, 0.0
         if last_modified:
+            truths = self._partitions[host.partition].truths
             changed = is_changed(old, found.meaning, found.digest, found.text_digest)
             truth = truths.truth_of(host, SignalSource.LAST_MODIFIED)
             since = unchanged_since(truth, last_modified, old, found.at)
