@@ -27,7 +27,7 @@ from collections.abc import Callable
 
 from lycosa.base.config.sections import CopiesSection
 from lycosa.base.model.copy_record import LOSING_SHARE, SET_BACK_SHARE, CopyRecord
-from lycosa.base.model.url_state import History, UrlState
+from lycosa.base.model.url_state import Completed, History, UrlState
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8, host_of, join_url, target_of
 from lycosa.base.urls.url_patterns import (
@@ -38,6 +38,7 @@ from lycosa.base.urls.url_patterns import (
     without_parameters,
 )
 from lycosa.stages.frontier.back_queue import QueueEntry
+from lycosa.stages.frontier.lease import Lease
 from lycosa.stages.frontier.turn_shares import SharedTurns
 from lycosa.stages.frontier.visit_state import VisitState, VisitStates
 from lycosa.state.kv.overlay import Overlay
@@ -85,6 +86,16 @@ class CopyJudgement:
         if len(self._titles) >= _MAX_TITLES:
             self._titles.clear()
         self._titles[url] = title
+
+    def note_capture(self, lease: Lease, done: Completed) -> None:
+        """Learn from a capture of a copy, or at a host that has copies."""
+        history, host, url8 = done.history, lease.host, lease.entry.url8
+        assert history is not None, "it is a capture"
+        is_first = history.fetches == 1 and done.state is UrlState.FETCHED
+        if is_first and (history.duplicate_of or host.record.copies is not None):
+            self.note_page(host, url8, lease.record, done.title)
+        if done.title and not history.duplicate_of:
+            self.keep_title(host.host8 + url8, done.title)
 
     def note_page(self, host: VisitState, url8: bytes, record: UrlRecord, title: int = 0) -> None:
         """Learn from the first fetch of a page; the caller marks its host as changed.

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from lycosa.base.config.policy_classes import LISTINGS
 from lycosa.base.config.sections import FrontierSection
 from lycosa.base.model.discovered import Discovered, LinkKind
-from lycosa.base.model.due_band import DUE_BANDS, DueBand
+from lycosa.base.model.due_band import DUE_BANDS
 from lycosa.base.model.parsed import Link
 from lycosa.base.model.source_truth import SignalSource
 from lycosa.base.model.url_state import Completed, UrlState
@@ -27,25 +27,21 @@ from lycosa.base.urls.identity import host_of, target_of
 from lycosa.stages.frontier.alike_pages import AlikePages
 from lycosa.stages.frontier.back_queue import QueueDamaged
 from lycosa.stages.frontier.change_log import ChangeLog
-from lycosa.stages.frontier.change_signals import PageSignals, SignalOutcome
+from lycosa.stages.frontier.change_signals import SignalOutcome
 from lycosa.stages.frontier.copy_judgement import CopyJudgement
 from lycosa.stages.frontier.dead_letters import DeadLetters
 from lycosa.stages.frontier.decision_log import DecisionLog
 from lycosa.stages.frontier.discovery import Bounds, Discovery, LinkSource, record_of
 from lycosa.stages.frontier.doubted_pages import DoubtedPages
 from lycosa.stages.frontier.due import DueQueue, is_probe_place
-from lycosa.stages.frontier.entry_bands import EntryBands
-from lycosa.stages.frontier.host_grids import LARGE, HostHistograms
+from lycosa.stages.frontier.host_grids import LARGE
 from lycosa.stages.frontier.lease import Lease
-from lycosa.stages.frontier.listed_pages import ListedPages
 from lycosa.stages.frontier.outside_leases import OutsideLeases, is_outside
 from lycosa.stages.frontier.partition_rules import FrontierRules
-from lycosa.stages.frontier.policy_walk import PolicyWalk
-from lycosa.stages.frontier.pooled_truths import PooledTruths
-from lycosa.stages.frontier.probe_line import ProbeLine
 from lycosa.stages.frontier.ranking import factors_of_found, factors_of_known
+from lycosa.stages.frontier.refetched_pages import RefetchedPages
 from lycosa.stages.frontier.set_aside_hosts import SetAsideHosts
-from lycosa.stages.frontier.turn_shares import FIRST_DUE, SharedTurns
+from lycosa.stages.frontier.turn_shares import FIRST_DUE
 from lycosa.stages.frontier.unparsed_bodies import UnparsedBodies
 from lycosa.stages.frontier.visit_state import HostState, VisitState, VisitStates, counted_as
 from lycosa.stages.frontier.waiting_places import WaitingPlaces
@@ -64,7 +60,6 @@ from lycosa.state.seen.seen_port import SeenUrls
 from lycosa.state.shard.counters import COUNTERS_KEY, count, counters_of
 
 _DUE_BATCH = 128  # URLs, or hosts, put back in one step of the loop: 10 ms
-_DUE_ROW = 64  # URLs that share a row of the schedule, 1 kB
 _PROMOTED = 200  # in one step of the loop: 10 ms
 # minimum of cached visit states, 2 kB each; by default twice the workbench for the whole crawl
 _MIN_STATES = 100
@@ -100,42 +95,21 @@ class Partition:
         states = max(2 * section.workbench // section.partitions, _MIN_STATES)
         self.visits = VisitStates(table, number, section.head, states)
         self.leased: dict[bytes, Lease] = {}  # the open ones, by host8 url8
-        self._due, self._parked = DueQueue(table, b"D", _DUE_ROW), DueQueue(table, b"P")
-        self.alarms = self._due, self._parked
-        self.probes = ProbeLine(table, self._due)
-        self._share = SharedTurns()
-        self._entries = EntryBands(rules.judge, rules.forward, self._due, self.probes)
         self.counters = counters_of(table)
+        self.refetched = refetched = RefetchedPages(
+            table, self.visits, self.counters, self.leased, rules
+        )
+        self._due, self._parked = refetched.due, DueQueue(table, b"P")
+        self.alarms = self._due, self._parked
+        self.probes, self.host_grids = refetched.probes, refetched.host_grids
+        self.policy_walk, self.signals = refetched.policy_walk, refetched.signals
+        self._share, self._entries = refetched.share, refetched.entries
+        self.listed, self.truths = refetched.listed, refetched.truths
         self.places = WaitingPlaces(
             table, section.bands, self.visits, self._parked, self.counters, self._share
         )
         self.front, self.lines = self.places.front, self.places.lines
         self.set_aside_hosts = SetAsideHosts(self.visits, self.places, self._parked, self.counters)
-        self.host_grids = HostHistograms(
-            table, self.visits, self.counters, rules.host_prices, rules.has_host_prices
-        )
-        self.policy_walk = PolicyWalk(
-            table,
-            self._due,
-            self.visits,
-            self.host_grids.move_cell,
-            rules.kept_interval,
-            rules.look_at,
-            rules.forward.ahead_s,
-        )
-        self.listed = ListedPages(
-            self.policy_walk, self.leased, rules.forward, rules.judge is not None
-        )
-        self.truths = PooledTruths(table, self.visits)
-        self.signals = PageSignals(
-            table,
-            self._due,
-            self.visits,
-            self.counters,
-            self.leased,
-            rules.forward,
-            self.truths,
-        )
         self.unparsed = UnparsedBodies(table, self.counters, self._due)
         self.dead_letters, self.decisions = DeadLetters(table), DecisionLog(table)
         self.changes = ChangeLog(table, section.changes_days * 86_400)
@@ -367,17 +341,14 @@ class Partition:
         record.tries = 0 if is_over else record.tries + 1
         if done.history is not None:
             if record.history is not None:
-                self._note_refetch(lease.entry.band, done.history.fetched_at)
+                self.refetched.note_capture(lease, done.history)
             host.record.cells += self.counters.move_cell(record.history, done.history)
             if host.record.cells > LARGE or host.host8 in self.host_grids.known:
                 self.host_grids.move_page(host, lease.entry.url8, record.history, done.history)
             record.history = done.history
             self._rank(host, record, done.history.fetched_at)
-            is_first = done.history.fetches == 1 and done.state is UrlState.FETCHED
-            if is_first and (done.history.duplicate_of or host.record.copies is not None):
-                self.copies.note_page(host, lease.entry.url8, record, done.title)
-            if done.title and not done.history.duplicate_of:
-                self.copies.keep_title(host.host8 + lease.entry.url8, done.title)
+            if done.title or done.history.duplicate_of or host.record.copies is not None:
+                self.copies.note_capture(lease, done)
         host.record.errors += done.state in (UrlState.QUEUED, UrlState.FAILED)
         record.state = done.state
         if done.state is UrlState.QUEUED:
@@ -385,21 +356,12 @@ class Partition:
         else:
             self.counters.move_urls(before, done.state)
             self.counters.move_reason(None, done.reason)
-        self.policy_walk.correct_late(host, host.host8 + lease.entry.url8, record)
-        if host.record.signals:
-            self.signals.settle(host, host.host8 + lease.entry.url8, record, last, done)
-        if record.due_at:
-            self._due.add_due(record.due_at, host.host8 + lease.entry.url8)
+        self.refetched.end_lease(lease, last, done)
         if done.noted is not None:
             self.changes.add(host.host8 + lease.entry.url8, done.noted)
         self._put(host.host8, lease.entry.url8, record)
         self.unparsed.note_ended_lease(host.host8 + lease.entry.url8, record, done)
         return True
-
-    def _note_refetch(self, band: int, at: int) -> None:
-        count(self.counters.refetched, band if band in DUE_BANDS else 0)
-        if band != DueBand.PROBE:
-            self.probes.note_refetch(at)
 
     def note_capture(
         self,
@@ -550,10 +512,7 @@ class Partition:
 
     def follow_policies(self) -> bool:
         """Follow the refetch settings of its rules; return whether records are to be moved."""
-        section = self.rules.forward.section
-        self._share.follow(section.share)
-        self.probes.follow(section.probes)
-        return self.policy_walk.follow(self.rules.forward.section, self.leased)
+        return self.refetched.follow_policies()
 
     def next_due(self) -> int:
         """Crawl time, in whole seconds, of the next retry, refetch or end of a host's wait."""
@@ -569,8 +528,7 @@ class Partition:
         """All writes since the last commit, including counters; empty when nothing happened."""
         self.take_gathered()
         self.visits.write_back()
-        self.host_grids.save()
-        self.truths.save()
+        self.refetched.save()
         self.places.save()
         for queue in (*self.alarms, self.probes):
             queue.save()

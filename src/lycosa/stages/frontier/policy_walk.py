@@ -113,7 +113,8 @@ class PolicyWalk:
         self._table, self._due, self._visits, self._move_cell = table, due, visits, move_cell
         self._kept_interval, self._look_at, self._ahead_s = kept_interval, look_at, ahead_s
         self._section = RefetchSection()
-        self._late: set[bytes] = set()
+        self.late: set[bytes] = set()
+        """host8 and url8 of leased URLs that are moved when their leases end."""
         self.row = walk_row(table.get)
 
     def __repr__(self) -> str:
@@ -133,7 +134,7 @@ class PolicyWalk:
         """
         version = policies_version(section)
         if version != policies_version(self._section):
-            self._late.update(leased)
+            self.late.update(leased)
         self._section = section
         if version != self.row.version:
             # A walk that was begun by settings of which nothing was written is forgotten with them.
@@ -182,14 +183,14 @@ class PolicyWalk:
 
         Before it enters the schedule. ``url`` is host8 and url8.
         """
-        if url in self._late:
-            self._late.discard(url)
+        if url in self.late:
+            self.late.discard(url)
             if record.history is not None:
                 self._move(host, url, record, record.history.fetched_at + self._ahead_s())
 
     def note_late(self, url: bytes) -> None:
         """Move a leased URL when its lease ends (``correct_late``)."""
-        self._late.add(url)
+        self.late.add(url)
 
     def move_one(self, host: VisitState, url: bytes, record: UrlRecord, now: float) -> None:
         """Give one record that is stored afterwards, and the schedule, the time of its policy.
