@@ -40,6 +40,7 @@ from lycosa.state.kv.table_records import (
     row_urls,
     waiting_key,
 )
+from lycosa.state.shard.counters import Counters
 
 _STEP = 20_000
 _SETTLED = frozenset({UrlState.FETCHED, UrlState.REDIRECTED})
@@ -131,6 +132,21 @@ class StateChecks:
             f" {asking} by the visit states"
         )
         self.counters.expect(asking == counters.asking, told)
+        self._pages(counters, cells, due, where)
+        self._hosts(view, hosts)
+        self._host_grids(view)
+        self.counters.expect(
+            counters.is_balanced,
+            f"{where}: the counters' own states do not add up to {counters.discovered}",
+        )
+        self._schedules(view)
+        _check_host_names(self.names, view)
+        _check_changes(self.changes, view)
+
+    def _pages(
+        self, counters: Counters, cells: Counter[int], due: Counter[int], where: str
+    ) -> None:
+        """Compare the pages by cell and the URLs in counted bands with the counters."""
         self.counters.expect(
             cells == counters.cells,
             f"{where}: by the counters {sum(counters.cells.values())} pages have a cell of the"
@@ -147,31 +163,14 @@ class StateChecks:
             f"{where}: due pages by band are {counters.due} by the counters, {dict(due)} by the"
             " queues",
         )
-        self._hosts(view, hosts)
-        self._host_grids(view)
-        self.counters.expect(
-            counters.is_balanced,
-            f"{where}: the counters' own states do not add up to {counters.discovered}",
-        )
-        self._schedules(view)
-        _check_host_names(self.names, view)
-        _check_changes(self.changes, view)
 
     def _hosts(self, view: TableView, hosts: dict[HostState, int]) -> None:
         """Compare the numbers of hosts by state with the counters."""
         counters = view.counters()
-        told = (
-            counters.hosts,
-            counters.hosts_parked,
-            counters.hosts_retired,
-            counters.hosts_paused,
-        )
-        found = (
-            sum(hosts.values()),
-            hosts[HostState.PARKED],
-            hosts[HostState.RETIRED],
-            hosts[HostState.PAUSED],
-        )
+        shown = (HostState.PARKED, HostState.RETIRED, HostState.PAUSED)
+        set_aside = counters.hosts_parked, counters.hosts_retired, counters.hosts_paused
+        told = (counters.hosts, *set_aside)
+        found = (sum(hosts.values()), *(hosts[each] for each in shown))
         self.counters.expect(
             told == found,
             f"partition {view.number}: hosts, parked, retired, paused are {told} by the counters"
@@ -181,16 +180,11 @@ class StateChecks:
     def _host_grids(self, view: TableView) -> None:
         """Find grids of hosts that have none."""
         for key, value in view.scan(HOST_GRIDS, prefix_end(HOST_GRIDS)):
-            host = f"host {key[1:].hex()}"
-            self.hosts.expect(
-                view.host_record(key[1:]) is not None,
-                f"{host} has a grid of the refetch price but no visit state",
-            )
-            self.hosts.expect(
-                is_readable(value),
-                f"the grid of the refetch price of {host} cannot be read; the next run makes it"
-                " again",
-            )
+            what = f"the grid of the refetch price of host {key[1:].hex()}"
+            known = view.host_record(key[1:]) is not None
+            self.hosts.expect(known, f"{what} has no visit state")
+            told = f"{what} cannot be read; the next run makes it again"
+            self.hosts.expect(is_readable(value), told)
 
     def note_record(self, total: int) -> None:
         """Count a record."""
