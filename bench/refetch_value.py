@@ -20,6 +20,7 @@ import timeit
 from collections.abc import Callable
 
 import numpy as np
+from bench.rate_errors import error_lines
 
 from lycosa.base.config.sections import RefetchRule, RefetchSection
 from lycosa.base.model.compatibility import PROTOCOL
@@ -141,27 +142,9 @@ def value_run(pages: Pages, days: float, guess: float) -> Run:
 
 def errors(run: Run) -> list[str]:
     """The estimator's error at the end, by true rate, of pages with two observations or more."""
-    lines = []
-    rates = run.pages.rate
     told = np.array([len(seen) for seen in run.seen])
     known = np.array([estimate_rate(seen) for seen in run.seen])
-    off = np.log(known / rates)
-    for name, low, high in (
-        ("hours (4 a day and more)", 4, 99),
-        ("a day", 0.5, 4),
-        ("a week", 1 / 14, 0.5),
-        ("a month", 1 / 60, 1 / 14),
-        ("half a year", 1 / 365, 1 / 60),
-        ("years", 0, 1 / 365),
-    ):
-        those = (rates >= low) & (rates < high) & (told >= 2)
-        if those.any():
-            near = np.median(np.abs(off[those]))
-            lines.append(
-                f"  {name:26} {those.sum():6} pages, {told[those].mean():4.1f} observations,"
-                f" median error a factor of {math.exp(near):.2f}, bias {math.exp(np.median(off[those])):.2f}"
-            )
-    return lines
+    return error_lines(run.pages.rate, known, told)
 
 
 def same_everywhere(seed: int) -> list[str]:

@@ -11,11 +11,11 @@ than 200,000 pages there are fewer hosts, and hosts have as much less turns.
 from __future__ import annotations
 
 import argparse
-import math
 from collections.abc import Callable
 
 import msgspec
 import numpy as np
+from bench.rate_errors import error_lines
 from bench.refetch_web.grids import WebGrids
 from bench.refetch_web.judged_rate import CELL_RATE, NOTHING
 from bench.refetch_web.made_web import MadeWeb, make_web
@@ -134,25 +134,9 @@ def estimates(web: MadeWeb, days: float, seed: int) -> None:
     rule = ByValue(web, SECTION, lambda now: budget)
     run_rule(web, rule, budget, days, [days], seed)
     number = (rule.observations != NOTHING).sum(1)
-    off = np.log(CELL_RATE[rule.cell] / web.rate)
     print(f"error of the estimate after {days:.0f} days, pages with two observations or more:")
-    for name, low, high in (
-        ("hours (4 a day and more)", 4, 99),
-        ("a day", 0.5, 4),
-        ("a week", 1 / 14, 0.5),
-        ("a month", 1 / 60, 1 / 14),
-        ("half a year", 1 / 365, 1 / 60),
-        ("years", 0, 1 / 365),
-    ):
-        those = (web.rate >= low) & (web.rate < high)
-        some = those & (number >= 2)
-        if some.any():
-            print(
-                f"  {name:26} {some.sum():6} of {those.sum():6} pages,"
-                f" {number[some].mean():4.1f} observations, median error a factor of"
-                f" {math.exp(float(np.median(np.abs(off[some])))):.2f},"
-                f" bias {math.exp(float(np.median(off[some]))):.2f}"
-            )
+    for line in error_lines(web.rate, CELL_RATE[rule.cell], number):
+        print(line)
 
 
 def hourly(seed: int) -> None:

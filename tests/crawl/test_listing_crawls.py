@@ -13,10 +13,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from judging import are_balanced, quick_config
+from judging import are_balanced, quick_config, tables, urls_of
 from lycosa.base.calls import Found, ListingsQuery
 from lycosa.base.config.sections import PolitenessSection, RefetchSection, SitemapSection
 from lycosa.cli.main import main
+from lycosa.inspect.audit.folder_audit import audit
 from lycosa.inspect.committed_state import read_folder
 from lycosa.inspect.queries.answering import answer_question
 from lycosa.inspect.queries.listing_queries import listings_by_host
@@ -295,3 +296,114 @@ def test_a_sitemap_that_always_says_now_costs_a_few_fetches_of_its_host(tmp_path
     again = sum(web.asked[f"{A}{number}"] - 1 for number in site.changed)
     assert 3 <= again <= 25
     assert main(["audit", str(crawl.folder)]) == 0
+
+
+def test_a_policy_by_sitemap_reaches_listed_pages_that_were_known_before(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The sitemap is read again as a whole, although it has not changed."""
+    site = Site()
+    del site.listed[5]
+    crawl, web = crawl_of(tmp_path / "c", site)
+    rules = (f"{'a.example'} /0 weekly", f"sitemap:{A}m*.xml every 2h")
+    crawl.config = quick_config(refetch=msgspec.structs.replace(SLOW, policies=rules))
+    later(crawl, HOUR_S)
+    later(crawl, HOUR_S)
+    assert web.asked[f"{A}map.xml"] == 2 and site.conditional < sum(web.asked.values()) - 10
+    read = web.asked[f"{A}map.xml"]
+    for _ in range(4):
+        later(crawl, 1.3 * HOUR_S)
+    asked = {number: web.asked[f"{A}{number}"] for number in range(6)}
+    assert all(asked[number] >= 3 for number in (1, 2, 3, 4)), asked
+    assert asked[0] == asked[5] == web.asked[A] == 1
+    assert web.asked[f"{A}map.xml"] == read
+    assert main(["explain", str(crawl.folder), f"{A}1"]) == 0
+    assert f"every 2h (refetch.policies, line 2: sitemap:{A}m*.xml every 2h)" in (
+        " ".join(capsys.readouterr().out.split())
+    )
+    assert main(["policy", "test", str(crawl.folder), f"{A}5"]) == 0
+    assert "no rule is for it" in capsys.readouterr().out
+    # The rule goes, and comes back: its pages still have their mark, and the sitemap is not read.
+    crawl.config = quick_config(refetch=SLOW)
+    later(crawl, HOUR_S)
+    assert main(["policy", "test", str(crawl.folder), f"{A}1"]) == 0
+    assert "no rule is for it" in capsys.readouterr().out
+    crawl.config = quick_config(refetch=msgspec.structs.replace(SLOW, policies=rules))
+    later(crawl, HOUR_S)
+    assert main(["policy", "test", str(crawl.folder), f"{A}1"]) == 0
+    assert "line 2" in capsys.readouterr().out
+    assert web.asked[f"{A}map.xml"] == read
+    assert audit(crawl.folder).is_clean
+
+
+def test_a_policy_by_sitemap_is_for_pages_of_other_hosts_and_a_feeds_only_for_its_own(
+    tmp_path: Path,
+) -> None:
+    other = "http://b.example/"
+    entries = "".join(f"<item><link>{each}</link></item>" for each in (f"{A}2", f"{other}2"))
+    listed = "".join(f"<url><loc>{each}</loc></url>" for each in (f"{A}1", f"{other}1"))
+    answers: dict[str, Answer] = {
+        A: page(other, f"{A}feed", f"{A}2", f"{other}2", f"{other}1"),
+        f"{A}robots.txt": robots(f"Sitemap: {A}map.xml"),
+        f"{other}robots.txt": robots(f"Sitemap: {A}map.xml"),
+        f"{A}map.xml": Response(
+            200, [("Content-Type", "application/xml")], f"<urlset>{listed}</urlset>".encode(), 0.05
+        ),
+        f"{A}feed": Response(
+            200,
+            [("Content-Type", "application/rss+xml")],
+            f"<rss><channel>{entries}</channel></rss>".encode(),
+            0.05,
+        ),
+        **{f"{host}{name}": page(text=f"{host} {name}") for host in (A, other) for name in "12"},
+        other: page(text="b"),
+    }
+    rules = (f"sitemap:{A}map.xml every 3h", f"sitemap:{A}feed every 5h")
+    config = quick_config(refetch=msgspec.structs.replace(SLOW, policies=rules))
+    crawl, _ = scripted_crawl(tmp_path / "c", answers, config)
+    crawl.run([A])
+    later(crawl, HOUR_S)
+    with tables(crawl) as opened:
+        found = {
+            (host.host, record.target): round(record.history.interval_s / HOUR_S)
+            for table in opened
+            for host, _, record in urls_of(table)
+            if record.history is not None and record.target in ("/", "/1", "/2")
+        }
+    assert found == {
+        ("a.example", "/"): 720,
+        ("a.example", "/1"): 3,
+        ("b.example", "/1"): 3,
+        ("a.example", "/2"): 5,
+        ("b.example", "/"): 720,
+        ("b.example", "/2"): 720,
+    }
+
+
+def test_a_trusted_lastmod_says_for_how_long_a_changed_page_stayed_as_it_is(
+    tmp_path: Path,
+) -> None:
+    """A fetch that finds an announced change adds two observations once the sitemap is trusted."""
+    site = Site(pages=12)
+    crawl, _ = crawl_of(tmp_path / "c", site)
+    now = wall(crawl)
+    for number in range(11):
+        site.changed[number] = site.listed[number] = now + HOUR_S
+    later(crawl, 1.5 * DAY_S)
+
+    def observations() -> dict[str, int]:
+        with tables(crawl) as opened:
+            return {
+                record.target: len(record.history.observations)
+                for table in opened
+                for _, _, record in urls_of(table)
+                if record.history is not None
+            }
+
+    learned = observations()
+    assert {learned[f"/{number}"] for number in range(10)} <= {1, 2} and learned["/11"] == 0
+    site.changed[11] = site.listed[11] = wall(crawl) + HOUR_S
+    later(crawl, 1.5 * DAY_S)
+    found = observations()
+    assert found["/11"] == 2
+    assert found["/0"] == learned["/0"]

@@ -12,10 +12,14 @@ import pytest
 from lycosa.base.config.sections import CopiesSection
 from lycosa.base.model.url_state import UrlState
 from lycosa.base.reasons import Reason
+from lycosa.cli.main import main
+from lycosa.inspect.audit.folder_audit import audit
 from lycosa.inspect.committed_state import read_folder
 from lycosa.inspect.explain.explanation import explain
 from lycosa.inspect.queries.host_rows import whole_host
 from lycosa.inspect.saved_settings import load_saved_settings
+from lycosa.state.kv.table_records import SET_BACK_BAND, prefix_end, row_urls
+from lycosa.state.shard.counters import total_of
 from proofs.trap_sites import TRAP, Shares, crawl_beside_trap
 
 HOSTS, PAGES = 6, 8
@@ -72,3 +76,21 @@ def test_it_is_shown_why_a_url_waits_and_what_is_known_of_its_host(
     with reader.partition_view(shop.partition) as view:
         row = whole_host(reader, view, shop, saved, 0.0)["copies"]
     assert not any(each["set_back"] for each in row.get("patterns", []))
+
+
+def test_the_urls_that_are_set_back_are_counted(
+    crawled: tuple[Path, Shares], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = crawled[0]
+    rows = sum(
+        len(row_urls(row))
+        for view in read_folder(folder).partition_views()
+        for key, row in view.scan(b"Q", prefix_end(b"Q"))
+        if key[9] == SET_BACK_BAND
+    )
+    total = total_of(view.counters() for view in read_folder(folder).partition_views())
+    assert total.set_back == rows > 1000
+    report = audit(folder)
+    assert report.is_clean, report.first_breaches()
+    assert main(["status", str(folder)]) == 0
+    assert f"{rows:,} URLs, because pages like them were near copies" in capsys.readouterr().out

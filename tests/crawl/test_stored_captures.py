@@ -8,18 +8,27 @@ import asyncio
 import random
 import shutil
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from email.utils import formatdate
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from crawling import QUICK, Names, Pages, crawl_folder, html, moved, page, robots
+from crawling import HTML, QUICK, Names, Pages, crawl_folder, html, moved, page, robots
 from judging import counters_of, is_balanced, urls_of
-from lycosa.base.config.sections import AgentSection, Config, FrontierSection, StoreSection
+from lycosa.base.config.sections import (
+    AgentSection,
+    Config,
+    FrontierSection,
+    RefetchSection,
+    StoreSection,
+)
 from lycosa.base.model.refetch_cell import class_and_cell, rate_in
+from lycosa.base.model.source_truth import UNIT, SignalSource
 from lycosa.base.model.url_state import UrlState
+from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8, host_of
 from lycosa.moves.stored_captures import EnteredCaptures, StoredCaptures
 from lycosa.processes.session import Session
@@ -34,6 +43,7 @@ from lycosa.state.kv.table_records import prefix_end, robots_key
 from lycosa.state.store.journal_rows import JournalRow
 from lycosa.state.store.segment_files import SegmentFiles
 from lycosa.synthetic import Response, SyntheticFetcher, VirtualClock, VirtualOffload, run_virtual
+from lycosa.synthetic.virtual_clock import VIRTUAL_EPOCH
 from lycosa.worker.assemble import assemble
 from lycosa.worker.commit.reparser import Reparser
 from lycosa.worker.worker_ports import Ports
@@ -104,6 +114,7 @@ class Entered:
             captures = StoredCaptures(assembled, partition, config, stored, ports.offload)
             for segment in segments.list_segments({}):
                 self.rows += segments.read_rows(segment)
+            halves = halves or len(self.rows)  # a row each
             try:
                 for part in range(halves):
                     at = len(self.rows) * part // halves, len(self.rows) * (part + 1) // halves
@@ -205,6 +216,84 @@ def test_counters_content_and_robots_are_those_of_the_crawl(tmp_path: Path) -> N
     for host, next_at in found["next_at"].items():
         last = max(row.date_us / 1e6 for row in entered.rows if row.host == host)
         assert next_at >= last + longest
+
+
+class DatedPages:
+    """A host with dates that are right, and one with ETags, of which one hides changes."""
+
+    def __init__(self) -> None:
+        self.passes = 0
+        self.asked = Counter[str]()
+
+    def respond(self, url: str, at: float, headers: Mapping[str, str]) -> Response:
+        self.asked[url] += 1
+        name = url.removeprefix(HOST).removeprefix(OTHER)
+        if name == "robots.txt":
+            return robots("User-agent: *", "Crawl-delay: 1")
+        if not name:
+            links = [f"{HOST}{number}" for number in range(8)]
+            return page(*links, text="front")
+        given = {key.lower(): value for key, value in headers.items()}
+        if name in ("same", "lies") and given.get("if-none-match") == '"one"':
+            return Response(304, [("ETag", '"one"')], b"")
+        if name in ("same", "lies"):
+            text = f"{name} {self.passes if name == 'lies' else 0}"
+            return Response(200, [HTML, ("ETag", '"one"')], f"<p>{text}".encode())
+        modified = (
+            "Last-Modified",
+            formatdate(VIRTUAL_EPOCH + 3600 * (self.passes - 1), usegmt=True),
+        )
+        return Response(200, [HTML, modified], f"<p>{name} in pass {self.passes}".encode())
+
+
+@pytest.mark.parametrize("runs", [2, 5])
+def test_what_was_learned_of_dates_and_validators_is_learned_again(
+    tmp_path: Path, runs: int
+) -> None:
+    """Also that a 304 is to be checked: its page has the reason and the time of the crawl."""
+    refetch = RefetchSection(first_s=3600, min_s=600, check_every=1, soft_gone=False)
+    config, web = msgspec.structs.replace(ONE, refetch=refetch), DatedPages()
+    seeds = [HOST, f"{OTHER}same", f"{OTHER}lies"]
+    # The third and the fifth run have the checks of the 304s of those before.
+    for web.passes, start in enumerate([0.0, 5400.0, 6100.0, 11500.0, 12200.0][:runs]):
+        stop_after_s = 60.0 if runs == 2 and start else None  # before the checks
+        urls = [] if start else seeds
+        crawl_folder(tmp_path / "c", web, urls, config, start=start, stop_after_s=stop_after_s)
+    entered = Entered(tmp_path / "c", config, halves=0)
+
+    def learned(folder: Path) -> tuple[Any, ...]:
+        table = rocks_opener(8 << 20, 4 << 20)(table_folder(folder, 0))
+        try:
+            hosts = [decode_visit(value) for _, value in table.scan(b"H", prefix_end(b"H"))]
+            (one, two) = sorted(hosts, key=lambda each: each.host)
+            pages = {
+                host.host + record.target: (
+                    record.state,
+                    record.reason,
+                    record.due_at - record.history.fetched_at,
+                )
+                for host, _, record in urls_of(table)
+                if record.history is not None
+            }
+            return one.signals, (one.validators, two.validators), pages
+        finally:
+            table.close()
+
+    wanted, found = learned(tmp_path / "c"), learned(entered.folder)
+    signals, validators, pages = wanted
+    assert signals[SignalSource.LAST_MODIFIED].right >= 8 * UNIT, signals
+    if runs == 2:
+        assert Reason.TO_BE_CHECKED in {reason for _, reason, _ in pages.values()}
+    else:
+        assert validators[1].confirmed >= 2 and validators[1].hidden and validators[1].agreed
+    assert found[0][SignalSource.LAST_MODIFIED] == signals[SignalSource.LAST_MODIFIED]
+    assert found[1] == validators
+    assert {url: each[:2] for url, each in found[2].items()} == {
+        url: each[:2] for url, each in pages.items()
+    }
+    for url, (_, reason, wait_s) in pages.items():
+        if reason is Reason.TO_BE_CHECKED:
+            assert abs(found[2][url][2] - wait_s) <= 1
 
 
 def test_what_files_about_an_origin_say_is_entered_if_the_purpose_needs_it(tmp_path: Path) -> None:

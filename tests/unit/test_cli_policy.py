@@ -110,7 +110,7 @@ def test_explain_names_the_rule(folder: Path, capsys: pytest.CaptureFixture[str]
     ("rules", "why"),
     [
         (["news.test evry 1h"], "line 1"),
-        (["news.test daily", "sitemap:http://a.test/s daily"], "does not know all sitemaps"),
+        (["news.test daily", "sitemap:a.test/s daily"], "no address of a sitemap"),
         (["no-such-file"], "neither a rule"),
         ([], "--none"),
         (["news.test daily", "--none"], "--none"),

@@ -116,8 +116,8 @@ def calendar(target: str) -> str:
 def trapped(copies: CopiesSection = CopiesSection()) -> Crawl:  # noqa: B008
     """A host whose calendar is known to give copies."""
     crawl = Crawl(calendar, copies)
-    crawl.discover(*(f"/calendar/{day}" for day in range(14)))
-    for _ in range(14):
+    crawl.discover(*(f"/calendar/{day}" for day in range(15)))
+    for _ in range(15):
         crawl.fetch()
     return crawl
 

@@ -14,7 +14,12 @@ from lycosa.base.model.refetch_cell import rate_in
 from lycosa.base.model.source_truth import UNIT, UNKNOWN_TRUTH, SourceTruth
 from lycosa.base.model.url_state import History
 from lycosa.stages.schedule.change_rate import ChangeFinding, elapsed_in, finding_in
-from lycosa.stages.schedule.dated_evidence import http_date, unchanged_since, was_right
+from lycosa.stages.schedule.dated_evidence import (
+    http_date,
+    listed_since,
+    unchanged_since,
+    was_right,
+)
 from lycosa.stages.schedule.fetch_outcome import Meaning
 from lycosa.stages.schedule.refetch_plan import FoundContent, RefetchPlan, plan_refetch
 
@@ -104,3 +109,15 @@ def test_a_date_between_two_fetches_tells_the_time_without_a_change() -> None:
     assert elapsed_in(found[1]) == pytest.approx(9 * DAY_S, rel=0.1)
     same = plan(fetched(10), NOW - 9 * DAY_S, b"the text").observations
     assert [finding_in(byte) for byte in same] == [ChangeFinding.SAME]
+
+
+@pytest.mark.parametrize(
+    ("truth", "days", "since"),
+    [(TRUSTED, 2, 2), (UNKNOWN_TRUTH, 2, 0), (TRUSTED, 12, 0), (TRUSTED, 0, 0), (TRUSTED, -1, 0)],
+)
+def test_a_date_of_a_trusted_sitemap_says_the_same_as_a_header(
+    truth: SourceTruth, days: int, since: int
+) -> None:
+    found = listed_since(truth, NOW - days * DAY_S, fetched(10), NOW)
+    assert found == unchanged_since(truth, at(days), fetched(10), NOW)
+    assert found == (NOW - since * DAY_S if since else 0)

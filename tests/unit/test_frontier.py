@@ -7,8 +7,11 @@ from __future__ import annotations
 import msgspec
 from test_partition import START, commit, done, found, open_partition
 
+from lycosa.base.config.policy_classes import LISTING_CLASSES
+from lycosa.base.listing_kind import ListingKind
+from lycosa.base.model.copy_record import CopyRecord, CopyTally
 from lycosa.base.model.errand import Asker, Errand
-from lycosa.base.model.url_state import UrlState
+from lycosa.base.model.url_state import History, UrlState
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8
 from lycosa.stages.frontier.errand_queue import MAX_WAITING, asker_count, with_asker
@@ -406,3 +409,42 @@ def test_a_retired_host_is_not_given_while_its_last_page_is_parsed() -> None:
         1,
     )
     assert frontier.waiting_in_front() == 0 or frontier.acquire(20.0, START + 20) is None
+
+
+def resting(frontier: Frontier) -> VisitState:
+    """``A`` after a sitemap, when most of its pages were near copies: it rests for 14 s."""
+    host = frontier.acquire(0.0, START)
+    assert host is not None and host.name == A
+    host.record.copies = CopyRecord(pages=CopyTally(32.0, 0.0))
+    host.is_judged = True
+    partition = frontier.partitions[0]
+    lease = partition.lease_next(host)
+    assert lease is not None
+    policy = LISTING_CLASSES[ListingKind.SITEMAP]
+    history = History(1, int(START), 200, interval_s=3600, policy=policy)
+    partition.complete_lease(lease, done(lease, UrlState.FETCHED, int(START) + 5, history))
+    frontier.release(host, 1.0, START + 1)
+    assert host.rest_time == 1.0 and host.next_time > 14.0
+    return host
+
+
+def test_a_sitemap_does_not_wait_for_the_rest_of_a_host_of_copies() -> None:
+    frontier = frontier_with({A: 3, B: 30})
+    host = resting(frontier)
+    rests_until, partition = host.next_time, frontier.partitions[0]
+    partition.discover_urls([found(f"http://{A}/new")], START + 2)
+    assert host.next_time == rests_until, "a new page does"
+    assert partition.wake_due(START + 6) == 1
+    assert host.next_time == 1.0 and host.record.next_at == START + 1
+    frontier.acquire(6.0, START + 6)  # one of B
+    assert host.in_process or frontier.acquire(6.0, START + 6) is host
+
+
+def test_an_errand_does_not_wait_for_the_rest_of_a_host_of_copies() -> None:
+    frontier = frontier_with({A: 3, B: 30})
+    host = resting(frontier)
+    rests_until = host.next_time
+    host.record.errands = with_asker((), f"http://{A}/robots.txt", WHO) or ()
+    frontier.recall_host(host)
+    found_hosts = {each.name for _ in range(2) if (each := frontier.acquire(2.0, START + 2))}
+    assert A in found_hosts and host.next_time == rests_until

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_partition import SetSeen
@@ -16,12 +17,18 @@ from lycosa.base.model.refetch_cell import counted_cell
 from lycosa.base.model.url_state import Completed, History, UrlState
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8, host_of
-from lycosa.stages.frontier.host_grids import LARGE, HostHistograms, host_grid_of
+from lycosa.stages.frontier.host_grids import (
+    LARGE,
+    HostGridRow,
+    HostHistograms,
+    host_grid_of,
+    is_readable,
+)
 from lycosa.stages.frontier.partition import Partition
 from lycosa.stages.frontier.partition_rules import FrontierRules
 from lycosa.state.kv.memory_table import MemoryKeyValue
 from lycosa.state.kv.overlay import Overlay
-from lycosa.state.kv.table_records import decode_url, prefix_end
+from lycosa.state.kv.table_records import decode_url, encode_record, prefix_end
 
 NOW = 1_750_000_000.0
 HOST, OTHER = "large.example", "small.example"
@@ -224,3 +231,27 @@ def test_rows_are_read_again_after_a_restart_and_stay_bounded_in_memory() -> Non
     assert keys == [b"g" + hash8(HOST)]
     (value,) = [value for _, value in site.store.scan(b"g", prefix_end(b"g"))]
     assert len(value) < 100, "seven cells"
+
+
+@pytest.mark.parametrize(
+    "row",
+    [b"\xc1", b"", HostGridRow({101: 3}, b"", True), HostGridRow({}, b"\xff" * 8, True)],
+    ids=["unreadable", "empty", "too few", "none"],
+)
+def test_a_damaged_row_is_made_again(row: bytes | HostGridRow) -> None:
+    site = Site()
+    site.fill()
+    site.walk()
+    site.commit()
+    value = row if isinstance(row, bytes) else encode_record(row)
+    site.store.write({b"g" + hash8(HOST): value})
+    assert is_readable(value) is not isinstance(row, bytes)
+    site.open()
+    site.grids.look(10, lambda host: 100.0, lambda pages, turns: None, 0.5)
+    assert site.row() is None
+    site.fetch(url_of(3), 110)
+    site.walk()
+    assert site.row() == site.recounted()
+    site.commit()
+    site.open()
+    assert site.row() == site.recounted()

@@ -89,7 +89,7 @@ def test_a_record_of_formats_1_is_read_and_written_in_the_present_form(
     assert history.body_place == (SEGMENT, 4711)
     again = encode_url(found)
     assert decode_url(again) == found
-    # the four last fields of the old form have their defaults, and an array below 16 a shorter head
+    # the last fields of the old form have their defaults, and an array below 16 a shorter head
     assert len(again) == len(old_row(chain)) - 6
 
 
@@ -121,15 +121,16 @@ HISTORIES = st.builds(
     chain=st.sampled_from([(), ("http://a.example/",)]),
     score=st.integers(-1, 255),
     importance=st.integers(-1, 255),
+    listed=st.sampled_from([0, 1, 0xFFFFFFFF]),
 )
 def test_every_record_is_read_as_it_was_written_and_by_programs_of_formats_1(
-    history: History | None, chain: tuple[str, ...], score: int, importance: int
+    history: History | None, chain: tuple[str, ...], score: int, importance: int, listed: int
 ) -> None:
-    made = record(history=history, chain=chain, score=score, importance=importance)
+    made = record(history=history, chain=chain, score=score, importance=importance, listed=listed)
     value = encode_url(made)
     assert decode_url(value) == made
     stored = msgspec.msgpack.decode(value)
-    assert len(stored) == (17 if score != -1 else 16 if chain else 15)
+    assert len(stored) == (18 if listed else 17 if score != -1 else 16 if chain else 15)
     old = msgspec.msgpack.decode(value, type=OldRecord)
     assert (old.target, old.importance, old.chain) == ("/a", importance, chain)
     if history is None:

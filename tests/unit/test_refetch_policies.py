@@ -26,9 +26,11 @@ from lycosa.base.config.refetch_policies import (
     find_policy,
     find_rule,
     policies_version,
+    policy_book,
     read_policy,
 )
 from lycosa.base.config.sections import RefetchRule, RefetchSection
+from lycosa.base.listing_kind import NOT_LISTED
 from lycosa.base.urls.identity import host_of, target_of
 from lycosa.stages.schedule.refetch import kept_interval, longest_interval, next_interval
 
@@ -134,7 +136,10 @@ def test_the_first_of_many_expressions_is_found(numbers: set[int], number: int) 
         ("/a*", "no policy"),
         ("re:(a daily", "not a regular expression"),
         ("re:(?!x) daily", "look-around"),
-        ("sitemap:https://news.example/sitemap.xml hourly", "does not know all sitemaps"),
+        ("sitemap:news.example/sitemap.xml hourly", "no address of a sitemap"),
+        ("sitemap:https://*/sitemap.xml hourly", "no address of a sitemap"),
+        ("sitemap:https://news.example/sitemap.xml", "no policy"),
+        ("sitemap:https://news.example/s.xml /live/* hourly", "is no policy"),
         ("news.example daily now", "no option"),
         ("news.example adaptive speed=2", "no option"),
         ("news.example adaptive min=1h min=2h", "twice"),
@@ -281,3 +286,46 @@ def test_a_lookup_does_not_try_a_thousand_rules_one_by_one() -> None:
         look_up()
         assert count_calls(look_up) < 40
         run_below(3, lambda: look_up(100))
+
+
+NEWS_MAP, OLD_MAP = "https://news.example/news-1.xml", "https://news.example/old.xml"
+LISTED = RefetchSection(
+    policies=(
+        "news.example /live/* every 10m",
+        "sitemap:https://News.example/news-*.xml hourly",
+        "news.example daily",
+        f"sitemap:{OLD_MAP} never",
+        "sitemap:https://news.example/* weekly",
+    )
+)
+
+
+def test_a_rule_by_sitemap_is_for_the_pages_with_its_mark() -> None:
+    book = policy_book(LISTED)
+    news, old = book.mark_of(NEWS_MAP), book.mark_of(OLD_MAP)
+    assert book.names_sitemaps and not policy_book(SECTION).names_sitemaps
+    assert len({news, old, book.mark_of("https://news.example/x"), NOT_LISTED}) == 4
+    assert book.mark_of("https://other.example/news-1.xml") == NOT_LISTED
+
+    def line(url: str, listed: int) -> int:
+        rule = find_rule(LISTED, url, listed)
+        return rule.number if rule is not None else 0
+
+    page, live = "https://news.example/1", "https://news.example/live/1"
+    assert [line(page, each) for each in (NOT_LISTED, news, old)] == [3, 2, 3]
+    assert [line(live, each) for each in (NOT_LISTED, news, old)] == [1, 1, 1]
+    other = "https://other.example/1"
+    assert [line(other, each) for each in (NOT_LISTED, news, old)] == [0, 2, 4]
+    assert class_of(LISTED, other, old) == NEVER_CLASS
+
+
+@given(st.permutations(LISTED.policies))
+def test_a_mark_keeps_its_meaning_when_rules_move(policies: list[str]) -> None:
+    book, moved = policy_book(LISTED), policy_book(RefetchSection(policies=tuple(policies)))
+    for each in (NEWS_MAP, OLD_MAP):
+        # Of several rules that name it the first counts; its text is that of its mark.
+        assert moved.rules[moved.place_of(moved.mark_of(each))].sitemap.startswith("https://news")
+        before = book.rules[book.place_of(book.mark_of(each))]
+        assert moved.rules[moved.place_of(book.mark_of(each))].text == before.text
+    gone = policy_book(RefetchSection(policies=("* daily",)))
+    assert gone.place_of(book.mark_of(OLD_MAP)) == 1  # no rule

@@ -41,7 +41,6 @@ LARGE_MODULES = {
 }
 LARGE_FUNCTIONS = {
     "lycosa/state/store/journal_rows.py:build_row": "one journal line, field by field",
-    "lycosa/stages/frontier/partition.py:__init__": "its parts, one after the other",
 }
 MANY_PARAMETERS: dict[str, str] = {}
 

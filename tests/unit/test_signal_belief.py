@@ -19,7 +19,6 @@ from lycosa.stages.schedule.signal_belief import (
     doubt_of,
     is_trusted,
     judge_signals,
-    lower_bound,
     precision_of,
     recall_of,
     right_share,
@@ -47,17 +46,6 @@ cells = st.builds(cell_of, st.floats(1e-3, 50), st.floats(0.02, 500))
 
 
 # -- counts
-
-
-@pytest.mark.parametrize(
-    ("right", "wrong", "bound"),
-    # Beta(1, n): 1 - 0.9 ** (1 / n); Beta(n, 1): 0.1 ** (1 / n); Beta(2, 2): 3 x^2 - 2 x^3 = 0.1
-    [(0, 0, 0.1), (9, 0, 0.1 ** (1 / 10)), (0, 9, 1 - 0.9 ** (1 / 10)), (1, 1, 0.19580)],
-)
-def test_the_lower_bound_is_that_of_the_beta_distribution(
-    right: int, wrong: int, bound: float
-) -> None:
-    assert lower_bound(right, wrong) == pytest.approx(bound, abs=1e-5)
 
 
 def test_a_source_is_trusted_when_its_lower_bound_is_above_four_fifths() -> None:

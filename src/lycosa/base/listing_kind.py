@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+NOT_LISTED = 0
+"""The mark of a page that is not known to be listed by a sitemap which a refetch policy names."""
+
 
 class ListingKind(IntEnum):
     """The kind of a document that lists pages. The value is written to disk."""

@@ -45,6 +45,8 @@ A rule is MATCHER POLICY [OPTIONS]; the first that is for a URL counts:
   host:www.news.example daily      this host alone
   news.example /archive/* never    path and query, with * for any characters
   re:[?&]page= monthly             a regular expression (RE2), somewhere in the URL
+  sitemap:https://news.example/news-*.xml hourly
+                                   pages that this sitemap or feed lists
   * adaptive weight=2 min=6h max=30d
 
 Policies: never, every TIME, adaptive, value, hourly, daily, weekly, monthly. A file has one rule on
@@ -120,8 +122,9 @@ def test(folder: Path, cluster: Path | None, cache: Path | None, url: str, as_js
 
     The crawl need not know URL. DIR is the crawl folder; leave it out with --cluster.
     """
+    from lycosa.base.config.refetch_policies import policy_book
     from lycosa.base.urls.identity import InvalidUrl
-    from lycosa.inspect.policy_state import due_facts, rule_facts, shown_rule
+    from lycosa.inspect.policy_state import due_facts, mark_in, rule_facts, shown_rule
 
     place = CrawlPlace(folder, cluster, cache)
     with reading_crawl(place, needs_all=False) as reader:
@@ -130,13 +133,17 @@ def test(folder: Path, cluster: Path | None, cache: Path | None, url: str, as_js
             name = saved.canonicalizer.canonical(url)
         except InvalidUrl as error:
             raise click.UsageError(f"{url}: {error}") from error
-        facts, due = rule_facts(saved.config.refetch, name), due_facts(reader, name, time.time())
+        section, due = saved.config.refetch, due_facts(reader, name, time.time())
+        facts = rule_facts(section, name, mark_in(reader, name))
+    may_be_listed = not due["state"] and policy_book(section).names_sitemaps
     if as_json:
         emit_json({"url": name, **facts, **due})
         return ExitCode.FINISHED
     emit(clean(f"{name}: {shown_rule(facts)}"))
     if not due["state"]:
         emit("the crawl does not know this URL")
+        if may_be_listed:
+            emit("rules by sitemap are left out: whether one lists it is not known")
     elif due["next_due"]:
         emit(f"{due['state']}; due at {human_time(due['next_due'])}")
     else:

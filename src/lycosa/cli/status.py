@@ -194,6 +194,7 @@ def _print_head(status: CrawlStatus, estimated: str, now: float) -> None:
             ("paused", _paused(status)),
             ("leased", _leased(status)),
             ("due pages", due_pages_in_words(status.due_pages)),
+            ("set back", _set_back(status)),
             ("refetches", _refetches(status)),
             ("policies", _policies(status)),
             ("validators", _validators(status)),
@@ -223,6 +224,13 @@ def _paused(status: CrawlStatus) -> str:
 
 def _leased(status: CrawlStatus) -> str:
     return f"{counted(status.leased, 'URL')} to outside fetchers" if status.leased else ""
+
+
+def _set_back(status: CrawlStatus) -> str:
+    """URLs that wait behind all others of their host."""
+    if not status.set_back:
+        return ""
+    return f"{counted(status.set_back, 'URL')}, because pages like them were near copies"
 
 
 def _refetches(status: CrawlStatus) -> str:

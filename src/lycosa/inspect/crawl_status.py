@@ -92,6 +92,7 @@ class CrawlStatus(msgspec.Struct, frozen=True, kw_only=True):
     the price of a refetch costs, where pages have it. ``policies`` says how far refetch policies
     are applied. ``validators`` counts answers to refetches by what they showed
     (``ValidatorFinding``), ``hosts_distrusted`` the hosts whose validators are not believed.
+    ``set_back`` counts waiting URLs that are set back because of near copies.
     """
 
     folder: str
@@ -134,9 +135,19 @@ class CrawlStatus(msgspec.Struct, frozen=True, kw_only=True):
     purpose: tuple[str, ...] = ()
     validators: dict[str, int] = {}
     hosts_distrusted: int = 0
+    set_back: int = 0
 
 
-_SUMS = "discovered", "captures", "pages", "requests", "body_bytes", "hosts_paused", "leased"
+_SUMS = (
+    "discovered",
+    "captures",
+    "pages",
+    "requests",
+    "body_bytes",
+    "hosts_paused",
+    "leased",
+    "set_back",
+)
 """Counters that the status has as they are."""
 
 

@@ -8,6 +8,7 @@ import msgspec
 
 from lycosa.base.config.refetch_policies import find_policy, find_rule, policies_version
 from lycosa.base.config.sections import RefetchSection
+from lycosa.base.listing_kind import NOT_LISTED
 from lycosa.base.messages.progress import PromiseNote
 from lycosa.inspect.committed_state import CrawlReader, TableView
 from lycosa.inspect.wall_time import record_in_wall_time
@@ -52,10 +53,13 @@ def sum_of_walks(rows: list[tuple[WalkRow, int]]) -> PolicyState:
     )
 
 
-def rule_facts(section: RefetchSection, url: str) -> dict[str, Any]:
-    """The rule that is for a canonical URL: where it is, its text, and the policy."""
-    rule = find_rule(section, url)
-    found: dict[str, Any] = {"policy": find_policy(section, url).show()}
+def rule_facts(section: RefetchSection, url: str, listed: int = NOT_LISTED) -> dict[str, Any]:
+    """The rule that is for a canonical URL: where it is, its text, and the policy.
+
+    ``listed`` is the mark in its record: that of a sitemap that a rule names.
+    """
+    rule = find_rule(section, url, listed)
+    found: dict[str, Any] = {"policy": find_policy(section, url, listed).show()}
     if rule is None:
         return found | {"setting": "refetch.rule", "line": 0, "rule": section.rule.value}
     return found | {"setting": rule.setting, "line": rule.number, "rule": rule.text}
@@ -75,3 +79,9 @@ def due_facts(reader: CrawlReader, url: str, now: float) -> dict[str, Any]:
         return {"state": "", "next_due": 0}
     record = record_in_wall_time(entry.record, reader.ahead_s(now))
     return {"state": entry.state.label, "next_due": record.due_at}
+
+
+def mark_in(reader: CrawlReader, url: str) -> int:
+    """The mark in the record of a canonical URL (``frontier.listed_pages``)."""
+    entry = reader.find_url(url)
+    return entry.record.listed if entry is not None else NOT_LISTED

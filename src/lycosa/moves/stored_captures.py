@@ -23,7 +23,7 @@ from lycosa.base.model.dead_letter import DeadLetter
 from lycosa.base.model.discovered import Discovered, LinkKind
 from lycosa.base.model.fetched import Fetched, FetchKind
 from lycosa.base.model.parsed import Parsed
-from lycosa.base.model.url_state import Completed, NotedChange, UrlState
+from lycosa.base.model.url_state import Completed, History, NotedChange, UrlState
 from lycosa.base.ports import Offload
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import InvalidUrl, hash8, host_of, robots_url
@@ -50,13 +50,22 @@ from lycosa.stages.politeness.delay import longest_delay, ordinary_delay_s
 from lycosa.stages.schedule.fetch_outcome import REDIRECTS, FetchOutcome, Meaning, judge_answer
 from lycosa.stages.schedule.listing_schedule import with_own_schedule
 from lycosa.stages.schedule.priority import weigher
-from lycosa.stages.schedule.refetch_plan import plan_refetch
+from lycosa.stages.schedule.refetch_plan import FoundContent, plan_refetch
 from lycosa.stages.schedule.soft_gone import GONE_REASONS
+from lycosa.stages.schedule.validator_trust import (
+    CHECK_AFTER_S,
+    TO_CHECK,
+    Conditions,
+    check_every,
+    conditions_of,
+    is_sampled,
+)
 from lycosa.state.store import layout
 from lycosa.state.store.journal_rows import UNCHANGED, JournalRow
 from lycosa.worker.assemble import Assembled
 from lycosa.worker.commit.reparser import Reparser
 from lycosa.worker.visit.host_robots import Learned
+from lycosa.worker.visit.refetch_checks import RefetchChecks
 from lycosa.worker.visit.robots_reader import RobotsReader
 
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
@@ -96,6 +105,7 @@ class StoredCaptures:
         self._stored, self._weigh = stored, weigher(config.priority)
         self._robots = RobotsReader(config.robots, config.agent.product, offload)
         self._wait_s = longest_delay(config.politeness)
+        self._checks = RefetchChecks({partition.number: partition}, worker.clock)
         self.entered = EnteredCaptures()
         self.newest = 0.0
         """The wall time at which the last capture ended."""
@@ -235,9 +245,19 @@ class StoredCaptures:
         found = content_in(row, old, outcome, target, formats, was_gone)
         if is_soft:
             found = msgspec.structs.replace(found, status=404)
+        found, is_304 = self._checked(row, lease, old, found)
         weight = self._weigh(factors_of_known(lease.record, authority, found.at))
         is_once = lease.record.kind is LinkKind.LICENSE
-        plan = plan_refetch(self._config.refetch, lease.url, old, found, weight, formats, is_once)
+        plan = plan_refetch(
+            self._config.refetch,
+            lease.url,
+            old,
+            found,
+            weight,
+            formats,
+            is_once,
+            listed=lease.record.listed,
+        )
         if kind := _listing_kind(row):
             delay_s = ordinary_delay_s(lease.host.record.pace, self._config.politeness)
             turns = self._worker.intake.listings(lease.host), delay_s
@@ -246,6 +266,9 @@ class StoredCaptures:
         state, reason = state_of_row(row, outcome)
         if plan.is_gone:
             state, reason = UrlState.GONE, Reason.SOFT_GONE if is_soft else Reason.GONE
+        interval_s = plan.interval_s
+        if is_304 and interval_s and self._is_sampled(lease, history):
+            reason, interval_s = Reason.TO_BE_CHECKED, min(interval_s, CHECK_AFTER_S)
         return Completed(
             lease.host.host8,
             lease.entry.url8,
@@ -253,10 +276,34 @@ class StoredCaptures:
             state,
             reason,
             row.detail or (f"status {row.status}" if is_failed else ""),
-            int(found.at + plan.interval_s) if plan.interval_s else 0,
+            int(found.at + interval_s) if interval_s else 0,
             plan.kept_in(history, old, found.text_digest),
             _noted(row),
         )
+
+    def _checked(
+        self, row: JournalRow, lease: Lease, old: History, found: FoundContent
+    ) -> tuple[FoundContent, bool]:
+        """What was found as ``RefetchChecks`` has it, and whether it is a 304 that may be checked.
+
+        What an answer showed about validators and dates is counted for the host again. A row has
+        no name of the software; that of the snapshot counts.
+        """
+        reason, host = lease.record.reason, lease.host
+        found = msgspec.structs.replace(found, is_check=reason in TO_CHECK)
+        # Another body whose text is in no row may have the same text.
+        is_known = bool(found.text_digest) or found.digest == old.digest
+        if not old.fetches or not is_known or found.meaning is Meaning.FAILED:
+            return found, False
+        url8 = lease.entry.url8
+        sent = conditions_of(lease.record.history, reason, host.record.validators, url8)
+        given = Conditions(row.etag, row.last_modified)
+        found = self._checks.dated(lease, old, found, row.last_modified)
+        return found, self._checks.note_validators(lease, old, found, given, sent)
+
+    def _is_sampled(self, lease: Lease, history: History) -> bool:
+        every = check_every(lease.host.record.validators, self._config.refetch.check_every)
+        return is_sampled(lease.entry.url8, history.fetches, every)
 
     def _file_content(self, row: JournalRow) -> None:
         """File the digest and the fingerprint at their owners. Repeating it changes nothing."""

@@ -215,6 +215,7 @@ def _set_hosts(meter: Meter, present: list[Counters]) -> None:
         for number, waiting in each.due.items():
             due[DueBand(number).label] += waiting
     meter.set_table("lycosa_due_pages", due)
+    meter.set("lycosa_urls_set_back", sum(each.set_back for each in present))
 
 
 def _set_frontier(meter: Meter, frontier: Frontier, now: float) -> None:

@@ -52,9 +52,10 @@ class RefetchPlanner:
         weight = self._weigh(factors_of_known(record, host.record.importance, found.at))
         is_once = record.kind is LinkKind.LICENSE
         look = self._prices.look_at(host.host8)
-        plan = plan_refetch(section, lease.url, old, found, weight, formats, is_once, look)
+        url, listed = lease.url, record.listed
+        plan = plan_refetch(section, url, old, found, weight, formats, is_once, look, listed)
         if is_missing:
-            return plan_missing(section, lease.url, old, plan, record.reason)
+            return plan_missing(section, url, old, plan, record.reason, listed)
         kind = parsed.listing if parsed is not None else listing_of(old.policy)
         if parsed is None and not kind and self._intake.is_sitemap(lease):
             kind = ListingKind.SITEMAP

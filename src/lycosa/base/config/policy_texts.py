@@ -69,8 +69,9 @@ class RefetchPolicy(msgspec.Struct, frozen=True):
 class PolicyRule(msgspec.Struct, frozen=True):
     """One rule: its text, the setting that has it, and its number there, from 1.
 
-    ``domain`` is empty when ``expression``, a pattern of whole URLs, is given. ``is_host``: only
-    the host of that name. ``pattern`` is that of path and query; empty matches all.
+    ``domain`` is empty when ``expression``, a pattern of whole URLs, is given, or ``sitemap``, the
+    address of a sitemap or feed, with ``*`` for any characters. ``is_host``: only the host of that
+    name. ``pattern`` is that of path and query; empty matches all.
     """
 
     text: str
@@ -81,6 +82,7 @@ class PolicyRule(msgspec.Struct, frozen=True):
     is_host: bool = False
     setting: str = POLICIES
     number: int = 0
+    sitemap: str = ""
 
     @property
     def place(self) -> str:
@@ -112,11 +114,8 @@ def read_policy(text: str) -> PolicyRule:
     first = words.pop(0)
     kind, colon, rest = first.partition(":")
     if kind == "sitemap" and colon:
-        raise ValueError(
-            f"{first!r}: a page does not know all sitemaps that list it, so there is no such"
-            " matcher; write the domain and the path of the pages, as news.example /live/* hourly"
-        )
-    if kind == "re" and colon:
+        rule = PolicyRule(text, _NAMED["daily"], sitemap=_sitemap(rest))
+    elif kind == "re" and colon:
         compile_pattern(rest)
         rule = PolicyRule(text, _NAMED["daily"], expression=rest)
     elif first.startswith("/"):
@@ -135,6 +134,17 @@ def _pattern(pattern: str) -> str:
     if pattern.count("*") > _MAX_STARS:
         raise ValueError(f"{pattern!r} has more than {_MAX_STARS} asterisks")
     return pattern
+
+
+def _sitemap(address: str) -> str:
+    scheme, _, rest = address.partition("://")
+    host, _, path = rest.partition("/")
+    if scheme.lower() not in ("http", "https") or not host or "*" in host:
+        raise ValueError(
+            f"{address!r} is no address of a sitemap; write all of it, as"
+            " sitemap:https://news.example/sitemap-*.xml, with * in path or query"
+        )
+    return _pattern(f"{scheme.lower()}://{host.lower()}/{path}")
 
 
 def _domain(text: str, is_one: bool) -> str:

@@ -7,6 +7,7 @@ A text of the setting ``refetch.policies`` is a matcher, a policy and options, b
     host:www.news.example daily       this host alone
     /feed* every 10m                  this path on every host
     re:[?&]page=[0-9]+ monthly        a pattern of RE2, somewhere in the whole URL
+    sitemap:https://news.example/news-*.xml hourly   pages that this sitemap or feed lists
     * adaptive weight=2 min=6h max=30d
 
 ``*`` is every host, and ``site:`` before a domain changes nothing: it may be written for readers.
@@ -23,9 +24,9 @@ intervals of ``refetch.intervals``. The policies:
 ``refetch.max_s``. For ``every``, ``min`` is the shortest time after which a sitemap may bring the
 next fetch forward.
 
-There is no matcher for a sitemap. A record has the address of a sitemap only when the URL was found
-by it first, and not when a link was faster. Such a rule would be for some of the listed pages, and
-which ones would depend on the order of fetches.
+Whether a sitemap lists a page cannot be seen in the page's URL. So a page that is listed by one
+which a rule names has a *mark* in its record, the hash of the rule's address (``mark_of``), and the
+rule is found by it (``frontier.listed_pages``).
 
 A lookup asks only the rules of the URL's own host and of the domains above it. Many patterns of one
 domain, and all ``re:`` patterns, are first searched together.
@@ -51,6 +52,7 @@ from lycosa.base.config.policy_texts import (
     read_policy,
 )
 from lycosa.base.config.sections import RefetchRule, RefetchSection
+from lycosa.base.listing_kind import NOT_LISTED
 
 __all__ = [
     "MAX_CLASSES",
@@ -163,16 +165,23 @@ def _as_expression(pattern: str) -> str:
     return "^" + ".*".join(map(re.escape, pattern.split("*"))) + "$"
 
 
+def _mark(sitemap: str) -> int:
+    return int.from_bytes(sha256(sitemap.encode()).digest()[:4], "big") or 1
+
+
 class PolicyBook:
     """The rules of a section, arranged for lookups."""
 
     def __init__(self, rules: Sequence[PolicyRule]) -> None:
         self.rules = tuple(rules)
+        self._listed: dict[int, int] = {}
         self._domains: dict[str, _Group] = {}
         self._hosts: dict[str, _Group] = {}
         expressions = []
         for number, rule in enumerate(self.rules):
-            if rule.expression:
+            if rule.sitemap:
+                self._listed.setdefault(_mark(rule.sitemap), number)
+            elif rule.expression:
                 expressions.append((number, rule.expression))
             else:
                 groups = self._hosts if rule.is_host else self._domains
@@ -182,9 +191,9 @@ class PolicyBook:
         self._all = self._domains.pop("*", None)
         self._expressions = _FirstMatch(expressions) if expressions else None
 
-    def find(self, url: str) -> PolicyRule | None:
-        """The first rule that is for a canonical URL."""
-        found, slash = len(self.rules), url.index("/", _PATH_FROM)
+    def find(self, url: str, listed: int = NOT_LISTED) -> PolicyRule | None:
+        """The first rule that is for a canonical URL; ``listed`` is the mark in its record."""
+        found, slash = self._listed.get(listed, len(self.rules)), url.index("/", _PATH_FROM)
         host = url[8 if url[4] == "s" else 7 : slash]
         groups = [*self._groups(host), *([self._all] if self._all else [])]
         if groups:
@@ -194,6 +203,25 @@ class PolicyBook:
         if self._expressions is not None:
             found = self._expressions.find(url.encode("utf-8", "replace"), found)
         return self.rules[found] if found < len(self.rules) else None
+
+    @property
+    def names_sitemaps(self) -> bool:
+        """Whether any rule is for the pages of a sitemap or feed."""
+        return bool(self._listed)
+
+    def place_of(self, listed: int) -> int:
+        """The index of the rule that a mark stands for; beyond the last one if none has it."""
+        return self._listed.get(listed, len(self.rules))
+
+    def mark_of(self, sitemap: str) -> int:
+        """The mark of pages that a sitemap or feed lists, by the first rule that names it.
+
+        ``NOT_LISTED`` when none does.
+        """
+        for mark, number in self._listed.items():  # in the order of the rules
+            if matches_stars(self.rules[number].sitemap, sitemap):
+                return mark
+        return NOT_LISTED
 
     def _groups(self, host: str) -> Iterator[_Group]:
         """The rules of the host and of the domains above it, as ``FixedInterval.is_for`` has it."""
@@ -247,18 +275,21 @@ def policy_book(section: RefetchSection) -> PolicyBook:
     return _Latest.book
 
 
-def find_rule(section: RefetchSection, url: str) -> PolicyRule | None:
-    """The first rule that is for a URL; ``None`` when the section's own rule applies."""
+def find_rule(section: RefetchSection, url: str, listed: int = NOT_LISTED) -> PolicyRule | None:
+    """The first rule that is for a URL; ``None`` when the section's own rule applies.
+
+    ``listed`` is the mark in its record (``UrlRecord.listed``).
+    """
     if not section.policies and not section.intervals:
         return None
-    return policy_book(section).find(url)
+    return policy_book(section).find(url, listed)
 
 
-def find_policy(section: RefetchSection, url: str) -> RefetchPolicy:
+def find_policy(section: RefetchSection, url: str, listed: int = NOT_LISTED) -> RefetchPolicy:
     """The policy of a URL. With ``refetch.rule`` off it is ``never``, whatever the rules say."""
     if section.rule is RefetchRule.OFF:
         return _NEVER
-    rule = find_rule(section, url)
+    rule = find_rule(section, url, listed)
     return rule.policy if rule is not None else _BY_RULE[section.rule]
 
 
@@ -281,7 +312,7 @@ _BY_RULE = {
 }
 
 
-def class_of(section: RefetchSection, url: str) -> int:
+def class_of(section: RefetchSection, url: str, listed: int = NOT_LISTED) -> int:
     """The class of a URL's policy."""
-    rule = find_rule(section, url)
+    rule = find_rule(section, url, listed)
     return policy_class(rule.policy if rule is not None else None)

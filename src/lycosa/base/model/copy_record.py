@@ -6,9 +6,9 @@ so they tell of the last pages. Most hosts have no near copy, and no record.
 
 from __future__ import annotations
 
-import math
-
 import msgspec
+
+from lycosa.base.lower_bound import lower_bound
 
 MAX_PATTERNS = 32
 MAX_PARAMETERS = 16
@@ -17,7 +17,6 @@ MAX_VALUES = 8
 
 _MAX_VALUE = 40  # characters of a value that is kept
 _WINDOW = 32.0  # pages that a count tells of; older ones fade
-_TENTH = 1.2816  # standard deviations from the mean to the lower tenth of a normal distribution
 _PRIOR = 16.0  # pages of a pattern for which the other pages of a host of copies stand
 _TRIED = 2.0  # pages of a pattern that count for patterns that are not known too
 
@@ -33,18 +32,6 @@ _MAX_TITLES = 128  # bits of it that are set at most, so one title in four is wr
 _SEVERAL = 3  # distinct values of a parameter, so that one odd page teaches nothing
 
 
-def lower_share(yes: float, no: float) -> float:
-    """The share that is exceeded with a chance of nine in ten, after so many cases.
-
-    It is that of a Beta distribution with a uniform prior, by the normal approximation. After nine
-    cases in a row it is 0.8.
-    """
-    a, b = yes + 1, no + 1
-    total = a + b
-    mean = a / total
-    return mean - _TENTH * math.sqrt(mean * (1 - mean) / (total + 1))
-
-
 class CopyTally(msgspec.Struct, array_like=True):
     """How many of the last pages were near copies, and how many had new content."""
 
@@ -58,7 +45,7 @@ class CopyTally(msgspec.Struct, array_like=True):
     @property
     def share(self) -> float:
         """The lower bound of the share of near copies; 0 when they are not more than half."""
-        return lower_share(self.copies, self.fresh) if self.copies > self.fresh else 0.0
+        return lower_bound(self.copies, self.fresh) if self.copies > self.fresh else 0.0
 
     def add(self, grade: float) -> None:
         """Count a page; ``grade`` is 1 for a copy, 0 for new content."""
@@ -93,7 +80,7 @@ class ParameterTally(msgspec.Struct, array_like=True):
     @property
     def is_learned(self) -> bool:
         """Whether the parameter is known not to change the content."""
-        return len(self.values) >= _SEVERAL and lower_share(self.same, self.other) >= SET_BACK_SHARE
+        return len(self.values) >= _SEVERAL and lower_bound(self.same, self.other) >= SET_BACK_SHARE
 
     def add(self, is_same: bool, *values: str) -> None:
         """Count a pair."""
@@ -159,7 +146,7 @@ class CopyRecord(msgspec.Struct, array_like=True):
         if copies >= 1 and pages.copies > pages.fresh and pages.share > LOSING_SHARE:
             copies += _PRIOR * pages.copies / pages.total
             fresh += _PRIOR * pages.fresh / pages.total
-        share = lower_share(copies, fresh) if copies > fresh else 0.0
+        share = lower_bound(copies, fresh) if copies > fresh else 0.0
         return share if tally.fresh >= LOSING_SHARE else max(share, self.others.share)
 
     def note_title(self, title: int) -> bool:

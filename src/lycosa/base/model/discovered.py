@@ -66,9 +66,10 @@ class Discovered(msgspec.Struct, frozen=True, array_like=True, gc=False):
     (seconds between changes, 0 = unknown) come from sitemaps. For a ``GIVEN`` URL ``hint`` is the
     priority itself.
 
-    Two fields have data that the owner, perhaps another worker, cannot look up. ``chain`` has the
+    Three fields have data that the owner, perhaps another worker, cannot look up. ``chain`` has the
     redirects before ``via``, the first requested first. ``vouching`` has the hosts that vouch for a
-    sitemap.
+    sitemap. ``listed`` is the mark of a page that is listed by a sitemap or feed which a refetch
+    policy names, 0 for others.
     """
 
     url: str
@@ -84,3 +85,4 @@ class Discovered(msgspec.Struct, frozen=True, array_like=True, gc=False):
     change_s: int = 0
     chain: tuple[str, ...] = ()
     vouching: tuple[str, ...] = ()
+    listed: int = 0

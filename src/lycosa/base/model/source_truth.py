@@ -8,6 +8,7 @@ They are decayed, so that a site that begins to lie, or stops, is noticed.
 
 from __future__ import annotations
 
+import math
 from enum import IntEnum
 
 import msgspec
@@ -33,6 +34,15 @@ class SignalSource(IntEnum):
         return self.name.lower()
 
 
+POOLED = frozenset({SignalSource.SITEMAP, SignalSource.FEED, SignalSource.LAST_MODIFIED})
+"""Sources that the software of a host makes. Their first findings count for hosts like it too."""
+FEW = 20 * UNIT
+"""A host with fewer findings is judged by those at others as well."""
+ADDED = 5 * UNIT
+"""The findings that a host adds to those of its software, so that no host speaks for all."""
+_FOR_ONE = 2  # findings at other hosts that stand for one
+
+
 class SourceTruth(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The counts of one source at one host, in hundredths.
 
@@ -55,6 +65,34 @@ class SourceTruth(msgspec.Struct, frozen=True, array_like=True, gc=False):
         """The counts after one more change."""
         told, missed = self.told + UNIT * was_told, self.missed + UNIT * (not was_told)
         return self._decayed(self.right, self.wrong, told, missed)
+
+    def with_counts(self, other: SourceTruth) -> SourceTruth:
+        """Both together."""
+        return self._decayed(
+            self.right + other.right,
+            self.wrong + other.wrong,
+            self.told + other.told,
+            self.missed + other.missed,
+        )
+
+    def with_others(self, pool: SourceTruth) -> SourceTruth:
+        """The counts with findings at other hosts in place of those that this host lacks.
+
+        Two of them stand for one. ``pool`` includes the first findings of this host.
+        """
+        own = self.right + self.wrong
+        added = min(ADDED / own, 1.0) if own else 0.0  # the part of its findings that is in it
+        right = max(pool.right - added * self.right, 0.0)
+        wrong = max(pool.wrong - added * self.wrong, 0.0)
+        if own >= FEW or not right + wrong:
+            return self
+        weight = min((FEW - own) / (right + wrong), 1 / _FOR_ONE)
+        return SourceTruth(
+            self.right + int(weight * right),
+            self.wrong + math.ceil(weight * wrong),
+            self.told,
+            self.missed,
+        )
 
     @staticmethod
     def _decayed(right: int, wrong: int, told: int, missed: int) -> SourceTruth:

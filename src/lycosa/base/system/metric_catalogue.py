@@ -181,6 +181,11 @@ _FRONTIER = (
         "lycosa_frontier_hosts", _G, "Hosts in the front queues by priority band.", "band", BANDS
     ),
     Metric(
+        "lycosa_urls_set_back",
+        _G,
+        "Waiting URLs that are set back, because pages like them were near copies of others.",
+    ),
+    Metric(
         "lycosa_due_pages",
         _G,
         "Pages that wait to be fetched again, by what a fetch is worth.",

@@ -22,12 +22,13 @@ from lycosa.inspect.audit.capture_index import CaptureIndex, place_key
 from lycosa.inspect.audit.table_hosts import HostSection, sections_of
 from lycosa.inspect.committed_state import TableView
 from lycosa.stages.frontier.change_log import CHANGES, bounds_in, change_number, decode_change
-from lycosa.stages.frontier.host_grids import HOST_GRIDS, host_grid_of
+from lycosa.stages.frontier.host_grids import HOST_GRIDS, host_grid_of, is_readable
 from lycosa.stages.frontier.host_names import HOST_NAME_ROWS, indexed_until
 from lycosa.stages.frontier.outside_leases import LEASES, decode_lease
 from lycosa.stages.frontier.visit_state import HostState, VisitRecord
 from lycosa.state.kv.table_records import (
     PARKED_BAND,
+    SET_BACK_BAND,
     UrlRecord,
     decode_url,
     due_key,
@@ -39,6 +40,7 @@ from lycosa.state.kv.table_records import (
     row_urls,
     waiting_key,
 )
+from lycosa.state.shard.counters import Counters
 
 _STEP = 20_000
 _SETTLED = frozenset({UrlState.FETCHED, UrlState.REDIRECTED})
@@ -130,16 +132,7 @@ class StateChecks:
             f" {asking} by the visit states"
         )
         self.counters.expect(asking == counters.asking, told)
-        self.counters.expect(
-            cells == counters.cells,
-            f"{where}: by the counters {sum(counters.cells.values())} pages have a cell of the"
-            f" refetch price, by the records {cells.total()}, or they have others",
-        )
-        self.counters.expect(
-            due == counters.due,
-            f"{where}: due pages by band are {counters.due} by the counters, {dict(due)} by the"
-            " queues",
-        )
+        self._pages(counters, cells, due, where)
         self._hosts(view, hosts)
         self._host_grids(view)
         self.counters.expect(
@@ -150,21 +143,34 @@ class StateChecks:
         _check_host_names(self.names, view)
         _check_changes(self.changes, view)
 
+    def _pages(
+        self, counters: Counters, cells: Counter[int], due: Counter[int], where: str
+    ) -> None:
+        """Compare the pages by cell and the URLs in counted bands with the counters."""
+        self.counters.expect(
+            cells == counters.cells,
+            f"{where}: by the counters {sum(counters.cells.values())} pages have a cell of the"
+            f" refetch price, by the records {cells.total()}, or they have others",
+        )
+        set_back = due.pop(SET_BACK_BAND, 0)
+        self.counters.expect(
+            set_back == counters.set_back,
+            f"{where}: {counters.set_back} URLs are set back by the counters, {set_back} by the"
+            " queues",
+        )
+        self.counters.expect(
+            due == counters.due,
+            f"{where}: due pages by band are {counters.due} by the counters, {dict(due)} by the"
+            " queues",
+        )
+
     def _hosts(self, view: TableView, hosts: dict[HostState, int]) -> None:
         """Compare the numbers of hosts by state with the counters."""
         counters = view.counters()
-        told = (
-            counters.hosts,
-            counters.hosts_parked,
-            counters.hosts_retired,
-            counters.hosts_paused,
-        )
-        found = (
-            sum(hosts.values()),
-            hosts[HostState.PARKED],
-            hosts[HostState.RETIRED],
-            hosts[HostState.PAUSED],
-        )
+        shown = (HostState.PARKED, HostState.RETIRED, HostState.PAUSED)
+        set_aside = counters.hosts_parked, counters.hosts_retired, counters.hosts_paused
+        told = (counters.hosts, *set_aside)
+        found = (sum(hosts.values()), *(hosts[each] for each in shown))
         self.counters.expect(
             told == found,
             f"partition {view.number}: hosts, parked, retired, paused are {told} by the counters"
@@ -173,11 +179,12 @@ class StateChecks:
 
     def _host_grids(self, view: TableView) -> None:
         """Find grids of hosts that have none."""
-        for key, _ in view.scan(HOST_GRIDS, prefix_end(HOST_GRIDS)):
-            self.hosts.expect(
-                view.host_record(key[1:]) is not None,
-                f"host {key[1:].hex()} has a grid of the refetch price but no visit state",
-            )
+        for key, value in view.scan(HOST_GRIDS, prefix_end(HOST_GRIDS)):
+            what = f"the grid of the refetch price of host {key[1:].hex()}"
+            known = view.host_record(key[1:]) is not None
+            self.hosts.expect(known, f"{what} has no visit state")
+            told = f"{what} cannot be read; the next run makes it again"
+            self.hosts.expect(is_readable(value), told)
 
     def note_record(self, total: int) -> None:
         """Count a record."""
@@ -327,7 +334,7 @@ class _HostCheck:
             (parked if band == PARKED_BAND else queued).extend(
                 int.from_bytes(url8, "big") for url8 in row_urls(row)
             )
-            if band in DUE_BANDS:
+            if band in DUE_BANDS or band == SET_BACK_BAND:
                 self._due[band] += len(row_urls(row))
             lane = lanes.get(band)
             self._checks.queues.expect(

@@ -387,7 +387,7 @@ class KnownUrl:
                 "policy", {}, "the rules were changed; lycosa policy test names the one for it"
             )
             return
-        facts = rule_facts(section, self._entry.url)
+        facts = rule_facts(section, self._entry.url, self._record.listed)
         self._answer.add_fact("policy", facts, shown_rule(facts))
 
     def _decisions(self) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from lycosa.base.config.policy_classes import listing_of
-from lycosa.base.model.source_truth import UNKNOWN_TRUTH, SignalSource
+from lycosa.base.model.source_truth import SignalSource
 from lycosa.inspect.committed_state import TableView, UrlEntry
 from lycosa.inspect.explain.facts import Explanation, when
 from lycosa.stages.frontier.change_signals import decode_announced
+from lycosa.stages.frontier.pooled_truths import TRUTHS_KEY, decode_pools, pooled_truth
 from lycosa.stages.frontier.visit_state import VisitRecord
 from lycosa.stages.schedule.signal_belief import precision_of
 from lycosa.state.kv.table_records import announced_key
@@ -21,8 +22,9 @@ def signal_facts(answer: Explanation, view: TableView, entry: UrlEntry, host: Vi
     value = view.get(announced_key(entry.host8 + entry.url8)) if host.signals else None
     if value is None:
         return
+    pools = decode_pools(view.get(TRUTHS_KEY))
     found = [
-        (source, at, precision_of(host.signals.get(source, UNKNOWN_TRUTH)))
+        (source, at, precision_of(pooled_truth(pools, host.software, source, host.signals)))
         for source in SignalSource
         if (at := decode_announced(value).open.get(source)) is not None
     ]

@@ -18,6 +18,7 @@ from lycosa.inspect.saved_settings import SavedSettings
 from lycosa.inspect.site_budget import site_budget
 from lycosa.inspect.top_lists import host_line
 from lycosa.inspect.wall_time import visit_in_wall_time, wall_of
+from lycosa.stages.frontier.pooled_truths import TRUTHS_KEY, decode_pools
 from lycosa.stages.politeness.delay import asked_delays
 from lycosa.stages.politeness.robots_cache import RobotsRecord
 from lycosa.state.kv.table_records import robots_key
@@ -76,7 +77,7 @@ def whole_host(
         importance=round(record.importance, 4),
         refused={Reason(number).label: times for number, times in record.refused.items()},
         preferences=record.stated,
-        signals=source_rows(record),
+        signals=source_rows(record, decode_pools(view.get(TRUTHS_KEY))),
         copies=copies_row(record, saved.config.copies),
         validators=trust_facts(record.validators) if record.validators else None,
         missing=missing_facts(record.missing) if record.missing else None,

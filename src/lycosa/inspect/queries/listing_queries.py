@@ -15,6 +15,12 @@ from lycosa.base.urls.identity import hash8, join_url
 from lycosa.inspect.committed_state import CrawlReader, TableView
 from lycosa.inspect.wall_time import wall_of
 from lycosa.stages.frontier.listings import decode_listing
+from lycosa.stages.frontier.pooled_truths import (
+    TRUTHS_KEY,
+    Pools,
+    decode_pools,
+    pooled_truth,
+)
 from lycosa.stages.frontier.visit_state import VisitRecord
 from lycosa.stages.schedule.signal_belief import is_trusted, precision_of, recall_of
 from lycosa.state.kv.table_records import listing_key
@@ -29,7 +35,7 @@ def listings(
     """
     prefix = listing_key(hash8(query.host) if query.host else b"")
     start = listing_key(bytes.fromhex(query.after)) + b"\0" if query.after else prefix
-    last8, host = b"", None
+    last8, host, pools = b"", None, decode_pools(view.get(TRUTHS_KEY))
     for key, value in view.scan(max(start, prefix), prefix + b"\xff" * 17):
         host8, url8 = key[1:9], key[9:17]
         if host8 != last8:
@@ -54,16 +60,23 @@ def listings(
                 "urls": row.urls,
                 "newer": row.newer,
                 "refused": row.refused,
-                "signals": source_rows(host),
+                "signals": source_rows(host, pools),
                 "order": mark,
                 "cursor": mark,
             },
         )
 
 
-def source_rows(host: VisitRecord) -> list[dict[str, Any]]:
-    """How far the sources of signals are believed at a host."""
-    return [_source_row(SignalSource(number), host.signals[number]) for number in _known(host)]
+def source_rows(host: VisitRecord, pools: Pools) -> list[dict[str, Any]]:
+    """How far the sources of signals are believed at a host; ``pools`` are of its partition."""
+    return [
+        _source_row(
+            SignalSource(number),
+            host.signals[number],
+            pooled_truth(pools, host.software, number, host.signals),
+        )
+        for number in _known(host)
+    ]
 
 
 def _known(host: VisitRecord) -> Iterable[int]:
@@ -71,10 +84,10 @@ def _known(host: VisitRecord) -> Iterable[int]:
     return [source for source in SignalSource if source in host.signals]
 
 
-def _source_row(source: SignalSource, truth: SourceTruth) -> dict[str, Any]:
+def _source_row(source: SignalSource, own: SourceTruth, truth: SourceTruth) -> dict[str, Any]:
     return {
         "source": source.label,
-        "signals": round((truth.right + truth.wrong) / UNIT, 2),
+        "signals": round((own.right + own.wrong) / UNIT, 2),
         "precision": round(precision_of(truth), 3),
         "recall": round(recall_of(truth), 3),
         "trusted": is_trusted(truth),

@@ -16,7 +16,13 @@ from lycosa.base.model.due_band import DUE_BANDS
 from lycosa.base.model.url_state import UrlState
 from lycosa.moves.reshard.host_owners import HostOwners, StateDamaged
 from lycosa.stages.frontier.visit_state import HostState, VisitRecord, counted_as, decode_visit
-from lycosa.state.kv.table_records import UrlRecord, decode_url, prefix_end, row_urls
+from lycosa.state.kv.table_records import (
+    SET_BACK_BAND,
+    UrlRecord,
+    decode_url,
+    prefix_end,
+    row_urls,
+)
 from lycosa.state.shard.counters import Counters, count, counters_of, total_of
 
 _TOLD_EVERY = 20_000
@@ -56,9 +62,11 @@ def recounted(owners: HostOwners, on_rows: OnRows = lambda number: None) -> list
             if read % _TOLD_EVERY == 0:
                 on_rows(read)
         for key, row in table.scan(b"Q", prefix_end(b"Q")):
-            if key[9] in DUE_BANDS:
-                counters = found[owners.shard_of(partition, key[1:9])]
-                count(counters.due, key[9], len(row_urls(row)))
+            band, counters = key[9], found[owners.shard_of(partition, key[1:9])]
+            if band in DUE_BANDS:
+                count(counters.due, band, len(row_urls(row)))
+            elif band == SET_BACK_BAND:
+                counters.set_back += len(row_urls(row))
         for key, _ in table.scan(b"E", prefix_end(b"E")):
             found[owners.shard_of(partition, key[1:9])].leased += 1
     on_rows(read)

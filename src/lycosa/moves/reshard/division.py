@@ -18,7 +18,8 @@
 ``h``                      made again, complete
 ``O I``                    nowhere: all parcels must have been taken
 ``M``                      counters are counted again (``counting``); ``allowed`` and ``unparsed``
-                           go to all shards; the others are made by the first commit
+                           go to all shards, and so does the sum of ``truths``; the others are
+                           made by the first commit
 =========================  ======================================================================
 
 A prefix that is not in this table stops the import: nothing may be left behind.
@@ -43,6 +44,7 @@ from lycosa.stages.frontier.dead_letters import decisions_of, decode_letter, num
 from lycosa.stages.frontier.decision_log import ACTIONS, MAX_ACTIONS, decode_action
 from lycosa.stages.frontier.front_queues import FRONT_KEY
 from lycosa.stages.frontier.policy_walk import WALK_KEY, WalkRow
+from lycosa.stages.frontier.pooled_truths import TRUTHS_KEY, decode_pools, merged_pools
 from lycosa.stages.frontier.probe_line import PROBES_KEY
 from lycosa.state.commit import MARK_KEY
 from lycosa.state.kv.table_records import (
@@ -75,6 +77,7 @@ _MADE_ANEW = frozenset(
         CHANGE_BOUNDS,
         WALK_KEY,
         PROBES_KEY,
+        TRUTHS_KEY,
         _CRASHES,
         _LETTERS,
         _NAMES,
@@ -270,12 +273,16 @@ class Division:
             self._sink.put(shard, _ACTIONS, encode_record(len(rows[-MAX_ACTIONS:])))
 
     def _put_agreed(self) -> None:
-        """Write rows that all partitions have with one value; each may be made again."""
+        """Write rows that all partitions have with one value, and sums; each may be made again."""
         for key in _TO_ALL:
             values = {table.get(key) for table in self._tables.values()}
             if len(values) == 1 and (value := values.pop()) is not None:
                 for shard in self._sink.shards:
                     self._sink.put(shard, key, value)
+        rows = (decode_pools(table.get(TRUTHS_KEY)) for table in self._tables.values())
+        if pools := merged_pools(rows):
+            for shard in self._sink.shards:
+                self._sink.put(shard, TRUTHS_KEY, encode_record(pools))
 
 
 def _shard_of_site(owners: HostOwners, partition: int, key: bytes, value: bytes) -> int:

@@ -37,6 +37,7 @@ from lycosa.base.urls.identity import host_of
 from lycosa.base.urls.url_parts import join_url
 from lycosa.stages.frontier.back_queue import QueueEntry
 from lycosa.stages.frontier.due import DueQueue
+from lycosa.stages.frontier.pooled_truths import PooledTruths
 from lycosa.stages.frontier.visit_state import VisitState, VisitStates, counted_as
 from lycosa.state.kv.overlay import Overlay
 from lycosa.state.kv.table_records import (
@@ -88,7 +89,16 @@ class SignalJudgement(NamedTuple):
     """How ``schedule.signal_belief`` answers; see there."""
 
     judge: Callable[
-        [RefetchSection, str, History, float, Iterable[SourceTruth], Iterable[SourceTruth], float],
+        [
+            RefetchSection,
+            str,
+            History,
+            float,
+            Iterable[SourceTruth],
+            Iterable[SourceTruth],
+            float,
+            int,
+        ],
         tuple[float, float],
     ] = lambda *_: (math.inf, 0.0)
     right_share: Callable[[SourceTruth, bool, float], float] = lambda *_: 0.0
@@ -145,10 +155,11 @@ class PageSignals:
         counters: Counters,
         leased: Container[bytes],
         rules: ChangeSignals,
+        truths: PooledTruths,
     ) -> None:
         """``leased`` are host8 and url8 of the URLs that are being fetched."""
         self._table, self._due, self._visits, self._rules = table, due, visits, rules
-        self._counters, self._leased = counters, leased
+        self._counters, self._leased, self._pooled = counters, leased, truths
         self._late: dict[bytes, Set[int]] = {}
 
     def __repr__(self) -> str:
@@ -262,7 +273,10 @@ class PageSignals:
 
     def doubt(self, host: VisitState, key: bytes) -> float:
         """The chance that all open signals about a page are wrong; 1 without any."""
-        return self._rules.judgement.doubt_of(_truths(host, self.row(key).open))
+        return self._rules.judgement.doubt_of(self._truths(host, self.row(key).open))
+
+    def _truths(self, host: VisitState, sources: Iterable[int]) -> list[SourceTruth]:
+        return [self._pooled.truth_of(host, source) for source in sources]
 
     def _count(
         self,
@@ -275,25 +289,27 @@ class PageSignals:
     ) -> None:
         """Count what a fetch found for the sources that announce the page."""
         assert record.history is not None
-        rules, truths = self._rules, dict(host.record.signals)
+        rules, pooled = self._rules, self._pooled
         age_s = float(record.history.fetched_at - before.fetched_at)
         judge = rules.judgement.judge
         price = rules.price_of(host.host8)
-        _, chance = judge(rules.section, _url(host, record), before, age_s, (), (), price)
+        url = _url(host, record)
+        _, chance = judge(rules.section, url, before, age_s, (), (), price, record.listed)
         for source in sources:
-            truth = truths.get(source, UNKNOWN_TRUTH)
+            truth = host.record.signals.get(source, UNKNOWN_TRUTH)
             if source in answered:
-                share = rules.judgement.right_share(truth, changed, chance)
-                truth = truth.with_signal(share)
-            truths[source] = truth.with_change(source in answered) if changed else truth
-        host.record.signals = truths
+                believed = pooled.truth_of(host, source)
+                share = rules.judgement.right_share(believed, changed, chance)
+                truth = pooled.count_signal(host, source, share)
+            truth = truth.with_change(source in answered) if changed else truth
+            host.record.signals = {**host.record.signals, source: truth}
 
     def _due_at(self, host: VisitState, record: UrlRecord, row: AnnouncedRow, now: float) -> int:
         """When a page is due with the open signals, in whole seconds of crawl time."""
         history, rules = record.history, self._rules
         assert history is not None
         if listing_of(history.policy):
-            doubt = rules.judgement.doubt_of(_truths(host, row.open))
+            doubt = rules.judgement.doubt_of(self._truths(host, row.open))
             wait_s = rules.listing_min_s if doubt <= _LISTING_DOUBT else float(history.interval_s)
             wait_s = min(wait_s, float(history.interval_s))
             return int(max(history.fetched_at + wait_s, now) + rules.ahead_s()) + 1
@@ -304,9 +320,10 @@ class PageSignals:
             url,
             history,
             age_s,
-            _truths(host, row.open),
-            _truths(host, silent),
+            self._truths(host, row.open),
+            self._truths(host, silent),
             rules.price_of(host.host8),
+            record.listed,
         )
         if wait_s == math.inf:
             return record.due_at or _NEVER
@@ -314,10 +331,6 @@ class PageSignals:
 
 
 _NEVER = 0xFFFF_FFFF  # the last time that a row of the schedule may have
-
-
-def _truths(host: VisitState, sources: Iterable[int]) -> list[SourceTruth]:
-    return [host.record.signals.get(source, UNKNOWN_TRUTH) for source in sources]
 
 
 def _ended_state(record: UrlRecord) -> UrlState:

@@ -19,8 +19,12 @@ from lycosa.state.kv.table_records import UrlRecord, encode_url, url_key
 def lease_chosen(
     partition: Partition, host: VisitState, chosen: Collection[bytes]
 ) -> dict[bytes, Lease]:
-    """Lease the chosen URLs (``url8``) of a host that have a record."""
+    """Lease the chosen URLs (``url8``) of a host that have a record.
+
+    Each keeps the reason of its last fetch, as one whose time has come: a check is still one.
+    """
     records = {url8: partition.find_record(host.host8, url8) for url8 in chosen}
+    reasons = {url8: each.reason for url8, each in records.items() if each is not None}
     _leave_parked_band(partition, host, records)
     for url8, record in records.items():
         if record is not None:
@@ -29,6 +33,8 @@ def lease_chosen(
     for entry in host.queue.pop_chosen(partition.table, records.keys()):
         record = partition.find_record(host.host8, entry.url8)
         assert record is not None, "it has an entry in the queue"
+        if record.history is not None:
+            record.reason = reasons[entry.url8]
         lease = leases[entry.url8] = Lease(host, entry, record)
         partition.leased[host.host8 + entry.url8] = lease
     return leases

@@ -27,7 +27,7 @@ from collections.abc import Callable
 
 from lycosa.base.config.sections import CopiesSection
 from lycosa.base.model.copy_record import LOSING_SHARE, SET_BACK_SHARE, CopyRecord
-from lycosa.base.model.url_state import History, UrlState
+from lycosa.base.model.url_state import Completed, History, UrlState
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8, host_of, join_url, target_of
 from lycosa.base.urls.url_patterns import (
@@ -38,6 +38,7 @@ from lycosa.base.urls.url_patterns import (
     without_parameters,
 )
 from lycosa.stages.frontier.back_queue import QueueEntry
+from lycosa.stages.frontier.lease import Lease
 from lycosa.stages.frontier.turn_shares import SharedTurns
 from lycosa.stages.frontier.visit_state import VisitState, VisitStates
 from lycosa.state.kv.overlay import Overlay
@@ -49,6 +50,7 @@ from lycosa.state.kv.table_records import (
     form_key,
     url_key,
 )
+from lycosa.state.shard.counters import Counters
 
 _GRADES = 4  # a text in which so many bits differ is no copy; fewer count in proportion
 _ELSEWHERE = 0.75  # a near copy of a page on another host, whose SimHash is not at hand
@@ -69,10 +71,12 @@ class CopyJudgement:
         visits: VisitStates,
         section: CopiesSection,
         band_of: Callable[[int], int],
+        counters: Counters,
     ) -> None:
         """``band_of`` gives the band of a priority."""
         self.section = section
         self._table, self._visits, self._band_of = table, visits, band_of
+        self._counters = counters
         self._titles: dict[bytes, int] = {}  # of pages that may get a verdict, by host8 url8
 
     # -- learning
@@ -82,6 +86,16 @@ class CopyJudgement:
         if len(self._titles) >= _MAX_TITLES:
             self._titles.clear()
         self._titles[url] = title
+
+    def note_capture(self, lease: Lease, done: Completed) -> None:
+        """Learn from a capture of a copy, or at a host that has copies."""
+        history, host, url8 = done.history, lease.host, lease.entry.url8
+        assert history is not None, "it is a capture"
+        is_first = history.fetches == 1 and done.state is UrlState.FETCHED
+        if is_first and (history.duplicate_of or host.record.copies is not None):
+            self.note_page(host, url8, lease.record, done.title)
+        if done.title and not history.duplicate_of:
+            self.keep_title(host.host8 + url8, done.title)
 
     def note_page(self, host: VisitState, url8: bytes, record: UrlRecord, title: int = 0) -> None:
         """Learn from the first fetch of a page; the caller marks its host as changed.
@@ -265,6 +279,7 @@ class CopyJudgement:
     def set_back(self, host: VisitState, url8: bytes, record: UrlRecord, reason: Reason) -> None:
         """Let a URL that counts as waiting wait in the band of those that are set back."""
         host.queue.push(SET_BACK_BAND, url8)
+        self._counters.set_back += 1
         record.reason = reason
         self._table.put(url_key(host.host8, url8), encode_url(record))
         self._visits.mark_changed(host)
@@ -303,6 +318,7 @@ class CopyJudgement:
 
     def _restore(self, host: VisitState, url8: bytes, record: UrlRecord) -> None:
         record.reason = Reason.NONE
+        self._counters.set_back -= 1
         self._table.put(url_key(host.host8, url8), encode_url(record))
         host.queue.push(self._band_of(record.priority), url8)
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 import numpy as np
 
+from lycosa.base.listing_kind import NOT_LISTED
 from lycosa.base.model.discovered import NO_HINT, Discovered
 from lycosa.base.model.parsed import Link
 from lycosa.base.model.url_state import UrlState
@@ -41,8 +42,9 @@ class LinkSource(msgspec.Struct, frozen=True, gc=False):
         hint: float = NO_HINT,
         change_s: int = 0,
         vouching: tuple[str, ...] = (),
+        listed: int = NOT_LISTED,
     ) -> Discovered:
-        """One of the links, with what a sitemap says about it and who vouches for it."""
+        """One of the links, with what a sitemap says about it, who vouches for it, and its mark."""
         by = self.importance
         return Discovered(
             link.url,
@@ -57,6 +59,7 @@ class LinkSource(msgspec.Struct, frozen=True, gc=False):
             hint,
             change_s,
             vouching=vouching,
+            listed=listed,
         )
 
 
@@ -210,4 +213,5 @@ def record_of(found: Discovered, priority: float, now: float, is_parked: bool) -
         Reason.DISCOVERY_RATE if is_parked else Reason.NONE,
         importance=stored_importance(found),
         chain=found.chain,
+        listed=found.listed,
     )

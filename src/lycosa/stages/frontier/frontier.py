@@ -42,6 +42,7 @@ from lycosa.stages.frontier.due import NEVER_DUE
 from lycosa.stages.frontier.impossible_waits import repair_impossible_waits
 from lycosa.stages.frontier.partition import Partition
 from lycosa.stages.frontier.policy_walk import DelayOf, worst_promises
+from lycosa.stages.frontier.turn_shares import FIRST_DUE
 from lycosa.stages.frontier.visit_state import HostState, VisitState
 from lycosa.stages.frontier.workbench import Workbench
 
@@ -89,6 +90,8 @@ class Frontier:
         can look up names before they are needed.
         """
         self.partitions: Mapping[int, Partition] = {p.number: p for p in partitions}
+        for partition in self.partitions.values():
+            partition.recall_host = self.recall_host
         self._lines = LineTurns((p.number, p.lines) for p in self.partitions.values())
         self._address_hosts = address_hosts
         self._is_line_turn = False
@@ -221,7 +224,11 @@ class Frontier:
     def _rest_for_copies(self, partition: Partition, host: VisitState) -> None:
         """Let a host rest for longer whose pages are mostly copies of others."""
         delay_s = host.next_time - self._now
+        host.rest_band = -1
         if rest_s := partition.copies.rest_s(host, delay_s, self._others_wait):
+            # A sitemap or a check ends it, and where all URLs are set back, any other URL.
+            host.rest_band = 0 if host.is_set_back else FIRST_DUE
+            host.resumes_at = host.next_time
             host.next_time = max(host.next_time, self._now + rest_s)
             host.record.next_at = max(host.record.next_at, self._wall + rest_s)
         host.is_leased = False

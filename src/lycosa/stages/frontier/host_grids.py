@@ -6,6 +6,9 @@ large, by a walk over its records in slices. The row says how far the walk is, s
 place are counted when they move, and those behind it are counted by the walk. From the row follows
 how many fetches a day the host's pages ask for at a price; its delay says how many turns it has.
 
+The row follows from the records. One that cannot be read, or whose pages are not as many as the
+visit state of its host counts, is made again by the same walk.
+
 All rows are looked at in turns, a few at a time. After a pass ``bound`` has the sum of the hosts
 that have too few turns. The price of the crawl is found without their pages, and with their turns.
 """
@@ -18,6 +21,7 @@ import msgspec
 
 from lycosa.base.model.refetch_cell import counted_cell
 from lycosa.base.model.url_state import History
+from lycosa.base.system.frames import UNREADABLE
 from lycosa.stages.frontier.visit_state import VisitState, VisitStates
 from lycosa.state.kv.overlay import Overlay
 from lycosa.state.kv.table_records import (
@@ -73,6 +77,7 @@ class BoundHosts(msgspec.Struct):
 
 
 decode_host_grid = msgspec.msgpack.Decoder(HostGridRow).decode
+"""Raises one of ``system.frames.UNREADABLE``."""
 
 
 class HostHistograms:
@@ -102,7 +107,7 @@ class HostHistograms:
         self.known: set[bytes] = set()
         for key, value in table.scan(HOST_GRIDS, prefix_end(HOST_GRIDS)):
             self.known.add(key[1:])
-            if not decode_host_grid(value).is_whole:
+            if not _read(value).is_whole:
                 self._growing.add(key[1:])
 
     def __repr__(self) -> str:
@@ -175,7 +180,10 @@ class HostHistograms:
         found = list(self._table.scan(start, prefix_end(HOST_GRIDS), most))
         for key, value in found:
             self._passed = key[1:]
-            host, row = self._visits.find_host(key[1:]), decode_host_grid(value)
+            host, row = self._visits.find_host(key[1:]), _read(value)
+            if host is not None and row.is_whole and sum(row.cells.values()) != host.record.cells:
+                self._make_again(host.host8)
+                continue
             delay_s = delay_of(host) if host is not None else 0.0
             # Of a row that is not complete nothing is known, and without a delay there is no bound.
             if not row.is_whole or delay_s <= 0:
@@ -193,6 +201,11 @@ class HostHistograms:
         self._end_pass()
         return True
 
+    def _make_again(self, host8: bytes) -> None:
+        self._rows[host8] = HostGridRow()
+        self._growing.add(host8)
+        self._changed.add(host8)
+
     def _end_pass(self) -> None:
         for host8 in self.known:
             if host8 not in self._own:
@@ -205,7 +218,7 @@ class HostHistograms:
         row = self._rows.get(host8)
         if row is None:
             value = self._table.get(host_grid_key(host8))
-            row = decode_host_grid(value) if value is not None else HostGridRow()
+            row = _read(value) if value is not None else HostGridRow()
             self._rows[host8] = row
         return row
 
@@ -213,7 +226,21 @@ class HostHistograms:
 def host_grid_of(get: Callable[[bytes], bytes | None], host8: bytes) -> HostGridRow | None:
     """The row of a host in a partition, whose table ``get`` reads."""
     value = get(host_grid_key(host8))
-    return decode_host_grid(value) if value is not None else None
+    return _read(value) if value is not None else None
+
+
+def is_readable(value: bytes) -> bool:
+    """Whether a row can be read."""
+    try:
+        decode_host_grid(value)
+    except UNREADABLE:
+        return False
+    return True
+
+
+def _read(value: bytes) -> HostGridRow:
+    """A row; one that cannot be read is one whose walk has not begun."""
+    return decode_host_grid(value) if is_readable(value) else HostGridRow()
 
 
 def _key_of(history: History | None) -> int:

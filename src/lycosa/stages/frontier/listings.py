@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from lycosa.base.listing_kind import ListingKind
+from lycosa.base.listing_kind import NOT_LISTED, ListingKind
 from lycosa.state.kv.overlay import Overlay
 from lycosa.state.kv.table_records import encode_record, listing_key
 
@@ -18,7 +18,7 @@ class ListingRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     ``read_at`` is its wall time in whole seconds, 0 when it was not read yet. ``urls`` is the
     number of entries, ``newer`` of those that are dated after the reading before, and ``refused``
-    of those that rules refuse.
+    of those that rules refuse. ``mark`` is the one of its entries (``listed_pages``).
     """
 
     kind: ListingKind = ListingKind.SITEMAP
@@ -26,6 +26,7 @@ class ListingRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
     urls: int = 0
     newer: int = 0
     refused: int = 0
+    mark: int = NOT_LISTED
 
 
 decode_listing = msgspec.msgpack.Decoder(ListingRow).decode

@@ -10,12 +10,12 @@ gone, at every commit.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from lycosa.base.config.policy_classes import LISTINGS
 from lycosa.base.config.sections import FrontierSection
 from lycosa.base.model.discovered import Discovered, LinkKind
-from lycosa.base.model.due_band import DUE_BANDS, DueBand
+from lycosa.base.model.due_band import DUE_BANDS
 from lycosa.base.model.parsed import Link
 from lycosa.base.model.source_truth import SignalSource
 from lycosa.base.model.url_state import Completed, UrlState
@@ -27,23 +27,21 @@ from lycosa.base.urls.identity import host_of, target_of
 from lycosa.stages.frontier.alike_pages import AlikePages
 from lycosa.stages.frontier.back_queue import QueueDamaged
 from lycosa.stages.frontier.change_log import ChangeLog
-from lycosa.stages.frontier.change_signals import PageSignals, SignalOutcome
+from lycosa.stages.frontier.change_signals import SignalOutcome
 from lycosa.stages.frontier.copy_judgement import CopyJudgement
 from lycosa.stages.frontier.dead_letters import DeadLetters
 from lycosa.stages.frontier.decision_log import DecisionLog
 from lycosa.stages.frontier.discovery import Bounds, Discovery, LinkSource, record_of
 from lycosa.stages.frontier.doubted_pages import DoubtedPages
 from lycosa.stages.frontier.due import DueQueue, is_probe_place
-from lycosa.stages.frontier.entry_bands import EntryBands
-from lycosa.stages.frontier.host_grids import LARGE, HostHistograms
+from lycosa.stages.frontier.host_grids import LARGE
 from lycosa.stages.frontier.lease import Lease
 from lycosa.stages.frontier.outside_leases import OutsideLeases, is_outside
 from lycosa.stages.frontier.partition_rules import FrontierRules
-from lycosa.stages.frontier.policy_walk import PolicyWalk
-from lycosa.stages.frontier.probe_line import ProbeLine
 from lycosa.stages.frontier.ranking import factors_of_found, factors_of_known
+from lycosa.stages.frontier.refetched_pages import RefetchedPages
 from lycosa.stages.frontier.set_aside_hosts import SetAsideHosts
-from lycosa.stages.frontier.turn_shares import FIRST_DUE, SharedTurns
+from lycosa.stages.frontier.turn_shares import FIRST_DUE
 from lycosa.stages.frontier.unparsed_bodies import UnparsedBodies
 from lycosa.stages.frontier.visit_state import HostState, VisitState, VisitStates, counted_as
 from lycosa.stages.frontier.waiting_places import WaitingPlaces
@@ -62,7 +60,6 @@ from lycosa.state.seen.seen_port import SeenUrls
 from lycosa.state.shard.counters import COUNTERS_KEY, count, counters_of
 
 _DUE_BATCH = 128  # URLs, or hosts, put back in one step of the loop: 10 ms
-_DUE_ROW = 64  # URLs that share a row of the schedule, 1 kB
 _PROMOTED = 200  # in one step of the loop: 10 ms
 # minimum of cached visit states, 2 kB each; by default twice the workbench for the whole crawl
 _MIN_STATES = 100
@@ -72,6 +69,7 @@ _SEEDS_REOPEN = frozenset({UrlState.FAILED, UrlState.REFUSED, UrlState.RETIRED, 
 _PUT_OFF = 200  # URLs that one lease may put off: 5 ms
 # a seed or another URL that was given, and what says which use a site allows
 _NEVER_SET_BACK = frozenset({LinkKind.SEED, LinkKind.GIVEN, LinkKind.LICENSE})
+_CHECKS = frozenset({Reason.TO_BE_CHECKED, Reason.PERHAPS_GONE})
 _REFETCHED = frozenset({UrlState.FETCHED, UrlState.REDIRECTED, UrlState.FAILED, UrlState.GONE})
 
 
@@ -97,41 +95,31 @@ class Partition:
         states = max(2 * section.workbench // section.partitions, _MIN_STATES)
         self.visits = VisitStates(table, number, section.head, states)
         self.leased: dict[bytes, Lease] = {}  # the open ones, by host8 url8
-        self._due, self._parked = DueQueue(table, b"D", _DUE_ROW), DueQueue(table, b"P")
-        self.alarms = self._due, self._parked
-        self.probes = ProbeLine(table, self._due)
-        self._share = SharedTurns()
-        self._entries = EntryBands(rules.judge, rules.forward, self._due, self.probes)
         self.counters = counters_of(table)
+        self.refetched = refetched = RefetchedPages(
+            table, self.visits, self.counters, self.leased, rules
+        )
+        self._due, self._parked = refetched.due, DueQueue(table, b"P")
+        self.alarms = self._due, self._parked
+        self.probes, self.host_grids = refetched.probes, refetched.host_grids
+        self.policy_walk, self.signals = refetched.policy_walk, refetched.signals
+        self._share, self._entries = refetched.share, refetched.entries
+        self.listed, self.truths = refetched.listed, refetched.truths
         self.places = WaitingPlaces(
             table, section.bands, self.visits, self._parked, self.counters, self._share
         )
         self.front, self.lines = self.places.front, self.places.lines
         self.set_aside_hosts = SetAsideHosts(self.visits, self.places, self._parked, self.counters)
-        self.host_grids = HostHistograms(
-            table, self.visits, self.counters, rules.host_prices, rules.has_host_prices
-        )
-        self.policy_walk = PolicyWalk(
-            table,
-            self._due,
-            self.visits,
-            self.host_grids.move_cell,
-            rules.kept_interval,
-            rules.look_at,
-            rules.forward.ahead_s,
-        )
-        self.signals = PageSignals(
-            table, self._due, self.visits, self.counters, self.leased, rules.forward
-        )
         self.unparsed = UnparsedBodies(table, self.counters, self._due)
         self.dead_letters, self.decisions = DeadLetters(table), DecisionLog(table)
         self.changes = ChangeLog(table, section.changes_days * 86_400)
         self.outside = OutsideLeases(table, self._due, self.counters, self.leased)
-        self.copies = CopyJudgement(table, self.visits, rules.copies, self._band)
+        self.copies = CopyJudgement(table, self.visits, rules.copies, self._band, self.counters)
         self.alike = AlikePages(table, self.counters, self.leased, self.copies.note_late_copy)
         self.doubted = DoubtedPages(table, self._due, self.counters)
         self.bounds = Bounds(min(max(_BOUNDS // section.partitions, 1000), most_bounds))
         self._discovery = Discovery(seen, self.visits, self.bounds, self._admit, self._found_again)
+        self.recall_host: Callable[[VisitState], None] = lambda _: None  # set by the frontier
         # The frontier asks all partitions at every turn of the loop.
         self.take_gathered = self._discovery.take_gathered
 
@@ -187,7 +175,8 @@ class Partition:
         """Handle a known URL that was found again.
 
         The host keeps the greatest importance. A queued URL takes the smaller depth. A seed is
-        queued again. A page that has changed according to a sitemap is fetched earlier.
+        queued again. A page that has changed according to a sitemap is fetched earlier. One that is
+        listed by a sitemap of a policy keeps its mark.
         """
         host = self.visits.find_host(found.host8)
         if host is None:
@@ -199,11 +188,14 @@ class Partition:
         is_seed = found.kind is LinkKind.SEED
         source = self.rules.forward.source_of(found, host.name, now) if found.lastmod else None
         # Most finds of a known URL end here, before its record is read.
-        if found.depth >= host.record.deepest and not is_seed and source is None:
+        is_closed = found.depth >= host.record.deepest and not is_seed and source is None
+        if is_closed and not found.listed:
             return
         record = self.find_record(found.host8, found.url8)
         if record is None:
             return
+        if found.listed and self.listed.note_listed(host, found, record, now):
+            self._put(found.host8, found.url8, record)
         if is_seed:
             self.set_aside_hosts.reopen_retired(host, now)
         if record.state in (UrlState.QUEUED, UrlState.PARKED) and found.depth < record.depth:
@@ -260,6 +252,11 @@ class Partition:
             host.record.state = HostState.READY
         self.places.note_waiting(host, band)
         self.visits.mark_changed(host)
+        if -1 < host.rest_band <= band < SET_BACK_BAND and (
+            host.rest_band == 0 or _waits_for_no_rest(record)
+        ):
+            host.end_rest()
+            self.recall_host(host)
 
     def _set_back(self, host: VisitState, url8: bytes, record: UrlRecord) -> Reason:
         """Why a URL is set back; a seed and a page that was fetched before never are."""
@@ -344,16 +341,15 @@ class Partition:
         record.tries = 0 if is_over else record.tries + 1
         if done.history is not None:
             if record.history is not None:
-                self._note_refetch(lease.entry.band, done.history.fetched_at)
+                self.refetched.note_capture(lease, done.history)
             host.record.cells += self.counters.move_cell(record.history, done.history)
             if host.record.cells > LARGE or host.host8 in self.host_grids.known:
                 self.host_grids.move_page(host, lease.entry.url8, record.history, done.history)
             record.history = done.history
             self._rank(host, record, done.history.fetched_at)
-            is_first = done.history.fetches == 1 and done.state is UrlState.FETCHED
-            if is_first and (done.history.duplicate_of or host.record.copies is not None):
-                self.copies.note_page(host, lease.entry.url8, record, done.title)
-            if done.title and not done.history.duplicate_of:
+            if done.history.duplicate_of or host.record.copies is not None:
+                self.copies.note_capture(lease, done)
+            elif done.title:
                 self.copies.keep_title(host.host8 + lease.entry.url8, done.title)
         host.record.errors += done.state in (UrlState.QUEUED, UrlState.FAILED)
         record.state = done.state
@@ -362,21 +358,12 @@ class Partition:
         else:
             self.counters.move_urls(before, done.state)
             self.counters.move_reason(None, done.reason)
-        self.policy_walk.correct_late(host, host.host8 + lease.entry.url8, record)
-        if host.record.signals:
-            self.signals.settle(host, host.host8 + lease.entry.url8, record, last, done)
-        if record.due_at:
-            self._due.add_due(record.due_at, host.host8 + lease.entry.url8)
+        self.refetched.end_lease(lease, last, done)
         if done.noted is not None:
             self.changes.add(host.host8 + lease.entry.url8, done.noted)
         self._put(host.host8, lease.entry.url8, record)
         self.unparsed.note_ended_lease(host.host8 + lease.entry.url8, record, done)
         return True
-
-    def _note_refetch(self, band: int, at: int) -> None:
-        count(self.counters.refetched, band if band in DUE_BANDS else 0)
-        if band != DueBand.PROBE:
-            self.probes.note_refetch(at)
 
     def note_capture(
         self,
@@ -527,10 +514,7 @@ class Partition:
 
     def follow_policies(self) -> bool:
         """Follow the refetch settings of its rules; return whether records are to be moved."""
-        section = self.rules.forward.section
-        self._share.follow(section.share)
-        self.probes.follow(section.probes)
-        return self.policy_walk.follow(self.rules.forward.section, self.leased)
+        return self.refetched.follow_policies()
 
     def next_due(self) -> int:
         """Crawl time, in whole seconds, of the next retry, refetch or end of a host's wait."""
@@ -546,7 +530,7 @@ class Partition:
         """All writes since the last commit, including counters; empty when nothing happened."""
         self.take_gathered()
         self.visits.write_back()
-        self.host_grids.save()
+        self.refetched.save()
         self.places.save()
         for queue in (*self.alarms, self.probes):
             queue.save()
@@ -566,3 +550,9 @@ class Partition:
             self.counters.move_reason(record.reason, None)
         self.counters.move_urls(record.state, UrlState.QUEUED)
         record.state = UrlState.QUEUED
+
+
+def _waits_for_no_rest(record: UrlRecord) -> bool:
+    """Whether a URL is not what its host rests for: it lists pages, or is a check."""
+    lists = record.history is not None and record.history.policy in LISTINGS
+    return lists or record.reason in _CHECKS

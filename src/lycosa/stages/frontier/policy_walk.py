@@ -24,12 +24,19 @@ from collections.abc import Callable, Collection
 import msgspec
 
 from lycosa.base.config.policy_classes import listing_of
-from lycosa.base.config.refetch_policies import PolicyKind, class_of, find_policy, policies_version
+from lycosa.base.config.refetch_policies import (
+    PolicyKind,
+    class_of,
+    find_policy,
+    policies_version,
+    policy_book,
+)
 from lycosa.base.config.sections import RefetchSection
 from lycosa.base.messages.progress import MAX_PROMISES, PromiseNote
 from lycosa.base.model.url_state import History, UrlState
 from lycosa.base.urls.url_parts import join_url
 from lycosa.stages.frontier.due import DueQueue, is_probe_place
+from lycosa.stages.frontier.listings import find_listing
 from lycosa.stages.frontier.visit_state import VisitState, VisitStates
 from lycosa.state.kv.overlay import Overlay
 from lycosa.state.kv.table_records import (
@@ -43,10 +50,11 @@ from lycosa.state.kv.table_records import (
 )
 
 WALK_KEY = meta_key("policies")
-KeptInterval = Callable[[RefetchSection, str, float, int, float | None], float]
+KeptInterval = Callable[[RefetchSection, str, float, int, float | None, int], float]
 """The interval in seconds of a page under rules that changed since its last fetch.
 
-Of its URL, its interval, its cell, and the price by which looks at its host are scheduled.
+Of its URL, its interval, its cell, the price by which looks at its host are scheduled, and the mark
+in its record.
 """
 MoveCell = Callable[[VisitState, bytes, History, History], None]
 """Counts a page of a host in another cell, by the hash of its URL."""
@@ -55,6 +63,7 @@ DelayOf = Callable[[VisitState], float]
 
 _DAY_S = 86_400.0
 _SPREAD_S = 3600.0
+_NEVER = 0xFFFF_FFFF
 _PROMISED = frozenset({UrlState.QUEUED, UrlState.FETCHED, UrlState.REDIRECTED})
 _MOVED = frozenset({UrlState.FETCHED, UrlState.REDIRECTED})
 
@@ -104,7 +113,8 @@ class PolicyWalk:
         self._table, self._due, self._visits, self._move_cell = table, due, visits, move_cell
         self._kept_interval, self._look_at, self._ahead_s = kept_interval, look_at, ahead_s
         self._section = RefetchSection()
-        self._late: set[bytes] = set()
+        self.late: set[bytes] = set()
+        """host8 and url8 of leased URLs that are moved when their leases end."""
         self.row = walk_row(table.get)
 
     def __repr__(self) -> str:
@@ -124,7 +134,7 @@ class PolicyWalk:
         """
         version = policies_version(section)
         if version != policies_version(self._section):
-            self._late.update(leased)
+            self.late.update(leased)
         self._section = section
         if version != self.row.version:
             # A walk that was begun by settings of which nothing was written is forgotten with them.
@@ -173,10 +183,26 @@ class PolicyWalk:
 
         Before it enters the schedule. ``url`` is host8 and url8.
         """
-        if url in self._late:
-            self._late.discard(url)
+        if url in self.late:
+            self.late.discard(url)
             if record.history is not None:
                 self._move(host, url, record, record.history.fetched_at + self._ahead_s())
+
+    def note_late(self, url: bytes) -> None:
+        """Move a leased URL when its lease ends (``correct_late``)."""
+        self.late.add(url)
+
+    def move_one(self, host: VisitState, url: bytes, record: UrlRecord, now: float) -> None:
+        """Give one record that is stored afterwards, and the schedule, the time of its policy.
+
+        ``now`` is crawl time.
+        """
+        before = record.due_at
+        if self._move(host, url, record, now) and record.due_at != before:
+            if before:
+                self._due.remove_due(before, url)
+            if record.due_at:
+                self._due.add_due(record.due_at, url)
 
     def _move(self, host: VisitState, url: bytes, record: UrlRecord, now: float) -> bool:
         """Give a record the interval and the class of its policy; return whether it changed."""
@@ -186,21 +212,38 @@ class PolicyWalk:
         name = join_url("https" if record.secure else "http", host.name, record.target)
         look = self._look_at(host.host8)
         interval_s = float(history.interval_s)
-        interval = int(self._kept_interval(self._section, name, interval_s, history.cell, look))
-        number = class_of(self._section, name)
+        section, cell, listed = self._section, history.cell, record.listed
+        interval = int(self._kept_interval(section, name, interval_s, cell, look, listed))
+        number = class_of(section, name, listed)
         if listing_of(history.policy):
             # A sitemap or feed has its own schedule, unless it is not fetched again.
             number, interval = history.policy, interval and (history.interval_s or interval)
+            if interval and self._lacks_marks(url, name):
+                return self._read_again(history, url, record, now)
         keeps_time = interval == history.interval_s and bool(interval) == bool(record.due_at)
         if is_probe_place(record.due_at):
             # Only pages that are judged by their value wait as probes.
-            keeps_time = keeps_time and find_policy(self._section, name).kind is PolicyKind.VALUE
+            keeps_time = keeps_time and find_policy(section, name, listed).kind is PolicyKind.VALUE
         if keeps_time and number == history.policy:
             return False
         record.history = msgspec.structs.replace(history, interval_s=interval, policy=number)
         self._move_cell(host, url[8:], history, record.history)
         if not keeps_time:
             record.due_at = self._due_time(history.fetched_at, interval, url, now)
+        return True
+
+    def _lacks_marks(self, url: bytes, name: str) -> bool:
+        """Whether a rule names this sitemap or feed, and its pages do not have its mark yet."""
+        mark = policy_book(self._section).mark_of(name)
+        row = find_listing(self._table, url[:8], url[8:]) if mark else None
+        return row is not None and row.mark != mark
+
+    def _read_again(self, history: History, url: bytes, record: UrlRecord, now: float) -> bool:
+        """Let a sitemap be read soon and as a whole: a 304 would not give its pages their mark."""
+        record.history = msgspec.structs.replace(
+            history, etag="", last_modified="", interval_s=history.interval_s or int(_SPREAD_S)
+        )
+        record.due_at = min(record.due_at or _NEVER, self._due_time(0, int(_SPREAD_S), url, now))
         return True
 
     def _due_time(self, fetched_at: int, interval: int, url: bytes, now: float) -> int:
@@ -215,7 +258,7 @@ class PolicyWalk:
     def _promise(self, host: VisitState, record: UrlRecord) -> None:
         if record.state in _PROMISED:
             name = join_url("https" if record.secure else "http", host.name, record.target)
-            policy = find_policy(self._section, name)
+            policy = find_policy(self._section, name, record.listed)
             if policy.kind is PolicyKind.EVERY:
                 self.row.promised += _DAY_S / policy.seconds
 

@@ -93,7 +93,8 @@ class VisitRecord(msgspec.Struct, array_like=True):
     ``SignalSource``, how often the source was right about the pages of the host. ``copies`` counts
     its pages that were near copies of others; there is none before the first one. ``validators``
     are the findings about its validators, ``missing`` its answer to a path that does not exist;
-    ``None`` before there is anything to say.
+    ``None`` before there is anything to say. ``software`` is that of the server, as far as it was
+    needed (``base.server_software``).
     """
 
     host: str
@@ -135,6 +136,7 @@ class VisitRecord(msgspec.Struct, array_like=True):
     copies: CopyRecord | None = None
     validators: ValidatorCounts | None = None
     missing: MissingPage | None = None
+    software: str = ""
 
     @property
     def rests_until(self) -> float:
@@ -172,7 +174,9 @@ class VisitState:
         "queue",
         "ran_errand",
         "record",
+        "rest_band",
         "rest_time",
+        "resumes_at",
     )
 
     def __init__(self, partition: int, host8: bytes, record: VisitRecord, head: int) -> None:
@@ -189,6 +193,9 @@ class VisitState:
         self.is_judged = record.copies is not None and (
             record.copies.is_alarmed or SET_BACK_BAND in record.lanes
         )
+        # While it rests because of near copies: when it would have its next turn without that, and
+        # the first band whose URLs end the rest (-1: it does not rest).
+        self.resumes_at, self.rest_band = 0.0, -1
         self.is_leased = False  # whether its visit leased a URL, as far as it is judged
         self.pulled = False  # from its front queue; the row stays for a restart
         self.group = ""  # key of its group on the workbench
@@ -263,6 +270,13 @@ class VisitState:
         self.rest_time, record.rest_at = until, time_until
         self.next_time = max(self.next_time, until) if is_waiting else until
         record.next_at = max(record.next_at, time_until) if is_waiting else time_until
+
+    def end_rest(self) -> None:
+        """End a rest because of near copies."""
+        saved_s = max(self.next_time - self.resumes_at, 0.0)
+        self.next_time -= saved_s
+        self.record.next_at -= saved_s
+        self.rest_band = -1
 
     def postpone(self, until: float) -> None:
         """Allow no turn before ``until`` (monotonic), because its address is in use."""

@@ -1,5 +1,6 @@
 """``Last-Modified`` as evidence: for a host where it proved right, it says for how long nothing
-changed.
+changed. So does the ``lastmod`` of a sitemap for a page that it announced, where its signals proved
+right (``signal_belief``).
 
 Two fetches of a page with the header tell whether it was right: when the content differs, the date
 must be a later one, and when it does not, the same. A date in the future, or before that of the
@@ -51,7 +52,10 @@ def unchanged_since(truth: SourceTruth, value: str, old: History, now: float) ->
 
     In seconds since 1970, later than the fetch before.
     """
-    if not value or not is_trusted(truth):
-        return 0.0
-    date = http_date(value)
-    return date if old.fetched_at < date <= now - _LEAST_S else 0.0
+    return listed_since(truth, http_date(value), old, now) if value else 0.0
+
+
+def listed_since(truth: SourceTruth, date: float, old: History, now: float) -> float:
+    """The same by a date that a sitemap gave for the page, in seconds since 1970."""
+    is_between = old.fetched_at < date <= now - _LEAST_S
+    return date if is_between and is_trusted(truth) else 0.0

@@ -39,7 +39,8 @@ def judge_due(
     """
     history = record.history
     assert history is not None, "a page without a capture is new"
-    policy, age_s = find_policy(section, url), max(now_wall - history.fetched_at, 0.0)
+    policy = find_policy(section, url, record.listed)
+    age_s = max(now_wall - history.fetched_at, 0.0)
     if listing_of(history.policy):
         # What lists pages is read first; its schedule bounds its share of the turns.
         return DueJudgement(DueBand.FOURFOLD, age_s / max(history.interval_s, 1))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from lycosa.base.config.refetch_policies import PolicyKind, find_policy, policy_book
 from lycosa.base.config.sections import RefetchRule, RefetchSection
+from lycosa.base.listing_kind import NOT_LISTED
 from lycosa.stages.schedule.refetch_value import PROBED_FROM, interval_by_value
 
 _SHRINK = 0.5
@@ -26,6 +27,7 @@ def next_interval(
     is_first: bool,
     cell: int = 0,
     look: float | None = None,
+    listed: int = NOT_LISTED,
 ) -> float:
     """Seconds until the page is due again; 0 when it is not fetched again.
 
@@ -33,8 +35,9 @@ def next_interval(
     (``base.model.refetch_cell``). A page without one, as in formats that do not store it, has the
     adaptive interval instead of that by its value. ``look`` is the price by which the page is to be
     looked at; without it ``refetch.price`` counts, and ``refetch.first_s`` before the second fetch.
+    ``listed`` is the mark in the page's record.
     """
-    policy = find_policy(section, url)
+    policy = find_policy(section, url, listed)
     if policy.kind is PolicyKind.NEVER:
         return 0.0
     if policy.kind is PolicyKind.EVERY:
@@ -56,13 +59,14 @@ def kept_interval(
     interval_s: float,
     cell: int = 0,
     look: float | None = None,
+    listed: int = NOT_LISTED,
 ) -> float:
     """The interval of a page under rules that changed since its last fetch; 0 for none.
 
     What was learned of its changes stays, as far as the policy has room for it. The weight of a
     policy is in the cell, so it counts from the next fetch on.
     """
-    policy = find_policy(section, url)
+    policy = find_policy(section, url, listed)
     if policy.kind is PolicyKind.NEVER:
         return 0.0
     if policy.kind is PolicyKind.EVERY:
@@ -73,13 +77,20 @@ def kept_interval(
     return min(max(interval_s or section.first_s, low), high)
 
 
-def gone_interval(section: RefetchSection, url: str, interval_s: float, *, is_first: bool) -> float:
+def gone_interval(
+    section: RefetchSection,
+    url: str,
+    interval_s: float,
+    *,
+    is_first: bool,
+    listed: int = NOT_LISTED,
+) -> float:
     """Seconds until a page that is gone is looked at again; 0 when it is not.
 
     ``interval_s`` is the interval before this look, unless the page is gone since this fetch
     (``is_first``). The intervals grow, so a page that stays away costs few requests.
     """
-    if not next_interval(section, url, interval_s, changed=False, is_first=True):
+    if not next_interval(section, url, interval_s, changed=False, is_first=True, listed=listed):
         return 0.0
     wanted = section.gone_first_s if is_first else interval_s * _GROW_GONE
     return wanted if 0 < wanted <= section.gone_max_s else 0.0

@@ -10,6 +10,7 @@ import msgspec
 
 from lycosa.base.config.refetch_policies import class_of, find_policy
 from lycosa.base.config.sections import RefetchSection
+from lycosa.base.listing_kind import NOT_LISTED
 from lycosa.base.model.compatibility import LATE_FIELDS
 from lycosa.base.model.refetch_cell import cell_of
 from lycosa.base.model.url_state import History
@@ -88,6 +89,7 @@ def plan_refetch(
     formats: int,
     is_once: bool = False,
     look: float | None = None,
+    listed: int = NOT_LISTED,
 ) -> RefetchPlan:
     """The plan after a capture; ``old`` is the record's history before it.
 
@@ -95,24 +97,28 @@ def plan_refetch(
     ``COPY_WEIGHT`` that of a copy. In ``formats`` without observations there are none
     (``model.compatibility``). A page with ``is_once`` is not fetched again, as a licence. ``look``
     is the price by which the next look at the page is scheduled (``PriceInForce.look_at``),
-    ``None`` for that of the settings.
+    ``None`` for that of the settings. ``listed`` is the mark in the page's record.
     """
     changed = is_changed(old, found.meaning, found.digest, found.text_digest)
     observations, cell, number = b"", 0, 0
     if formats >= LATE_FIELDS:
-        observations, number = _observations(old, found, changed), class_of(section, url)
+        observations, number = _observations(old, found, changed), class_of(section, url, listed)
     if is_once:
         return RefetchPlan(0.0, changed, observations, policy=number)
     if found.meaning is Meaning.FAILED:
         gone = formats >= LATE_FIELDS and is_gone(old, found.status, found.was_gone)
         is_first, before_s = not found.was_gone, float(old.interval_s)
-        interval_s = gone_interval(section, url, before_s, is_first=is_first) if gone else 0.0
+        if gone:
+            interval_s = gone_interval(section, url, before_s, is_first=is_first, listed=listed)
+        else:
+            interval_s = 0.0
         return RefetchPlan(interval_s, changed, observations, policy=number, is_gone=gone)
     if formats >= LATE_FIELDS:
-        weight *= find_policy(section, url).weight * (COPY_WEIGHT if found.is_copy else 1.0)
+        weight *= find_policy(section, url, listed).weight
+        weight *= COPY_WEIGHT if found.is_copy else 1.0
         cell = cell_of(estimate_rate(observations), weight)
     if found.is_check and not changed:
-        interval_s = kept_interval(section, url, float(old.interval_s), cell, look)
+        interval_s = kept_interval(section, url, float(old.interval_s), cell, look, listed)
         return RefetchPlan(interval_s, changed, observations, cell, number)
     interval_s = next_interval(
         section,
@@ -123,12 +129,18 @@ def plan_refetch(
         is_first=found.was_gone or old.fetches == 0,
         cell=cell,
         look=look,
+        listed=listed,
     )
     return RefetchPlan(interval_s, changed, observations, cell, number)
 
 
 def plan_missing(
-    section: RefetchSection, url: str, old: History, plan: RefetchPlan, reason: Reason
+    section: RefetchSection,
+    url: str,
+    old: History,
+    plan: RefetchPlan,
+    reason: Reason,
+    listed: int = NOT_LISTED,
 ) -> RefetchPlan:
     """The plan of a page that answers as paths that do not exist, and never had other content.
 
@@ -136,7 +148,8 @@ def plan_missing(
     looked at as rarely as a page that is gone.
     """
     is_first = reason is not Reason.LIKE_MISSING
-    interval_s = gone_interval(section, url, float(old.interval_s), is_first=is_first)
+    before_s = float(old.interval_s)
+    interval_s = gone_interval(section, url, before_s, is_first=is_first, listed=listed)
     return msgspec.structs.replace(plan, interval_s=interval_s)
 
 

@@ -22,11 +22,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import NamedTuple
 
 from lycosa.base.config.refetch_policies import PolicyKind, find_policy
 from lycosa.base.config.sections import RefetchSection
+from lycosa.base.listing_kind import NOT_LISTED
+from lycosa.base.lower_bound import lower_bound
 from lycosa.base.model.refetch_cell import rate_in, weight_in
 from lycosa.base.model.source_truth import UNIT, SourceTruth
 from lycosa.base.model.url_state import History
@@ -39,8 +40,7 @@ _PRIOR_RIGHT, _PRIOR_WRONG = 2.0, 1.0  # an unknown source is believed by two th
 _ADAPTIVE_X = -math.log(1 - math.log(1.5) / math.log(3.0))
 """Where the interval of the adaptive rule keeps its length: *p ln 2 = (1 - p) ln 1.5*."""
 _MOST_SILENCE = 0.75  # silence makes an interval at most four times as long
-_TRUSTED, _DOUBTED_SHARE = 0.8, 0.1
-_CACHED = 4096
+_TRUSTED = 0.8
 
 
 class Belief(NamedTuple):
@@ -65,14 +65,12 @@ def recall_of(truth: SourceTruth) -> float:
 
     Silence costs freshness where it is believed wrongly, so few findings count for little.
     """
-    if not truth.told and not truth.missed:
-        return 0.0
-    return min(lower_bound(truth.told // UNIT, truth.missed // UNIT), MOST_CERTAIN)
+    return min(lower_bound(truth.told / UNIT, truth.missed / UNIT), MOST_CERTAIN)
 
 
 def is_trusted(truth: SourceTruth) -> bool:
     """Whether a source was right often enough to count as evidence."""
-    return lower_bound(truth.right // UNIT, truth.wrong // UNIT) > _TRUSTED
+    return lower_bound(truth.right / UNIT, truth.wrong / UNIT) > _TRUSTED
 
 
 def right_share(truth: SourceTruth, changed: bool, chance: float) -> float:
@@ -96,16 +94,18 @@ def judge_signals(
     signals: Iterable[SourceTruth],
     silence: Iterable[SourceTruth] = (),
     price: float = 0.0,
+    listed: int = NOT_LISTED,
 ) -> Belief:
     """When a page is due of which some sources say that it has changed, and others are silent.
 
-    ``price`` is that of a fetch at its host, 0 that of the settings.
+    ``price`` is that of a fetch at its host, 0 that of the settings. ``listed`` is the mark in its
+    record.
     ``age_s`` is the time since its last fetch; a negative one, of a clock that was set back, counts
     as 0. ``silence`` are the sources that announced changes of the page before. The wait is never
     shorter than the minimum of the page's policy, and infinite for a page that is not fetched
     again.
     """
-    policy = find_policy(section, url)
+    policy = find_policy(section, url, listed)
     if policy.kind is PolicyKind.NEVER or not history.interval_s:
         return Belief(math.inf, 0.0)
     has_value = policy.kind is PolicyKind.VALUE and history.cell and history.observations
@@ -127,34 +127,3 @@ def _by_value(section: RefetchSection, cell: int, price: float) -> tuple[float, 
     rate = rate_in(cell)
     days = days_until_due(rate, weight_in(cell), price or section.price)
     return rate, max(rate * days, -math.log1p(-section.least_chance))
-
-
-@lru_cache(_CACHED)
-def lower_bound(right: int, wrong: int, share: float = _DOUBTED_SHARE) -> float:
-    """The value that a Beta(1 + right, 1 + wrong) exceeds but with the chance ``share``.
-
-    By bisection of its distribution function, which for whole parameters is a binomial sum: that
-    of at least ``right + 1`` successes in ``right + wrong + 1`` tries.
-    """
-    low, high = 0.0, 1.0
-    for _ in range(30):
-        middle = (low + high) / 2
-        if _distribution(right + 1, wrong + 1, middle) < share:
-            low = middle
-        else:
-            high = middle
-    return low
-
-
-def _distribution(a: int, b: int, x: float) -> float:
-    tries = a + b - 1
-    return math.fsum(
-        math.exp(
-            math.lgamma(tries + 1)
-            - math.lgamma(k + 1)
-            - math.lgamma(tries - k + 1)
-            + k * math.log(x)
-            + (tries - k) * math.log1p(-x)
-        )
-        for k in range(a, tries + 1)
-    )

@@ -16,8 +16,8 @@ So the sample is larger at a host that gave many 304s before it showed its first
 known whether it hides some, and smaller where validators have revealed several changes and hidden
 none.
 
-Sources: RFC 9110 sections 8.8 and 13, RFC 9111 section 4.3.4; the bound is that of Wilson (1927),
-at 10 %.
+Sources: RFC 9110 sections 8.8 and 13, RFC 9111 section 4.3.4; the bound is that of
+``base.lower_bound``.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ import math
 import re
 from typing import NamedTuple
 
+from lycosa.base.lower_bound import JEFFREYS, lower_bound
 from lycosa.base.model.fetched import Fetched
 from lycosa.base.model.url_state import History
 from lycosa.base.model.validator_counts import ValidatorCounts, ValidatorFinding
@@ -47,7 +48,6 @@ _SPARSE = 10  # times fewer checks of a host whose validators were right
 _ENOUGH_REVEALED, _ENOUGH_AGREED = 3, 100
 _TRIED_EVERY = 50  # requests of a host whose validators are not believed
 _SURPRISE = 0.1  # chance of a change between a 304 and its check, from which it proves nothing
-_Z = 1.2816  # of the normal distribution, one-sided 10 %
 _DAY_S = 86_400.0
 _CLOCKS_S = 3600.0  # by which the clock of a server may be ahead
 _MOST_TAG, _MOST_DATE = 300, 64  # characters
@@ -186,7 +186,7 @@ def _is_late(old: History, found: RefetchAnswer) -> bool:
 def is_distrusted(counts: ValidatorCounts) -> bool:
     """Whether the validators of a host are dropped, because they hide changes."""
     told = counts.hidden + counts.agreed + counts.revealed
-    return _lower_bound(counts.hidden, told) > _MOST_HIDDEN
+    return lower_bound(counts.hidden, told - counts.hidden, JEFFREYS) > _MOST_HIDDEN
 
 
 def has_useless_tags(counts: ValidatorCounts) -> bool:
@@ -195,8 +195,7 @@ def has_useless_tags(counts: ValidatorCounts) -> bool:
     They must be left out then: a server ignores If-Modified-Since next to If-None-Match (RFC 9110
     section 13.1.3).
     """
-    bound = _lower_bound(counts.other_tags, counts.other_tags + counts.tags)
-    return bound > _MOST_OTHER_TAGS
+    return lower_bound(counts.other_tags, counts.tags, JEFFREYS) > _MOST_OTHER_TAGS
 
 
 def check_every(counts: ValidatorCounts | None, usual: int) -> int:
@@ -224,15 +223,6 @@ def is_sampled(url8: bytes, fetches: int, every: int) -> bool:
     mixed = (int.from_bytes(url8, "big") ^ (fetches * 0x9E3779B97F4A7C15)) & 0xFFFFFFFFFFFFFFFF
     mixed = (mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9 & 0xFFFFFFFFFFFFFFFF
     return (mixed ^ (mixed >> 27)) % every == 0
-
-
-def _lower_bound(hits: int, total: int) -> float:
-    """The lower 10 % bound of a share (Wilson's interval)."""
-    if not hits:
-        return 0.0
-    share, z2 = hits / total, _Z * _Z
-    spread = _Z * math.sqrt(share * (1 - share) / total + z2 / (4 * total * total))
-    return (share + z2 / (2 * total) - spread) / (1 + z2 / total)
 
 
 # -- values

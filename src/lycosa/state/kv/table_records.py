@@ -59,6 +59,7 @@ from uuid import UUID
 
 import msgspec
 
+from lycosa.base.listing_kind import NOT_LISTED
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.url_state import History, UrlState
 from lycosa.base.reasons import Reason
@@ -86,8 +87,9 @@ class UrlRecord(msgspec.Struct, array_like=True, gc=False):
     ``importance`` is that of the link by which the URL was first found, in 255ths (-1 in a record
     from before this field existed). ``chain`` has the redirects before ``via``, the first one
     first. ``score`` is what user code said of the URL, in 255ths (-1 = nothing): a term of the
-    priority, for which the greatest counts while the URL is queued. A row omits the last fields
-    where they have their defaults.
+    priority, for which the greatest counts while the URL is queued. ``listed`` is the mark of a
+    page that is listed by a sitemap or feed which a refetch policy names (formats 2; module
+    ``frontier.listed_pages``). A row omits the last fields where they have their defaults.
     """
 
     state: UrlState
@@ -107,13 +109,15 @@ class UrlRecord(msgspec.Struct, array_like=True, gc=False):
     importance: int = -1
     chain: tuple[str, ...] = ()
     score: int = -1
+    listed: int = NOT_LISTED
 
 
 _ENCODER = msgspec.msgpack.Encoder()
 _URL_DECODER = msgspec.msgpack.Decoder(UrlRecord)
-# the first bytes of a MessagePack array with 17 fields, with 16 and with 15
-_WHOLE_HEAD, _HEAD_WITHOUT_SCORE, _HEAD_WITHOUT_CHAIN = b"\xdc\x00\x11", b"\xdc\x00\x10", b"\x9f"
-assert len(UrlRecord.__struct_fields__) == 17, "the array heads above are for 17 fields"
+# the first bytes of a MessagePack array with 18 fields, with 17, 16 and 15
+_WHOLE_HEAD, _HEAD_WITHOUT_MARK = b"\xdc\x00\x12", b"\xdc\x00\x11"
+_HEAD_WITHOUT_SCORE, _HEAD_WITHOUT_CHAIN = b"\xdc\x00\x10", b"\x9f"
+assert len(UrlRecord.__struct_fields__) == 18, "the array heads above are for 18 fields"
 _DEFAULTS = msgspec.structs.astuple(History())
 _FIRST_LATE = History.__struct_fields__.index("redirect_to")
 _LATE_DEFAULTS = _DEFAULTS[_FIRST_LATE:]
@@ -138,11 +142,13 @@ def encode_url(record: UrlRecord) -> bytes:
         record.history = _folded(history)
         value = encode_record(record)
         record.history = history
-    if record.score != -1:
+    if record.listed:
         return value
+    if record.score != -1:
+        return _HEAD_WITHOUT_MARK + value[len(_WHOLE_HEAD) : -1]
     if record.chain:
-        return _HEAD_WITHOUT_SCORE + value[len(_WHOLE_HEAD) : -1]
-    return _HEAD_WITHOUT_CHAIN + value[len(_WHOLE_HEAD) : -2]
+        return _HEAD_WITHOUT_SCORE + value[len(_WHOLE_HEAD) : -2]
+    return _HEAD_WITHOUT_CHAIN + value[len(_WHOLE_HEAD) : -3]
 
 
 def decode_url(value: bytes) -> UrlRecord:

@@ -15,7 +15,7 @@ from lycosa.base.model.due_band import DUE_BANDS
 from lycosa.base.model.refetch_cell import counted_cell
 from lycosa.base.model.url_state import History, UrlState
 from lycosa.base.reasons import Reason
-from lycosa.state.kv.table_records import meta_key
+from lycosa.state.kv.table_records import SET_BACK_BAND, meta_key
 
 COUNTERS_KEY = meta_key("counters")
 
@@ -44,6 +44,7 @@ class Counters(msgspec.Struct):
     ``due`` counts the waiting due pages by band, ``refetched`` the captures of pages that had one
     before, by the band in which they waited (0: one of their priority).
     ``validators`` counts answers to refetches by what they showed (``ValidatorFinding``).
+    ``set_back`` counts the waiting URLs that are set back: pages like them were near copies.
     """
 
     discovered: int = 0
@@ -67,6 +68,7 @@ class Counters(msgspec.Struct):
     due: dict[int, int] = {}
     refetched: dict[int, int] = {}
     validators: dict[str, int] = {}
+    set_back: int = 0
 
     def move_urls(self, before: UrlState | None, after: UrlState | None, count: int = 1) -> None:
         """Move ``count`` URLs to another state; ``before`` is ``None`` for a discovery."""
@@ -104,9 +106,11 @@ class Counters(msgspec.Struct):
         return (after > 0) - (before > 0)
 
     def take_due(self, band: int) -> None:
-        """Count that a URL has left a band of a queue, if that is one of due pages."""
+        """Count that a URL has left a band of a queue, if that is one whose URLs are counted."""
         if band in DUE_BANDS:
             uncount(self.due, band)
+        elif band == SET_BACK_BAND:
+            self.set_back -= 1
 
     def copied(self) -> Counters:
         """The same numbers, which stay as they are."""

@@ -13,6 +13,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from lycosa.base.listing_kind import NOT_LISTED
 from lycosa.base.model.discovered import NO_HINT, Discovered, LinkKind
 from lycosa.base.model.fetched import Fetched
 from lycosa.base.model.parsed import Link, Parsed
@@ -61,6 +62,7 @@ class _Page(NamedTuple):
     origin: LinkSource
     refused: Counter[Reason]
     vouching: tuple[str, ...]
+    mark: int
 
 
 class Intake:
@@ -186,6 +188,7 @@ class Intake:
             self.link_source(lease.url, record.depth + 1, importance),
             Counter(),
             vouching,
+            partition.listed.mark_of(lease.url) if parsed.listing else NOT_LISTED,
         )
         page.refused.update(
             {Reason(reason): number for reason, number in parsed.refused_links.items()}
@@ -208,7 +211,7 @@ class Intake:
             self._sitemaps.note_listed(partition, source.host8, listing)
         if parsed.listing:
             refused = sum(page.refused.values())
-            self._sitemaps.note_reading(partition, lease, parsed, refused)
+            self._sitemaps.note_reading(partition, lease, parsed, refused, page.mark)
         for reason, number in page.refused.items():
             self._refuse(source, reason, number)
 
@@ -218,7 +221,9 @@ class Intake:
         hints, changes = page.parsed.hints, page.parsed.changes
         stamps = [bytes([min(origin.depth, 255), way]) for way in range(4)]
         counts_links = self._standing.counts_links
-        one_by_one = bool(counts_links or hints or page.parsed.is_sitemap or self.admission.rules)
+        one_by_one = bool(
+            counts_links or hints or page.mark or page.parsed.is_sitemap or self.admission.rules
+        )
         fresh: list[Discovered] = []
         passed: list[Link] = []
         for link in links:
@@ -228,6 +233,12 @@ class Intake:
             lastmod, hint = hints.get(link.url, _NO_HINT) if hints else _NO_HINT
             if lastmod:
                 stamp += lastmod.to_bytes(8, "big")
+            mark = page.mark
+            if mark:
+                # A feed may list pages of any host, and a sitemap only those that it may list.
+                is_own = link.kind is LinkKind.FEED and link.host8 == source.host8
+                mark = mark if is_own or link.kind is LinkKind.SITEMAP else NOT_LISTED
+                stamp += mark.to_bytes(4, "big")
             is_news = counts_links and self._standing.is_news(source.host8, link.host8)
             is_vouched = link.kind is LinkKind.SITEMAP_FILE and bool(page.vouching)
             # First of all rules: most links of a page were seen a moment ago, and this is one
@@ -236,7 +247,8 @@ class Intake:
                 continue
             if one_by_one:
                 vouching = page.vouching if is_vouched else ()
-                found = origin.found(link, lastmod, hint, changes.get(link.url, 0), vouching)
+                change_s = changes.get(link.url, 0)
+                found = origin.found(link, lastmod, hint, change_s, vouching, mark)
                 refusal = self.admission.judge_url(found, link.nofollow)
             else:
                 refusal = self.admission.judge_link(link, origin.depth)

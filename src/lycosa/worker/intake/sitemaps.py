@@ -196,9 +196,9 @@ class Sitemaps:
             )
 
     def note_reading(
-        self, partition: Partition, lease: Lease, parsed: Parsed, refused: int
+        self, partition: Partition, lease: Lease, parsed: Parsed, refused: int, mark: int
     ) -> None:
-        """Keep what a sitemap or feed listed, when all of it was judged."""
+        """Keep what a sitemap or feed listed, when all of it was judged, and the mark it gave."""
         host8, url8, table = lease.host.host8, lease.entry.url8, partition.table
         before = find_listing(table, host8, url8)
         # A sitemap was counted when it was found, and a folder of an earlier version has no row.
@@ -213,6 +213,7 @@ class Sitemaps:
             max(len(parsed.links), len(parsed.hints)),
             sum(lastmod > since for lastmod, _ in parsed.hints.values()),
             refused,
+            mark,
         )
         put_listing(table, host8, url8, row)
 

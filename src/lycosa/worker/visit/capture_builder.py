@@ -379,10 +379,10 @@ class CaptureBuilder:
             is_copy=is_copy,
             is_check=lease.record.reason in TO_CHECK,
         )
-        # At the first fetch of a host there is nothing to compare, and nothing that was learned.
-        if not old.fetches and not lease.host.record.signals:
+        # At a first fetch there is nothing to compare, and mostly nothing that was learned.
+        if not (old.fetches or lease.host.record.signals or self._checks.knows_dates):
             return found
-        return self._checks.with_date(lease.host, old, found, fetched.header("last-modified"))
+        return self._checks.with_date(lease, old, found, fetched)
 
     @staticmethod
     def _state(

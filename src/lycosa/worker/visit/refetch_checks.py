@@ -16,16 +16,16 @@ import msgspec
 from lycosa.base.config.sections import RefetchRule, RefetchSection
 from lycosa.base.model.capture import Original
 from lycosa.base.model.fetched import Fetched
-from lycosa.base.model.source_truth import UNKNOWN_TRUTH, SignalSource
+from lycosa.base.model.source_truth import SignalSource
 from lycosa.base.model.url_state import History
 from lycosa.base.model.validator_counts import ValidatorCounts, ValidatorFinding
 from lycosa.base.reasons import Reason
+from lycosa.base.server_software import software_of
 from lycosa.base.urls.identity import host_of
 from lycosa.stages.frontier.crawl_clock import CrawlClock
 from lycosa.stages.frontier.lease import Lease
 from lycosa.stages.frontier.partition import Partition
-from lycosa.stages.frontier.visit_state import VisitState
-from lycosa.stages.schedule.dated_evidence import unchanged_since, was_right
+from lycosa.stages.schedule.dated_evidence import listed_since, unchanged_since, was_right
 from lycosa.stages.schedule.fetch_outcome import FetchOutcome, Meaning
 from lycosa.stages.schedule.page_change import had_content, is_changed
 from lycosa.stages.schedule.refetch_plan import FoundContent
@@ -59,6 +59,8 @@ class RefetchChecks:
 
     def __init__(self, partitions: Mapping[int, Partition], clock: CrawlClock) -> None:
         self._partitions, self.clock = partitions, clock
+        # Whether the dates of any host were compared with what was found.
+        self.knows_dates = any(each.truths.pools for each in partitions.values())
 
     def likeness(
         self,
@@ -103,31 +105,58 @@ class RefetchChecks:
         """
         if not old.fetches:
             return False
+        validators = Conditions(fetched.header("etag"), fetched.header("last-modified"))
+        return self.note_validators(lease, old, found, validators, sent)
+
+    def note_validators(
+        self, lease: Lease, old: History, found: FoundContent, given: Conditions, sent: Conditions
+    ) -> bool:
+        """The same; ``given`` are the validators of the answer, ``sent`` those of the request."""
         same = not is_changed(old, found.meaning, found.digest, found.text_digest)
-        gap_s = found.at - old.fetched_at
-        tag, modified = fetched.header("etag"), fetched.header("last-modified")
-        answer = RefetchAnswer(sent, fetched.status, tag, modified, same, gap_s)
+        gap_s, status = found.at - old.fetched_at, found.status
+        answer = RefetchAnswer(sent, status, given.etag, given.last_modified, same, gap_s)
         finding = judge_validators(old, lease.record.reason, answer)
         self.note_finding(lease, finding, bool(sent.etag))
         return finding is ValidatorFinding.NOT_MODIFIED
 
     def with_date(
-        self, host: VisitState, old: History, found: FoundContent, last_modified: str
+        self, lease: Lease, old: History, found: FoundContent, fetched: Fetched
     ) -> FoundContent:
-        """What was found, with what Last-Modified says of it if its host is trusted.
+        """What was found, with what a trusted date says of it; notes the software of the host."""
+        header = fetched.header
+        generator = header("x-generator") or header("x-powered-by")
+        truths = self._partitions[lease.host.partition].truths
+        truths.note_software(lease.host, software_of(header("server"), generator))
+        return self.dated(lease, old, found, header("last-modified"))
 
-        The header is compared with what was found, and the result is counted for the host.
+    def dated(
+        self, lease: Lease, old: History, found: FoundContent, last_modified: str
+    ) -> FoundContent:
+        """What was found, with what a trusted date says of it.
+
+        ``Last-Modified`` is compared with what was found, and the result is counted for the host.
+        Without it the ``lastmod`` counts by which a sitemap announced the change.
         """
-        if not last_modified:
-            return found
-        changed = is_changed(old, found.meaning, found.digest, found.text_digest)
-        truth = host.record.signals.get(SignalSource.LAST_MODIFIED, UNKNOWN_TRUTH)
-        since = unchanged_since(truth, last_modified, old, found.at)
-        right = was_right(old, found.meaning, last_modified, changed, found.at)
-        if right is not None:
-            truth = truth.with_signal(float(right))
-            host.record.signals = {**host.record.signals, int(SignalSource.LAST_MODIFIED): truth}
+        host, since = lease.host, 0.0
+        if last_modified:
+            truths = self._partitions[host.partition].truths
+            changed = is_changed(old, found.meaning, found.digest, found.text_digest)
+            truth = truths.truth_of(host, SignalSource.LAST_MODIFIED)
+            since = unchanged_since(truth, last_modified, old, found.at)
+            right = was_right(old, found.meaning, last_modified, changed, found.at)
+            if right is not None:
+                truths.count_signal(host, SignalSource.LAST_MODIFIED, float(right))
+                self.knows_dates = True
+        since = since or self._listed_since(lease, old, found.at)
         return msgspec.structs.replace(found, unchanged_since=since) if since else found
+
+    def _listed_since(self, lease: Lease, old: History, now: float) -> float:
+        host, source = lease.host, SignalSource.SITEMAP
+        if not old.fetches or source not in host.record.signals:
+            return 0.0
+        partition = self._partitions[host.partition]
+        at = partition.signals.row(host.host8 + lease.entry.url8).open.get(source, 0)
+        return listed_since(partition.truths.truth_of(host, source), at, old, now) if at else 0.0
 
     def note_finding(self, lease: Lease, finding: ValidatorFinding, has_tag: bool) -> None:
         """Count a finding; if it shows that the host's validators lie, doubt what they said."""
