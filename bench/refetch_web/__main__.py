@@ -26,7 +26,7 @@ from bench.refetch_web.rules import Adaptive, ByValue, Fixed, Rule
 from lycosa.base.config.sections import RefetchRule, RefetchSection
 
 MEAN_INTERVAL = 5.0
-SECTION = RefetchSection(rule=RefetchRule.VALUE, min_s=3600.0)
+SECTION = RefetchSection(rule=RefetchRule.VALUE, budget="", min_s=3600.0)
 
 
 def rules_of(web: MadeWeb, best: Optimum, budget: float) -> dict[str, Callable[[], Rule]]:

@@ -35,7 +35,7 @@ from lycosa.state.seen.urls_sorted import SortedSeenUrls
 NOW = 1_750_000_000
 DAY_S = 86_400.0
 PRICE = 1.0
-SECTION = RefetchSection(rule=RefetchRule.VALUE, price=4 * PRICE)
+SECTION = RefetchSection(rule=RefetchRule.VALUE, budget="", price=4 * PRICE)
 
 
 def measure(store: KeyValue, folder: Path, pages: int, hosts: int) -> str:

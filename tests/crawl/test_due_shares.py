@@ -129,6 +129,7 @@ def test_probes_have_a_twentieth_of_the_refetches_the_longest_unseen_first(
     web |= {f"{host}{path}": changing(path) for path in news}
     section = RefetchSection(
         rule=RefetchRule.VALUE,
+        budget="",
         first_s=DAY,
         min_s=DAY,
         max_s=3 * DAY,

@@ -20,7 +20,7 @@ from lycosa.state.kv.table_records import UrlRecord
 
 DAY = 86_400.0
 FETCHED = 1_800_000_000
-VALUE = RefetchSection(rule=RefetchRule.VALUE)
+VALUE = RefetchSection(rule=RefetchRule.VALUE, budget="")
 URL = "https://a.example/"
 cells, prices = st.integers(1, RATES * WEIGHTS), st.floats(1e-3, 1e3)
 
@@ -125,7 +125,7 @@ def test_pages_without_a_value_are_judged_by_the_time_since_their_fetch(
     shares: float, band: DueBand
 ) -> None:
     adaptive, cell = RefetchSection(), cell_of(1.0, 1.0)
-    every = RefetchSection(rule=RefetchRule.VALUE, policies=("* every 2d",))
+    every = RefetchSection(rule=RefetchRule.VALUE, budget="", policies=("* every 2d",))
     gone = record_of(cell, 2 * DAY, UrlState.GONE)
     now = FETCHED + shares * 2 * DAY
     for section, record in ((adaptive, record_of(cell, 2 * DAY)), (every, gone), (VALUE, gone)):

@@ -19,7 +19,7 @@ from lycosa.stages.schedule.price_in_force import PriceInForce, price_of_host
 from lycosa.stages.schedule.refetch_demand import demand_at
 
 DAY = 86_400.0
-VALUE = RefetchSection(rule=RefetchRule.VALUE, min_s=60.0)
+VALUE = RefetchSection(rule=RefetchRule.VALUE, budget="", min_s=60.0)
 grids = st.dictionaries(st.integers(1, RATES * WEIGHTS), st.integers(1, 10**6), min_size=1)
 EVERY_DAY = counted_cell(cell_of(0.1, 1.0), policy_class(read_policy("* daily").policy))
 

@@ -18,7 +18,7 @@ from lycosa.stages.schedule.refetch_value import interval_by_value
 DAY = 86_400
 START = 1_700_000_000
 URL = "https://a.example/"
-VALUE = RefetchSection(rule=RefetchRule.VALUE)
+VALUE = RefetchSection(rule=RefetchRule.VALUE, budget="")
 ADAPTIVE = RefetchSection()
 FETCHED, FAILED, UNMODIFIED = Meaning.FETCHED, Meaning.FAILED, Meaning.NOT_MODIFIED
 

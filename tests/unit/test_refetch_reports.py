@@ -76,7 +76,7 @@ def test_the_pages_of_all_partitions_are_told_once_a_minute_and_then_what_change
 
 
 def test_without_a_budget_nothing_is_told_and_prices_of_hosts_are_found_all_the_same() -> None:
-    plain = RefetchSection(rule=RefetchRule.VALUE, price=0.01, min_s=60.0)
+    plain = RefetchSection(rule=RefetchRule.VALUE, budget="", price=0.01, min_s=60.0)
     scene = Scene(plain, delay_s=1000.0)
     scene.sites[0].fill(first=ONE)
     assert scene.next() is None

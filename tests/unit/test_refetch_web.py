@@ -34,7 +34,7 @@ from lycosa.stages.schedule import change_rate, refetch_value
 from lycosa.stages.schedule.change_rate import ChangeFinding, estimate_rate
 
 DAY_S = 86_400.0
-SECTION = RefetchSection(rule=RefetchRule.VALUE, min_s=3600.0)
+SECTION = RefetchSection(rule=RefetchRule.VALUE, budget="", min_s=3600.0)
 cells = st.integers(1, RATES * WEIGHTS)
 
 

@@ -30,6 +30,7 @@ from lycosa.stages.schedule.due_judgement import judge_due
 from lycosa.stages.schedule.price_in_force import PriceInForce
 from lycosa.stages.schedule.priority import prioritizer
 from lycosa.stages.schedule.refetch import kept_interval, longest_interval
+from lycosa.stages.schedule.refetch_value import mean_weight, weighed_pages
 from lycosa.stages.schedule.signal_belief import doubt_of, judge_signals, right_share
 from lycosa.state.attempts import AttemptLog, CrashCounts, Since, boot_id, last_contacts, suspects
 from lycosa.state.attempts.attempt_log import DEFAULT_KEEPING, LogOwner
@@ -76,6 +77,9 @@ def open_owned_shard(job: WorkerJob, clock: CrawlClock, shard: Shard) -> OwnedSh
     partitions = {
         number: _partition(job, number, data, clock, prices) for number, data in shard.data.items()
     }
+    # The coordinator says that of the whole crawl within the first minute.
+    cells = [weighed_pages(config.refetch, each.counters.cells) for each in partitions.values()]
+    prices.follow_mean(mean_weight(sum(n for n, _ in cells), sum(w for _, w in cells)))
     sites = Sites(suffix_list(job.folder))
 
     def owner_of(host: str) -> int:

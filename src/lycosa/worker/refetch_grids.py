@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from lycosa.base.config.refetch_budget import RefetchBudget
 from lycosa.base.config.sections import RefetchRule
 from lycosa.base.messages.worker_messages import PriceFound, PriceTerms, RefetchGrid
 from lycosa.base.system.meter import Histogram
@@ -16,6 +17,7 @@ from lycosa.stages.frontier.partition import Partition
 from lycosa.stages.frontier.policy_walk import DelayOf
 from lycosa.stages.schedule.price_in_force import PriceInForce, price_of_host
 from lycosa.stages.schedule.refetch_demand import RefetchDemand, demand_at
+from lycosa.stages.schedule.refetch_value import mean_weight, weighed_pages
 
 _EVERY_S = 60.0
 _LOOKED = 50  # hosts in a step: a few milliseconds
@@ -46,6 +48,8 @@ class RefetchReports:
         self._passing: list[Partition] = []
         self._number = 0
         self._sent: dict[int, int] = {}
+        self._weighed = 0, 0.0
+        self._is_told_mean = False
         self._is_known = False  # whether the coordinator has what was sent last
         self.demand = RefetchDemand()
         self.bound, self.bound_a_day = 0, 0.0
@@ -81,6 +85,9 @@ class RefetchReports:
 
     def follow(self, message: PriceFound) -> None:
         """Go by the price that the coordinator sent."""
+        if message.mean_weight:
+            self._is_told_mean = True
+            self.prices.follow_mean(message.mean_weight)
         if message.number:
             self.prices.follow(message.price, message.number)
         self.budget_a_day, self.asked_a_day = message.budget_a_day, message.asked_a_day
@@ -94,6 +101,9 @@ class RefetchReports:
         for partition in self._partitions:
             for cell, pages in partition.counters.cells.items():
                 cells[cell] = cells.get(cell, 0) + pages
+        self._weighed = weighed_pages(self.prices.section, cells)
+        if not self._is_told_mean:
+            self.prices.follow_mean(mean_weight(*self._weighed))
         bounds = [partition.host_grids.bound for partition in self._partitions]
         for each in bounds:
             for cell, pages in each.cells.items():
@@ -103,7 +113,7 @@ class RefetchReports:
         self.bound = sum(each.hosts for each in bounds)
         self.bound_a_day = sum(each.turns for each in bounds)
         self.demand = demand_at(self.prices.section, cells, self.prices.price)
-        return self._message(cells, settings) if self.prices.is_found else None
+        return self._message(cells, settings)
 
     def _message(self, cells: dict[int, int], settings: int) -> RefetchGrid:
         base, rows = 0, cells
@@ -128,6 +138,7 @@ class RefetchReports:
             self._terms(settings),
             self.prices.price,
             self.prices.number,
+            *self._weighed,
         )
 
     @property
@@ -140,8 +151,7 @@ class RefetchReports:
         return _DAY_S * (min(by_slots, number / used_s) if used_s > 0 else by_slots)
 
     def _terms(self, settings: int) -> PriceTerms:
-        section, budget = self.prices.section, self.prices.budget
-        assert budget is not None, "a grid is sent for a budget"
+        section, budget = self.prices.settings, self.prices.budget or RefetchBudget()
         return PriceTerms(
             settings,
             budget.a_day,

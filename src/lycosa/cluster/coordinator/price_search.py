@@ -20,6 +20,7 @@ from lycosa.base.config.sections import RefetchRule, RefetchSection
 from lycosa.base.messages.worker_messages import PriceFound, PriceTerms, RefetchGrid
 from lycosa.cluster.coordinator.owner_requests import Owner
 from lycosa.stages.schedule.refetch_demand import demand_at
+from lycosa.stages.schedule.refetch_value import at_mean_weight, first_price, mean_weight
 
 PRICE_STEP_S = 60.0
 MOST_STEP = 1.25
@@ -36,13 +37,24 @@ _DAY_S = 86_400.0
 class ShardHistogram:
     """The last grid of one shard. ``capacity`` is in fetches a day, averaged over a day."""
 
-    __slots__ = ("bound", "bound_a_day", "capacity", "cells", "heard_at", "number", "owner")
+    __slots__ = (
+        "bound",
+        "bound_a_day",
+        "capacity",
+        "cells",
+        "heard_at",
+        "number",
+        "owner",
+        "pages",
+        "weights",
+    )
 
     def __init__(self) -> None:
         self.owner: Owner | None = None
         self.number = 0
         self.cells: dict[int, int] = {}
         self.bound, self.bound_a_day, self.capacity, self.heard_at = 0, 0.0, 0.0, 0.0
+        self.pages, self.weights = 0, 0.0
 
     def receive(self, owner: Owner, message: RefetchGrid, now: float) -> int:
         """Follow a grid of the shard's owner; return the number that is known, 0 without one."""
@@ -57,6 +69,7 @@ class ShardHistogram:
         kept = math.exp(-max(now - self.heard_at, 0.0) / _DAY_S) if self.capacity else 0.0
         self.capacity = kept * self.capacity + (1 - kept) * message.capacity_a_day
         self.bound, self.bound_a_day, self.heard_at = message.bound, message.bound_a_day, now
+        self.pages, self.weights = message.pages, message.weights
         self.owner, self.number = owner, message.number
         return self.number
 
@@ -82,7 +95,7 @@ class PriceSearch:
             self._terms = message.terms
         # Workers may have a price that this coordinator does not know, of an earlier one.
         if message.price_number > self._number or not self._price:
-            self._price = message.price or message.terms.first_price
+            self._price = message.price or first_price(self._section(message.terms))
             self._number = message.price_number
         return self._found(known)
 
@@ -101,12 +114,21 @@ class PriceSearch:
         self._budget = self._budget_a_day(terms)
         if self._budget <= 0:
             return {}
-        self._step(_section_of(terms))
+        self._step(self._section(terms))
         return {shard: self._found(each.number) for shard, each in enumerate(self._shards)}
 
     def _found(self, known: int) -> PriceFound:
         price = self._price if self._number else 0.0
-        return PriceFound(price, self._number, known, self._budget, self._asked)
+        is_weighed = any(each.pages for each in self._shards)
+        mean = self._mean() if is_weighed else 0.0
+        return PriceFound(price, self._number, known, self._budget, self._asked, mean)
+
+    def _mean(self) -> float:
+        weights = sum(each.weights for each in self._shards)
+        return mean_weight(sum(each.pages for each in self._shards), weights)
+
+    def _section(self, terms: PriceTerms) -> RefetchSection:
+        return at_mean_weight(_section_of(terms), self._mean())
 
     def _budget_a_day(self, terms: PriceTerms) -> float:
         capacity = sum(each.capacity for each in self._shards)
@@ -146,7 +168,8 @@ def next_price(
     end = price * MOST_STEP if is_cheap else price / MOST_STEP
     end = min(max(end, _LOWEST), _HIGHEST)
     there = asked(end)
-    if there == now:
+    # Pages that change fast may ask for fetches at a much lower price only.
+    if there == now and asked(_HIGHEST if is_cheap else _LOWEST) == now:
         return price
     if (there >= budget) is is_cheap:
         return end
@@ -168,4 +191,7 @@ def _section_of(terms: PriceTerms) -> RefetchSection:
         max_s=terms.max_s,
         least_chance=terms.least_chance,
         probes=terms.probes,
+        price=terms.first_price,
+        # That it is a share counts here, not which.
+        budget="100%" if terms.share else "",
     )
