@@ -116,10 +116,18 @@ def _partition(
 ) -> Partition:
     config = job.config
 
-    def judge(host8: bytes, url: str, record: UrlRecord, now_wall: float) -> DueJudgement:
-        return judge_due(prices.section, url, record, prices.of_host(host8), now_wall)
+    def address_of(host8: bytes) -> str:
+        # Hosts of an address that has enough turns need no look at their record.
+        known = partition.visits.peek_record(host8) if prices.addresses else None
+        return known.address if known is not None else ""
 
-    return Partition(
+    def price_of(host8: bytes) -> float:
+        return prices.of_host(host8, address_of(host8))
+
+    def judge(host8: bytes, url: str, record: UrlRecord, now_wall: float) -> DueJudgement:
+        return judge_due(prices.section, url, record, price_of(host8), now_wall)
+
+    partition = Partition(
         number,
         Overlay(data.table),
         data.seen,
@@ -132,10 +140,10 @@ def _partition(
                 lambda: ahead_s(clock.time(), clock.wall()),
                 SignalJudgement(judge_signals, right_share, doubt_of),
                 config.sitemaps.min_s,
-                prices.of_host,
+                price_of,
             ),
             kept_interval=kept_interval,
-            look_at=prices.look_at,
+            look_at=lambda host8: prices.look_at(host8, address_of(host8)),
             host_prices=prices.hosts,
             has_host_prices=lambda: prices.uses_value,
             judge=judge if job.formats >= LATE_FIELDS else None,
@@ -144,6 +152,8 @@ def _partition(
         lists_known=config.seen.urls is SeenChoice.BLOOM,
         most_bounds=job.plan.note_hosts // job.plan.owned if job.plan else sys.maxsize,
     )
+    prices.addresses.update(partition.address_survey.saved_prices)
+    return partition
 
 
 def _frontier(

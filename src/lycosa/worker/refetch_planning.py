@@ -51,7 +51,7 @@ class RefetchPlanner:
         host, record, section = lease.host, lease.record, self._prices.section
         weight = self._weigh(factors_of_known(record, host.record.importance, found.at))
         is_once = record.kind is LinkKind.LICENSE
-        look = self._prices.look_at(host.host8)
+        look = self._prices.look_at(host.host8, host.record.address)
         plan = plan_refetch(section, lease.url, old, found, weight, formats, is_once, look)
         if is_missing:
             return plan_missing(section, lease.url, old, plan, record.reason)

@@ -47,7 +47,8 @@ _COLUMNS = 512  # of intervals by cell, 8 kB each
 class PriceInForce:
     """The price, one object per worker.
 
-    ``hosts`` has the price of each host, by its hash, that has fewer turns than its pages ask for.
+    ``hosts`` has the price of each host, by its hash, that has fewer turns than its pages ask for,
+    and ``addresses`` that of addresses whose hosts together have too few.
     ``number`` is that of the price that was found, 0 without one. Prices are for the weights in the
     records. Settings state them for weights that are divided by their mean, so ``section`` has
     ``settings.price`` times ``mean_weight``.
@@ -62,6 +63,7 @@ class PriceInForce:
         self._found = found
         self.number = number
         self.hosts: dict[bytes, float] = {}
+        self.addresses: dict[str, float] = {}
         self.mean_weight = 1.0
         self.follow_section(section)
 
@@ -96,18 +98,19 @@ class PriceInForce:
         """The price of a fetch in days at hosts that have enough turns."""
         return self._found if self._found and self.is_found else first_price(self.section)
 
-    def of_host(self, host8: bytes) -> float:
+    def of_host(self, host8: bytes, address: str = "") -> float:
         """The price of a fetch of this host's pages, by which a page is judged when it is due."""
-        return max(self.hosts.get(host8, 0.0), self.price)
+        price = max(self.hosts.get(host8, 0.0), self.price)
+        return max(price, self.addresses.get(address, 0.0)) if self.addresses else price
 
-    def look_at(self, host8: bytes) -> float | None:
+    def look_at(self, host8: bytes, address: str = "") -> float | None:
         """The price by which the next look at a page of this host is scheduled.
 
         ``None`` where it is that of the settings.
         """
-        if not self.is_found and host8 not in self.hosts:
+        if not self.is_found and host8 not in self.hosts and address not in self.addresses:
             return None
-        price = self.of_host(host8)
+        price = self.of_host(host8, address)
         return price * LOOK_SHARE if self.is_found else price
 
 
