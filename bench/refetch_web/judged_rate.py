@@ -60,11 +60,11 @@ def weight_steps(weight: Floats) -> Ints:
 
 def wanted_days(section: RefetchSection, rate: Floats, weight: Floats, price: Floats) -> Floats:
     """``refetch_value.interval_by_value`` before the bounds; infinite where never."""
-    floor = floor_of(section)
+    floor = floor_of(section, section.max_s)
     least = -math.log1p(-floor.chance) / rate
     if floor.price:
         sooner = np.minimum(fetch_intervals(rate, weight, floor.price), 1 / rate)
-        least = np.maximum(least, sooner)
+        least = np.minimum(np.maximum(least, sooner), floor.most)
     return np.maximum(fetch_intervals(rate, weight, price), least)
 
 

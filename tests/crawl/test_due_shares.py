@@ -36,7 +36,9 @@ LESS = DAY - 3600  # robots.txt is still known
 
 def config_of(share: float, **more: object) -> Config:
     return quick_config(
-        refetch=RefetchSection(share=share, first_s=LESS, min_s=LESS, max_s=LESS),
+        refetch=RefetchSection(
+            rule=RefetchRule.ADAPTIVE, share=share, first_s=LESS, min_s=LESS, max_s=LESS
+        ),
         **more,
     )
 

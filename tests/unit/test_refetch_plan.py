@@ -19,7 +19,7 @@ DAY = 86_400
 START = 1_700_000_000
 URL = "https://a.example/"
 VALUE = RefetchSection(rule=RefetchRule.VALUE, budget="")
-ADAPTIVE = RefetchSection()
+ADAPTIVE = RefetchSection(rule=RefetchRule.ADAPTIVE)
 FETCHED, FAILED, UNMODIFIED = Meaning.FETCHED, Meaning.FAILED, Meaning.NOT_MODIFIED
 
 

@@ -75,14 +75,15 @@ def test_the_pages_of_all_partitions_are_told_once_a_minute_and_then_what_change
     assert complete is not None and (complete.base, complete.cells) == (0, {OTHER: 2})
 
 
-def test_without_a_budget_nothing_is_told_and_prices_of_hosts_are_found_all_the_same() -> None:
+def test_without_a_budget_no_price_is_sought_but_for_hosts_with_too_few_turns() -> None:
     plain = RefetchSection(rule=RefetchRule.VALUE, budget="", price=0.01, min_s=60.0)
     scene = Scene(plain, delay_s=1000.0)
     scene.sites[0].fill(first=ONE)
-    assert scene.next() is None
+    told = scene.next()
+    assert told is not None and (told.terms.a_day, told.terms.share) == (0.0, 0.0)
     assert len(scene.prices.hosts) == 1 and scene.reports.bound == 1
     assert scene.reports.bound_a_day == pytest.approx(86.4)
-    off = Scene(RefetchSection(), delay_s=1000.0)
+    off = Scene(RefetchSection(rule=RefetchRule.ADAPTIVE), delay_s=1000.0)
     off.sites[0].fill(first=ONE)
     assert off.next() is None and not off.prices.hosts
 

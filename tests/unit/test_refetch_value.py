@@ -26,6 +26,7 @@ from lycosa.stages.schedule.refetch_value import (
     chance_of_change,
     days_until_due,
     fetch_value,
+    floor_of,
     interval_by_value,
     wanted_days,
     weighed_pages,
@@ -39,7 +40,7 @@ cells = st.integers(1, RATES * WEIGHTS)
 
 def planned_s(section: RefetchSection, cell: int) -> float:
     """The maximum is a wish: by its value a page may be due up to four times as late."""
-    wanted_s = wanted_days(cell, section.price, section.least_chance) * DAY
+    wanted_s = wanted_days(cell, section.price, floor_of(section, section.max_s)) * DAY
     return max(wanted_s, section.min_s) if wanted_s <= 4 * section.max_s else section.max_s
 
 

@@ -22,6 +22,7 @@ from lycosa.base.model.url_state import UrlState
 from lycosa.base.preferences.use_policy import agent_policy
 from lycosa.base.reasons import Reason
 from lycosa.base.system.durations import long_duration
+from lycosa.inspect.address_waits import AddressWait, AddressWaits
 from lycosa.inspect.committed_state import CrawlReader, TableView
 from lycosa.inspect.policy_state import PolicyState, row_and_total, sum_of_walks
 from lycosa.inspect.refetch_cost import RefetchCost, refetch_cost
@@ -37,9 +38,11 @@ from lycosa.inspect.top_lists import (
     host_line,
 )
 from lycosa.inspect.wall_time import visit_in_wall_time
+from lycosa.stages.frontier.address_grids import address_prices_of
 from lycosa.stages.frontier.due import is_probe_place
 from lycosa.stages.frontier.policy_walk import WalkRow
 from lycosa.stages.frontier.visit_state import HostState, VisitRecord
+from lycosa.stages.schedule.refetch_value import mean_weight, weighed_pages
 from lycosa.stages.schedule.validator_trust import is_distrusted
 from lycosa.state.folder.lock import LockHolder
 from lycosa.state.folder.names import status_path
@@ -92,6 +95,7 @@ class CrawlStatus(msgspec.Struct, frozen=True, kw_only=True):
     the price of a refetch costs, where pages have it. ``policies`` says how far refetch policies
     are applied. ``validators`` counts answers to refetches by what they showed
     (``ValidatorFinding``), ``hosts_distrusted`` the hosts whose validators are not believed.
+    ``addresses`` are the ten that are worst off of those that many hosts share.
     """
 
     folder: str
@@ -134,6 +138,7 @@ class CrawlStatus(msgspec.Struct, frozen=True, kw_only=True):
     purpose: tuple[str, ...] = ()
     validators: dict[str, int] = {}
     hosts_distrusted: int = 0
+    addresses: list[AddressWait] = []
 
 
 _SUMS = "discovered", "captures", "pages", "requests", "body_bytes", "hosts_paused", "leased"
@@ -189,6 +194,9 @@ def crawl_status(
         preferences=total.stated,
         validators=total.validators,
         hosts_distrusted=tally.distrusted,
+        addresses=tally.addresses.worst(
+            mean_weight(*weighed_pages(saved.config.refetch, total.cells))
+        ),
         purpose=agent_policy(saved.config.agent).purpose,
         **(_only_in(folder, runs) if folder else {}),
     )
@@ -227,6 +235,7 @@ class _Tally:
         self.states: dict[str, int] = {}
         self.longest: HostLine | None = None
         self.distrusted = 0
+        self.addresses = AddressWaits(config.politeness.address_delay_s)
 
     def add_partition(self, view: TableView, reader: CrawlReader | None) -> None:
         """Add a partition, in one pass over its hosts.
@@ -242,10 +251,12 @@ class _Tally:
             self.sites.add_line(line, line.site)
         self.due += _next_due(view)
         self.walks.append(row_and_total(view))
+        self.addresses.add_prices(address_prices_of(view.get))
 
     def _add_host(self, record: VisitRecord, sites: SiteLines | None) -> None:
         state = record.shown_state
         self.states[state.label] = self.states.get(state.label, 0) + 1
+        self.addresses.add_host(record)
         self.distrusted += record.validators is not None and is_distrusted(record.validators)
         if not record.waiting + record.retrying + record.parked and not (
             self.hosts.by is Order.ERRORS and failures_of(record)

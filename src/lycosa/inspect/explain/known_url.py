@@ -42,6 +42,7 @@ from lycosa.inspect.saved_settings import SavedSettings
 from lycosa.inspect.site_budget import site_budget
 from lycosa.inspect.wall_time import record_in_wall_time, visit_in_wall_time
 from lycosa.stages.admit.budgets import over_discovery
+from lycosa.stages.frontier.address_grids import address_prices_of
 from lycosa.stages.frontier.dead_letters import decisions_of
 from lycosa.stages.frontier.due import is_probe_place
 from lycosa.stages.frontier.host_grids import host_grid_of
@@ -121,6 +122,8 @@ class KnownUrl:
         """The price of a refetch at the host of the URL."""
         found = self._reader.price if section.budget else 0.0
         common = found or first_price(section)
+        at_address = address_prices_of(self._view.get).get(self._visit.address, 0.0)
+        common = max(common, at_address)
         row = host_grid_of(self._view.get, self._entry.host8)
         delay_s = steady_delay(self._visit, self._config)
         if row is None or not row.is_whole or delay_s <= 0:

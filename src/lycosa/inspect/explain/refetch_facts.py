@@ -51,7 +51,9 @@ def refetch_facts(
         # Its time is that of the next look, which comes at half of the price.
         bounds = bounds_of_class(section, history.policy)
         most_s = PROBED_FROM * bounds[1]
-        wanted_s = min(wanted_days(history.cell, price, floor_of(section)) * _DAY_S, most_s)
+        wanted_s = min(
+            wanted_days(history.cell, price, floor_of(section, bounds[1])) * _DAY_S, most_s
+        )
         due_s = max(due_s, round(wanted_s - age * _DAY_S))
     value = fetch_value(rate, weight, age)
     facts = {

@@ -123,7 +123,8 @@ class AddressSurvey:
         return True
 
     def _count(self, host8: bytes, record: VisitRecord) -> None:
-        has_new = any(band < FIRST_DUE for band in record.lanes)
+        lanes = record.lanes.items()
+        has_new = any(band < FIRST_DUE and lane.cursor < lane.next for band, lane in lanes)
         cells = self._cells_of(host8, record.cells)
         found = AddressPages(record.cells, record.cells if has_new else 0, 1, cells)
         known = self._counting.get(record.address)

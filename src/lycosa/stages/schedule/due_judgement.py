@@ -51,8 +51,10 @@ def judge_due(
     if policy.kind is not PolicyKind.VALUE or not has_value:
         return _judge_by_time(history, age_s)
     low, high = policy.bounds(section)
+    if low >= high:  # a fixed interval
+        return _judge_by_time(history, age_s)
     worth = _worth(history.cell, price, age_s)
-    wanted_s = wanted_days(history.cell, price, floor_of(section)) * _DAY_S
+    wanted_s = wanted_days(history.cell, price, floor_of(section, high)) * _DAY_S
     if is_announced(record):
         # It has changed, says another source; how far that is believed is decided by its due time.
         return DueJudgement(band_of(max(worth, 1.0)), worth)

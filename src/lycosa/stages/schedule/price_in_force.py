@@ -142,13 +142,13 @@ def price_of_host(
 def _due_a_day(
     section: RefetchSection, pages: Mapping[int, int], price: float, steps: int
 ) -> float:
-    column = _column(_step_of(price) + steps, floor_of(section))
-    total = 0.0
+    step, total = _step_of(price) + steps, 0.0
     for key, number in pages.items():
         policy, cell = class_and_cell(key)
         if has_price(section, policy):
             low, high = bounds_of_class(section, policy)
-            wanted_s = column[min(cell, RATES * WEIGHTS) - 1]
+            column = _column(step, floor_of(section, high))
+            wanted_s = column[min(cell, RATES * WEIGHTS) - 1] if low < high else high
             if wanted_s <= PROBED_FROM * high:
                 total += number * _DAY_S / max(wanted_s, low)
     return total

@@ -65,7 +65,8 @@ def demand_at(section: RefetchSection, pages: Mapping[int, int], price: float) -
             promised += number * _DAY_S / every_s
         elif has_price(section, policy):
             low, high = bounds_of_class(section, policy)
-            wanted_s = wanted_days(cell, price, floor_of(section)) * _DAY_S
+            days = wanted_days(cell, price, floor_of(section, high))
+            wanted_s = days * _DAY_S if low < high else high
             if wanted_s <= PROBED_FROM * high:
                 due += number * _DAY_S / max(wanted_s, low)
             else:

@@ -94,7 +94,7 @@ def interval_by_value(
     """
     low, high = bounds or (section.min_s, section.max_s)
     price = section.price if price is None else price
-    days = wanted_days(cell, price, floor_of(section))
+    days = wanted_days(cell, price, floor_of(section, high))
     return min(max(days * _DAY_S, low), high)
 
 
@@ -156,23 +156,25 @@ def has_price(section: RefetchSection, policy: int) -> bool:
 class PlanFloor(NamedTuple):
     """Before what no page is due, however low the price of a fetch is.
 
-    The chance that it has changed is at least ``chance``. A fetch is worth at least ``price``,
-    or the time between two changes has passed, which comes first for pages that change faster than
-    they are worth at that price.
+    The chance that it has changed is at least ``chance``. With a ``price`` a fetch is worth that
+    much, or the time between two changes has passed, which comes first for pages that change faster
+    than they are worth at that price. But ``most`` days, the maximum interval, are enough then.
     """
 
     chance: float
     price: float = 0.0
+    most: float = 0.0
 
 
-def floor_of(section: RefetchSection) -> PlanFloor:
-    """The floor by the settings.
+def floor_of(section: RefetchSection, most_s: float) -> PlanFloor:
+    """The floor by the settings, for pages with this maximum interval.
 
     Who states a rate wants it to be used. A share of the capacity is no such wish, because it may
     be far more than the pages need: there ``refetch.price`` is the lowest price.
     """
-    is_share = is_capacity_share(section.budget)
-    return PlanFloor(section.least_chance, section.price if is_share else 0.0)
+    if not is_capacity_share(section.budget):
+        return PlanFloor(section.least_chance)
+    return PlanFloor(section.least_chance, section.price, most_s / _DAY_S)
 
 
 @lru_cache(_CACHED)
@@ -182,4 +184,5 @@ def wanted_days(cell: int, price: float, floor: PlanFloor) -> float:
     least = -math.log1p(-floor.chance) / rate
     if floor.price:
         least = max(least, min(days_until_due(rate, weight, floor.price), 1 / rate))
+        least = min(least, floor.most)
     return max(days_until_due(rate, weight, price), least)
