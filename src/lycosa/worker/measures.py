@@ -111,6 +111,7 @@ def measure_refetches(meter: Meter, grids: RefetchReports) -> None:
         meter.set("lycosa_refetch_price", prices.price / prices.mean_weight)
         meter.set("lycosa_refetch_budget", grids.budget_a_day)
         meter.set("lycosa_refetch_bound_hosts", grids.bound)
+        meter.set("lycosa_refetch_bound_addresses", len(prices.addresses))
         demand = grids.demand
         planned = {
             "value": demand.due,
