@@ -13,8 +13,8 @@ from lycosa.base.model.refetch_cell import cell_of
 from lycosa.base.urls.identity import hash8
 from lycosa.stages.frontier.address_grids import (
     MOST_ADDRESSES,
+    AddressHistograms,
     AddressPages,
-    AddressSurvey,
     address_prices_of,
     largest_addresses,
 )
@@ -114,7 +114,7 @@ def test_prices_of_addresses_are_kept_for_the_next_run() -> None:
     site.commit()
     site.open()
     assert site.partition.address_survey.saved_prices == {"x": 2.5}
-    assert AddressSurvey(site.partition.table).saved_prices == {"x": 2.5}
+    assert AddressHistograms(site.partition.table).saved_prices == {"x": 2.5}
     site.partition.address_survey.save_prices({})
     site.commit()
     assert address_prices_of(site.store.get) == {}

@@ -24,7 +24,7 @@ from lycosa.cluster.coordinator.price_search import MOST_STEP, PRICE_STEP_S, Pri
 from lycosa.stages.schedule.price_in_force import PriceInForce, price_of_host
 from lycosa.stages.schedule.refetch_demand import demand_at
 from lycosa.stages.schedule.refetch_value import (
-    PlanFloor,
+    IntervalBound,
     at_mean_weight,
     first_price,
     floor_of,
@@ -369,12 +369,12 @@ def test_what_is_idle_asks_no_page_sooner_than_the_lowest_price_does(
     rate: float, weight: float, price: float
 ) -> None:
     cell = cell_of(rate, weight)
-    lowest = wanted_days(cell, SHARE.price, PlanFloor(SHARE.least_chance))
+    lowest = wanted_days(cell, SHARE.price, IntervalBound(SHARE.least_chance))
     days = wanted_days(cell, price, floor_of(SHARE, SHARE.max_s))
     assert days >= min(lowest, 1 / rate_in(cell), SHARE.max_s / DAY) * (1 - 1e-9)
     assert days >= min(-math.log(0.9) / rate_in(cell), SHARE.max_s / DAY) * (1 - 1e-9)
     if price >= SHARE.price:
-        assert days >= wanted_days(cell, price, PlanFloor(SHARE.least_chance)) * (1 - 1e-9) or (
+        assert days >= wanted_days(cell, price, IntervalBound(SHARE.least_chance)) * (1 - 1e-9) or (
             days <= SHARE.max_s / DAY
         )
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from lycosa.base.config.sections import Config
+from lycosa.base.config.sections import Config, RefetchSection
 from lycosa.base.messages.progress import Progress
 from lycosa.base.model.due_band import DueBand
 from lycosa.base.model.url_state import UrlState
@@ -181,8 +181,6 @@ def crawl_status(
         refusals=_reasons(total.rule_refusals),
         hosts_by_state=tally.states,
         due_pages={band.label: number for band in DueBand if (number := total.due.get(band, 0))},
-        refetches=refetch_cost(saved.config.refetch, total.cells, reader.price),
-        policies=sum_of_walks(tally.walks),
         hosts=tally.hosts.lines(),
         sites=tally.sites.lines(),
         longest=tally.longest,
@@ -194,10 +192,8 @@ def crawl_status(
         preferences=total.stated,
         validators=total.validators,
         hosts_distrusted=tally.distrusted,
-        addresses=tally.addresses.worst(
-            mean_weight(*weighed_pages(saved.config.refetch, total.cells))
-        ),
         purpose=agent_policy(saved.config.agent).purpose,
+        **_refetching(saved.config.refetch, total.cells, reader.price, tally),
         **(_only_in(folder, runs) if folder else {}),
     )
     return msgspec.structs.replace(status, waits_for=_waits_for(status, folder, now))
@@ -208,6 +204,17 @@ def _running(reader: CrawlReader, now: float) -> tuple[bool, dict[str, Any]]:
     folder = reader.origin.folder
     runs = is_running(folder) if folder else reader.source.seen.is_live
     return runs, live_status(folder, now) if folder and runs else {}
+
+
+def _refetching(
+    section: RefetchSection, cells: dict[int, int], price: float, tally: _Tally
+) -> dict[str, Any]:
+    """What there is to say of refetches; ``price`` is that of the last commit."""
+    return {
+        "refetches": refetch_cost(section, cells, price),
+        "policies": sum_of_walks(tally.walks),
+        "addresses": tally.addresses.worst(mean_weight(*weighed_pages(section, cells))),
+    }
 
 
 def _only_in(folder: Path, runs: bool) -> dict[str, Any]:

@@ -37,7 +37,7 @@ from lycosa.state.kv.table_records import (
 ADDRESS_PRICES = meta_key("addresses")
 """The row with the prices of addresses as they were last sent."""
 MOST_ADDRESSES = 32
-"""So many addresses of a worker are told, those with the most pages."""
+"""A worker reports so many addresses, those with the most pages."""
 
 _BUCKETS = 1 << 16
 _SAMPLE = 32  # records of a host: its first ones by hash
@@ -69,8 +69,8 @@ class AddressPages(msgspec.Struct, array_like=True):
         return {cell: whole for cell, number in self.cells.items() if (whole := round(number))}
 
 
-class AddressSurvey:
-    """The survey of one partition. ``found`` is the result of the last complete pass."""
+class AddressHistograms:
+    """Those of one partition. ``found`` is the result of the last complete pass."""
 
     def __init__(self, table: Overlay) -> None:
         self._table = table
@@ -81,7 +81,7 @@ class AddressSurvey:
         self._saved = address_prices_of(table.get)
 
     def __repr__(self) -> str:
-        return f"<AddressSurvey {len(self.found)} addresses>"
+        return f"<AddressHistograms {len(self.found)} addresses>"
 
     @property
     def saved_prices(self) -> Mapping[str, float]:

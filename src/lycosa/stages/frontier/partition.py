@@ -24,7 +24,7 @@ from lycosa.base.preferences.preference_model import NOTHING_STATED, Preferences
 from lycosa.base.preferences.preference_words import preference_labels
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import host_of, target_of
-from lycosa.stages.frontier.address_grids import AddressSurvey
+from lycosa.stages.frontier.address_grids import AddressHistograms
 from lycosa.stages.frontier.alike_pages import AlikePages
 from lycosa.stages.frontier.back_queue import QueueDamaged
 from lycosa.stages.frontier.change_log import ChangeLog
@@ -112,7 +112,7 @@ class Partition:
         self.host_grids = HostHistograms(
             table, self.visits, self.counters, rules.host_prices, rules.has_host_prices
         )
-        self.address_survey = AddressSurvey(table)
+        self.address_survey = AddressHistograms(table)
         self.policy_walk = PolicyWalk(
             table,
             self._due,

@@ -26,7 +26,7 @@ from lycosa.stages.schedule.refetch import uses_value
 from lycosa.stages.schedule.refetch_demand import demand_at
 from lycosa.stages.schedule.refetch_value import (
     PROBED_FROM,
-    PlanFloor,
+    IntervalBound,
     at_mean_weight,
     bounds_of_class,
     first_price,
@@ -159,7 +159,7 @@ def _step_of(price: float) -> int:
 
 
 @lru_cache(_COLUMNS)
-def _column(step: int, floor: PlanFloor) -> array[float]:
+def _column(step: int, floor: IntervalBound) -> array[float]:
     """The wanted interval of each cell in seconds at a price."""
     price = math.exp(step * _STEP)
     return array(

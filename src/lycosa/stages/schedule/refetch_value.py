@@ -153,7 +153,7 @@ def has_price(section: RefetchSection, policy: int) -> bool:
     return policy not in (NEVER_CLASS, ADAPTIVE_CLASS) and not promised_s(policy)
 
 
-class PlanFloor(NamedTuple):
+class IntervalBound(NamedTuple):
     """Before what no page is due, however low the price of a fetch is.
 
     The chance that it has changed is at least ``chance``. With a ``price`` a fetch is worth that
@@ -166,19 +166,19 @@ class PlanFloor(NamedTuple):
     most: float = 0.0
 
 
-def floor_of(section: RefetchSection, most_s: float) -> PlanFloor:
+def floor_of(section: RefetchSection, most_s: float) -> IntervalBound:
     """The floor by the settings, for pages with this maximum interval.
 
     Who states a rate wants it to be used. A share of the capacity is no such wish, because it may
     be far more than the pages need: there ``refetch.price`` is the lowest price.
     """
     if not is_capacity_share(section.budget):
-        return PlanFloor(section.least_chance)
-    return PlanFloor(section.least_chance, section.price, most_s / _DAY_S)
+        return IntervalBound(section.least_chance)
+    return IntervalBound(section.least_chance, section.price, most_s / _DAY_S)
 
 
 @lru_cache(_CACHED)
-def wanted_days(cell: int, price: float, floor: PlanFloor) -> float:
+def wanted_days(cell: int, price: float, floor: IntervalBound) -> float:
     """The days after which a page of a cell is due, whatever the bounds of its policy."""
     rate, weight = rate_in(cell), weight_in(cell)
     least = -math.log1p(-floor.chance) / rate
