@@ -1,7 +1,7 @@
-"""What the default rule costs and gives where the budget is not used up: ``python -m
+"""What the default rule costs and gives, also where the budget is not used up: ``python -m
 bench.refetch_web.default_rule [--days 60]``.
 
-Sites of 3,000 pages at the default delay of a second, with the default minimum of a day, so that
+First the web of ``python -m bench.refetch_web`` with budgets that are used up or not. Then sites of 3,000 pages at the default delay of a second, with the default minimum of a day, so that
 capacity is idle. For each rule: fetches of a page and day, weighted freshness, the share of all
 changes whose page was fetched before the next one, and the mean interval of pages by how often they
 change.
@@ -14,7 +14,8 @@ import argparse
 import msgspec
 import numpy as np
 from bench.refetch_web.grids import WebGrids
-from bench.refetch_web.made_web import MadeWeb
+from bench.refetch_web.made_web import MadeWeb, make_web
+from bench.refetch_web.optimum import constrained_optimum
 from bench.refetch_web.refetching import run_rule
 from bench.refetch_web.rules import Adaptive, ByValue, Rule
 
@@ -81,13 +82,38 @@ class Counted:
         self._rule.step(now)
 
 
+def many_hosts(pages: int, seed: int) -> None:
+    """The default on many hosts, for capacities of which half is the budget."""
+    web = make_web(pages, seed)
+    section = RefetchSection(rule=RefetchRule.VALUE, budget="50%")
+    for a_page in (1.0, 0.2, 0.1, 0.05):
+        budget = a_page * web.pages
+        best = constrained_optimum(web, budget).freshness
+        rules: dict[str, Rule] = {
+            "value, 50%": ByValue(web, section, lambda now, most=budget: most, WebGrids(web)),
+            "adaptive": Adaptive(web, section),
+        }
+        for name, rule in rules.items():
+            last = run_rule(web, rule, budget, 60.0, [30.0, 60.0], seed)[-1]
+            same = constrained_optimum(web, min(last.fetches, budget)).freshness
+            print(
+                f"  {a_page:g} a page and day allowed: {name:10} {last.fetches / web.pages:.3f} used,"
+                f" freshness {last.freshness:.3f}, {last.freshness / best:.3f} of the optimum,"
+                f" {last.freshness / same:.3f} of that for as many fetches, age {last.age:.2f}",
+                flush=True,
+            )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m bench.refetch_web.default_rule", description=__doc__
     )
     parser.add_argument("--days", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--pages", type=int, default=20_000, help="on many hosts")
     asked = parser.parse_args()
+    print(f"many hosts: {asked.pages:,} pages")
+    many_hosts(asked.pages, asked.seed)
     half = asked.days / 2
     for name, median in SITES.items():
         site = make_site(median, asked.seed)

@@ -19,13 +19,14 @@ from lycosa.base.messages.worker_messages import (
     PriceTerms,
     RefetchGrid,
 )
-from lycosa.base.model.refetch_cell import RATES, WEIGHTS, cell_of, counted_cell, rate_in
+from lycosa.base.model.refetch_cell import RATES, WEIGHTS, cell_of, counted_cell, rate_in, weight_in
 from lycosa.cluster.coordinator.price_search import MOST_STEP, PRICE_STEP_S, PriceSearch, next_price
 from lycosa.stages.schedule.price_in_force import PriceInForce, price_of_host
 from lycosa.stages.schedule.refetch_demand import demand_at
 from lycosa.stages.schedule.refetch_value import (
     IntervalBound,
     at_mean_weight,
+    days_until_due,
     first_price,
     floor_of,
     mean_weight,
@@ -373,10 +374,7 @@ def test_what_is_idle_asks_no_page_sooner_than_the_lowest_price_does(
     days = wanted_days(cell, price, floor_of(SHARE, SHARE.max_s))
     assert days >= min(lowest, 1 / rate_in(cell), SHARE.max_s / DAY) * (1 - 1e-9)
     assert days >= min(-math.log(0.9) / rate_in(cell), SHARE.max_s / DAY) * (1 - 1e-9)
-    if price >= SHARE.price:
-        assert days >= wanted_days(cell, price, IntervalBound(SHARE.least_chance)) * (1 - 1e-9) or (
-            days <= SHARE.max_s / DAY
-        )
+    assert days >= days_until_due(rate_in(cell), weight_in(cell), price) * (1 - 1e-9)
 
 
 def test_with_idle_capacity_no_page_is_a_probe_and_fast_ones_are_fetched_between_their_changes() -> (
