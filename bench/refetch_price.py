@@ -348,7 +348,7 @@ def one_host(pages: Pages, days: float) -> None:
         )
 
 
-_VALUE = RefetchSection(rule=RefetchRule.VALUE, min_s=3600.0, max_s=365 * DAY_S)
+_VALUE = RefetchSection(rule=RefetchRule.VALUE, budget="", min_s=3600.0, max_s=365 * DAY_S)
 
 
 def solved(cells: dict[int, int], common: float, turns: float) -> float:

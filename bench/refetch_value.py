@@ -37,7 +37,7 @@ from lycosa.state.kv.table_records import UrlRecord, encode_url
 STEP = 1 / 24  # days
 MEAN_INTERVAL = 15.0
 DAY_S = 86_400.0
-SECTION = RefetchSection(rule=RefetchRule.VALUE, min_s=3600.0)
+SECTION = RefetchSection(rule=RefetchRule.VALUE, budget="", min_s=3600.0)
 URL = "https://www.example.org/"
 
 
@@ -76,6 +76,7 @@ class Run:
         self.pages, self.rule, self.days = pages, rule, days
         self.section = RefetchSection(
             rule=RefetchRule.VALUE if rule == "value" else RefetchRule.ADAPTIVE,
+            budget="",
             price=price,
             min_s=SECTION.min_s,
         )

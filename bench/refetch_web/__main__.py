@@ -26,7 +26,7 @@ from bench.refetch_web.rules import Adaptive, ByValue, Fixed, Rule
 from lycosa.base.config.sections import RefetchRule, RefetchSection
 
 MEAN_INTERVAL = 5.0
-SECTION = RefetchSection(rule=RefetchRule.VALUE, min_s=3600.0)
+SECTION = RefetchSection(rule=RefetchRule.VALUE, budget="", min_s=3600.0)
 
 
 def rules_of(web: MadeWeb, best: Optimum, budget: float) -> dict[str, Callable[[], Rule]]:
@@ -47,6 +47,7 @@ def rules_of(web: MadeWeb, best: Optimum, budget: float) -> dict[str, Callable[[
         "eight-shards": lambda: found(shards=8),
         "half-turns": lambda: found(turns_share=0.5),
         "addresses": lambda: found(has_address_prices=True),
+        "addresses-eight": lambda: found(has_address_prices=True, shards=8),
     }
 
 
@@ -60,7 +61,8 @@ RULES = {
     "found-hosts": "value, at a price that is found",
     "eight-shards": "the same with eight shards, whose grids are up to a day old",
     "half-turns": "the same when the plan gives refetches half of the turns of a host",
-    "addresses": "the same with prices of addresses that many hosts share",
+    "addresses": "one shard, with prices of addresses that many hosts share",
+    "addresses-eight": "the same with eight shards",
 }
 
 

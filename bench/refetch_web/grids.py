@@ -12,6 +12,7 @@ import numpy as np
 from bench.refetch_web.judged_rate import CELLS
 from bench.refetch_web.made_web import Floats, Ints, MadeWeb
 
+from lycosa.base.config.refetch_budget import is_capacity_share
 from lycosa.base.config.sections import RefetchRule
 from lycosa.base.messages.worker_messages import PriceTerms, RefetchGrid
 from lycosa.cluster.coordinator.price_search import PRICE_STEP_S, PriceSearch
@@ -96,7 +97,7 @@ class WebGrids:
                 _as_grid(rest),
                 len(bound),
                 bound_a_day,
-                0.0,
+                budget / self._shards,
                 _terms(prices, budget, self._rounds),
                 prices.price,
                 prices.number,
@@ -114,11 +115,11 @@ class WebGrids:
 
 
 def _terms(prices: PriceInForce, budget: float, settings: int) -> PriceTerms:
-    section = prices.section
+    section, is_share = prices.section, is_capacity_share(prices.section.budget)
     return PriceTerms(
         settings,
-        budget,
-        0.0,
+        0.0 if is_share else budget,
+        1.0 if is_share else 0.0,
         section.rule is RefetchRule.VALUE,
         section.price,
         section.min_s,

@@ -25,6 +25,7 @@ from lycosa.base.model.refetch_cell import (
     weight_in,
 )
 from lycosa.stages.schedule import change_rate
+from lycosa.stages.schedule.refetch_value import floor_of
 
 CELLS = RATES * WEIGHTS
 CELL_RATE = np.array([rate_in(cell + 1) for cell in range(CELLS)])
@@ -59,8 +60,12 @@ def weight_steps(weight: Floats) -> Ints:
 
 def wanted_days(section: RefetchSection, rate: Floats, weight: Floats, price: Floats) -> Floats:
     """``refetch_value.interval_by_value`` before the bounds; infinite where never."""
-    days = fetch_intervals(rate, weight, price)
-    return np.maximum(days, -math.log1p(-section.least_chance) / rate)
+    floor = floor_of(section, section.max_s)
+    least = -math.log1p(-floor.chance) / rate
+    if floor.price:
+        sooner = np.minimum(fetch_intervals(rate, weight, floor.price), 1 / rate)
+        least = np.minimum(np.maximum(least, sooner), floor.most)
+    return np.maximum(fetch_intervals(rate, weight, price), least)
 
 
 def fetch_values(rate: Floats, weight: Floats, days: Floats) -> Floats:

@@ -24,7 +24,7 @@ from lycosa.stages.frontier.partition import Partition
 from lycosa.stages.frontier.partition_rules import FrontierRules
 from lycosa.stages.schedule.change_rate import ChangeFinding, observation
 from lycosa.stages.schedule.due_judgement import judge_due
-from lycosa.stages.schedule.refetch_value import wanted_days
+from lycosa.stages.schedule.refetch_value import floor_of, wanted_days
 from lycosa.state.kv.kv_port import KeyValue
 from lycosa.state.kv.memory_table import MemoryKeyValue
 from lycosa.state.kv.overlay import Overlay
@@ -35,7 +35,7 @@ from lycosa.state.seen.urls_sorted import SortedSeenUrls
 NOW = 1_750_000_000
 DAY_S = 86_400.0
 PRICE = 1.0
-SECTION = RefetchSection(rule=RefetchRule.VALUE, price=4 * PRICE)
+SECTION = RefetchSection(rule=RefetchRule.VALUE, budget="", price=4 * PRICE)
 
 
 def measure(store: KeyValue, folder: Path, pages: int, hosts: int) -> str:
@@ -47,7 +47,7 @@ def measure(store: KeyValue, folder: Path, pages: int, hosts: int) -> str:
     rules = FrontierRules(forward=ChangeSignals(SECTION), judge=judge)
     partition = Partition(0, Overlay(store), seen, FrontierSection(partitions=1), rules)
     cell = cell_of(1 / 10, 1.0)
-    interval_s = wanted_days(cell, PRICE, SECTION.least_chance) * DAY_S
+    interval_s = wanted_days(cell, PRICE, floor_of(SECTION, SECTION.max_s)) * DAY_S
     told = bytes([observation(interval_s, ChangeFinding.SAME)] * 16)
     size = 0
     for number in range(pages):

@@ -92,7 +92,7 @@ class ByValue:
     ) -> None:
         """``budget`` says the fetches a day at a time, where the price is found."""
         self.web, self.section, self._budget = web, section, budget
-        if budget is not None:
+        if budget is not None and not section.budget:
             self.section = msgspec.structs.replace(section, budget=f"{budget(0.0):.0f}/d")
         self.prices = PriceInForce(self.section)
         self.observations = np.full((web.pages, MOST_OBSERVATIONS), NOTHING, np.uint8)

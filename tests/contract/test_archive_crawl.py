@@ -30,12 +30,13 @@ from lycosa.base.config.sections import (
     FetchSection,
     LimitSection,
     PolitenessSection,
+    RefetchRule,
     RefetchSection,
 )
 from proofs.outputs import Outputs
 
 QUICK = PolitenessSection(delay_s=0, address_delay_s=0, adaptive_factor=0)
-OFTEN = RefetchSection(first_s=1, min_s=1, max_s=1)
+OFTEN = RefetchSection(rule=RefetchRule.ADAPTIVE, first_s=1, min_s=1, max_s=1)
 REVISIT = "http://netpreserve.org/warc/1.1/revisit/"
 
 

@@ -15,7 +15,7 @@ from crawling import Pages, crawl_folder, page
 from judging import quick_config
 from kafka_broker import Broker
 from lycosa.base.calls import ChangesQuery
-from lycosa.base.config.sections import FrontierSection, RefetchSection, StoreSection
+from lycosa.base.config.sections import FrontierSection, RefetchRule, RefetchSection, StoreSection
 from lycosa.cli.changes import command as changes
 from lycosa.cli.diff import command as diff
 from lycosa.cluster.shards.opened_cluster import OpenedCluster
@@ -42,7 +42,9 @@ HOSTS = [f"http://h{number}.example/" for number in range(8)]
 CONFIG = quick_config(
     frontier=FrontierSection(partitions=PARTITIONS),
     store=StoreSection(segment_age_s=10.0),
-    refetch=RefetchSection(first_s=5 * DAY, min_s=5 * DAY, max_s=5 * DAY),
+    refetch=RefetchSection(
+        rule=RefetchRule.ADAPTIVE, first_s=5 * DAY, min_s=5 * DAY, max_s=5 * DAY
+    ),
 )
 
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from crawling import HTML, Pages, crawl_folder, html, page
 from judging import quick_config
 from lycosa.base.calls import ChangesQuery, FoundChanges, ListedChange
-from lycosa.base.config.sections import Config, FrontierSection, RefetchSection
+from lycosa.base.config.sections import Config, FrontierSection, RefetchRule, RefetchSection
 from lycosa.base.model.capture import Change
 from lycosa.base.model.url_state import UrlState
 from lycosa.base.reasons import Reason
@@ -52,7 +52,12 @@ WORDS = " ".join(f"word{number}" for number in range(80))
 
 def config(**refetch: float) -> Config:
     section = RefetchSection(
-        first_s=5 * DAY, min_s=5 * DAY, max_s=5 * DAY, soft_gone=False, **refetch
+        rule=RefetchRule.ADAPTIVE,
+        first_s=5 * DAY,
+        min_s=5 * DAY,
+        max_s=5 * DAY,
+        soft_gone=False,
+        **refetch,
     )
     return quick_config(frontier=FrontierSection(partitions=PARTITIONS), refetch=section)
 

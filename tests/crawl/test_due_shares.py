@@ -36,7 +36,9 @@ LESS = DAY - 3600  # robots.txt is still known
 
 def config_of(share: float, **more: object) -> Config:
     return quick_config(
-        refetch=RefetchSection(share=share, first_s=LESS, min_s=LESS, max_s=LESS),
+        refetch=RefetchSection(
+            rule=RefetchRule.ADAPTIVE, share=share, first_s=LESS, min_s=LESS, max_s=LESS
+        ),
         **more,
     )
 
@@ -129,6 +131,7 @@ def test_probes_have_a_twentieth_of_the_refetches_the_longest_unseen_first(
     web |= {f"{host}{path}": changing(path) for path in news}
     section = RefetchSection(
         rule=RefetchRule.VALUE,
+        budget="",
         first_s=DAY,
         min_s=DAY,
         max_s=3 * DAY,

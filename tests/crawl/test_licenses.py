@@ -15,6 +15,7 @@ from lycosa.base.config.sections import (
     Config,
     FrontierSection,
     PolitenessSection,
+    RefetchRule,
     RefetchSection,
     ScopeRule,
     ScopeSection,
@@ -185,7 +186,7 @@ def test_headers_and_markup_name_licenses_too(way: str, tmp_path: Path) -> None:
 
 
 def test_it_is_never_fetched_again_and_its_links_are_not_followed(tmp_path: Path) -> None:
-    config = settings(refetch=RefetchSection(first_s=DAY_S))
+    config = settings(refetch=RefetchSection(rule=RefetchRule.ADAPTIVE, first_s=DAY_S))
     terms = page(f"{hosts(1)[0]}in-scope", "/more", headers=[("Link", f"<{VICTIM}2>; rel=license")])
     crawl, _ = scripted_crawl(tmp_path / "c", {**naming(2), LICENSE: terms}, config)
     crawl.run(hosts(2))

@@ -15,7 +15,12 @@ import pytest
 
 from judging import are_balanced, quick_config, tables, urls_of
 from lycosa.base.calls import Found, ListingsQuery
-from lycosa.base.config.sections import PolitenessSection, RefetchSection, SitemapSection
+from lycosa.base.config.sections import (
+    PolitenessSection,
+    RefetchRule,
+    RefetchSection,
+    SitemapSection,
+)
 from lycosa.cli.main import main
 from lycosa.inspect.audit.folder_audit import audit
 from lycosa.inspect.committed_state import read_folder
@@ -28,7 +33,7 @@ from virtual_crawl import VirtualCrawl
 
 A = "http://a.example/"
 HOUR_S, DAY_S = 3600, 86_400
-SLOW = RefetchSection(first_s=30 * DAY_S, min_s=60.0, max_s=90 * DAY_S)
+SLOW = RefetchSection(rule=RefetchRule.ADAPTIVE, first_s=30 * DAY_S, min_s=60.0, max_s=90 * DAY_S)
 
 
 def moment(seconds: float) -> str:
@@ -169,7 +174,7 @@ def test_neither_sitemaps_nor_pages_starve(tmp_path: Path) -> None:
             0.05,
         )
     config = quick_config(
-        refetch=RefetchSection(first_s=60, min_s=60, max_s=600),
+        refetch=RefetchSection(rule=RefetchRule.ADAPTIVE, first_s=60, min_s=60, max_s=600),
         sitemaps=SitemapSection(min_s=60, news_min_s=60),
         politeness=PolitenessSection(delay_s=10.0, jitter=0.0, adaptive_factor=0.0),
     )
@@ -237,7 +242,9 @@ def test_explain_tells_of_an_open_signal(
 ) -> None:
     """The page may not be fetched before the minimum of its policy, so the signal stays open."""
     site = Site()
-    rare = RefetchSection(first_s=30 * DAY_S, min_s=20 * DAY_S, max_s=90 * DAY_S)
+    rare = RefetchSection(
+        rule=RefetchRule.ADAPTIVE, first_s=30 * DAY_S, min_s=20 * DAY_S, max_s=90 * DAY_S
+    )
     crawl, _ = crawl_of(tmp_path / "c", site, refetch=rare)
     site.listed[3] = wall(crawl) + HOUR_S
     later(crawl, 1.1 * DAY_S)

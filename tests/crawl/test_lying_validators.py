@@ -7,7 +7,7 @@ from pathlib import Path
 
 from crawling import HTML, crawl_folder
 from judging import quick_config
-from lycosa.base.config.sections import Config, FrontierSection, RefetchSection
+from lycosa.base.config.sections import Config, FrontierSection, RefetchRule, RefetchSection
 from lycosa.base.model.url_state import UrlState
 from lycosa.base.model.validator_counts import ValidatorCounts
 from lycosa.base.reasons import Reason
@@ -72,6 +72,7 @@ class Site:
 
 def config(**refetch: object) -> Config:
     section = RefetchSection(
+        rule=RefetchRule.ADAPTIVE,
         first_s=5 * DAY,
         min_s=5 * DAY,
         max_s=5 * DAY,

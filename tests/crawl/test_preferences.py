@@ -20,7 +20,13 @@ import pytest
 from crawling import HTML, QUICK, Pages, crawl_folder, page, robots
 from lycosa.base.calls import ContentFound, ContentQuery
 from lycosa.base.config.scope_sections import UnstatedUse
-from lycosa.base.config.sections import AgentSection, Config, RefetchSection, StoreSection
+from lycosa.base.config.sections import (
+    AgentSection,
+    Config,
+    RefetchRule,
+    RefetchSection,
+    StoreSection,
+)
 from lycosa.base.model.fetched import FetchKind
 from lycosa.base.model.parsed import Document, Parsed
 from lycosa.base.preferences.preference_model import PreferenceSource
@@ -404,7 +410,7 @@ def again(etag: str, *headers: tuple[str, str]) -> Response:
 
 
 def crawled_twice(folder: Path, web: dict[str, Any], *seeds: str) -> list[JournalRow]:
-    refetch = RefetchSection(first_s=DAY_S, min_s=DAY_S, max_s=DAY_S)
+    refetch = RefetchSection(rule=RefetchRule.ADAPTIVE, first_s=DAY_S, min_s=DAY_S, max_s=DAY_S)
     config = settings("ai-train", refetch=refetch)
     pages = Pages(web)
     crawl_folder(folder, pages, list(seeds), config, stop_after_s=3_600.0)
@@ -493,7 +499,7 @@ def test_markup_that_is_read_by_a_later_parse_holds_for_the_next_304(tmp_path: P
     url, folder = f"{SITE}late", tmp_path / "c"
     answer = stating(url, ("ETag", '"1"'), head='<meta name="robots" content="noai">')
     pages = Pages({url: [answer, again('"1"')]})
-    refetch = RefetchSection(first_s=DAY_S, min_s=DAY_S, max_s=DAY_S)
+    refetch = RefetchSection(rule=RefetchRule.ADAPTIVE, first_s=DAY_S, min_s=DAY_S, max_s=DAY_S)
     config = settings("ai-train", refetch=refetch)
     parser = failing(url)
     crawl_folder(folder, pages, [url], config, stop_after_s=600.0, parser=parser)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from judging import asked, quick_config, tables, urls_of
-from lycosa.base.config.sections import Config, PrioritySection, RefetchSection
+from lycosa.base.config.sections import Config, PrioritySection, RefetchRule, RefetchSection
 from lycosa.base.model.due_band import DueBand
 from lycosa.base.model.end import End
 from lycosa.state.kv.table_records import UrlRecord
@@ -116,7 +116,11 @@ def test_a_page_that_changed_often_waits_in_a_better_band_than_one_that_never_ch
     """``never`` was found first and is due first."""
     crawl = refetching(
         tmp_path / "c",
-        quick_config(refetch=RefetchSection(first_s=4 * DAY, min_s=DAY, max_s=40 * DAY)),
+        quick_config(
+            refetch=RefetchSection(
+                rule=RefetchRule.ADAPTIVE, first_s=4 * DAY, min_s=DAY, max_s=40 * DAY
+            )
+        ),
     )
     crawl.run([A])
     assert order(crawl, "never", "often") == ["never", "often"]

@@ -28,6 +28,7 @@ from lycosa.base.config.sections import (
     Config,
     IndexNowSection,
     PolitenessSection,
+    RefetchRule,
     RefetchSection,
 )
 from lycosa.base.model.fetched import FetchKind
@@ -44,7 +45,7 @@ DAY_S = 86_400.0
 SETTINGS = msgspec.structs.replace(
     QUICK,
     indexnow=IndexNowSection(accept=True),
-    refetch=RefetchSection(min_s=3600, first_s=30 * DAY_S),
+    refetch=RefetchSection(rule=RefetchRule.ADAPTIVE, min_s=3600, first_s=30 * DAY_S),
     politeness=PolitenessSection(delay_s=1.0, adaptive_factor=0.0, jitter=0.0),
 )
 Meanwhile = Callable[[Assembled], Coroutine[Any, Any, None]]

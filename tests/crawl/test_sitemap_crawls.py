@@ -18,6 +18,7 @@ from lycosa.base.config.sections import (
     Config,
     FetchSection,
     LimitSection,
+    RefetchRule,
     RefetchSection,
     ScopeRule,
     ScopeSection,
@@ -409,7 +410,9 @@ def test_a_newer_lastmod_brings_a_page_forward_and_a_sitemap_that_always_says_no
         f"{A}map.xml": listing,
     }
     answers |= {f"{A}{name}": text(name) for name in ("news", "silent", "liar")}
-    refetch = RefetchSection(first_s=4 * 86_400, min_s=2 * 86_400, max_s=60 * 86_400)
+    refetch = RefetchSection(
+        rule=RefetchRule.ADAPTIVE, first_s=4 * 86_400, min_s=2 * 86_400, max_s=60 * 86_400
+    )
     crawl, web = scripted_crawl(
         tmp_path / "c", {A: page(), **answers}, quick_config(refetch=refetch)
     )

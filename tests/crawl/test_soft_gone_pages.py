@@ -7,7 +7,7 @@ from pathlib import Path
 
 from crawling import HTML, crawl_folder, moved, robots
 from judging import quick_config
-from lycosa.base.config.sections import Config, FrontierSection, RefetchSection
+from lycosa.base.config.sections import Config, FrontierSection, RefetchRule, RefetchSection
 from lycosa.base.model.url_state import UrlState
 from lycosa.base.reasons import Reason
 from lycosa.inspect.audit.crawl_audit import AuditedCrawl, audit_crawl
@@ -54,6 +54,7 @@ def run(folder: Path, web: Site, number: int, **refetch: object) -> None:
     config = quick_config(
         frontier=FrontierSection(partitions=1, finish_wait_s=3600.0),
         refetch=RefetchSection(
+            rule=RefetchRule.ADAPTIVE,
             first_s=5 * DAY,
             min_s=5 * DAY,
             max_s=5 * DAY,

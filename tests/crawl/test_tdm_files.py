@@ -27,6 +27,7 @@ from lycosa.base.config.sections import (
     Config,
     FrontierSection,
     PolitenessSection,
+    RefetchRule,
     RefetchSection,
     RobotsSection,
 )
@@ -238,7 +239,7 @@ def test_while_its_server_fails_it_is_asked_again_at_doubling_intervals(tmp_path
 def test_a_file_applies_for_a_day_and_longer_only_while_its_server_fails(
     second: Response, tmp_path: Path
 ) -> None:
-    config = settings("ai-train", refetch=RefetchSection(first_s=DAY_S))
+    config = settings("ai-train", refetch=RefetchSection(rule=RefetchRule.ADAPTIVE, first_s=DAY_S))
     web = site(tdm=first(1, file_of(RESERVED), second))
     crawl, _ = scripted_crawl(tmp_path / "c", web, config)
     crawl.run([SITE])
@@ -252,7 +253,9 @@ def test_a_file_applies_for_a_day_and_longer_only_while_its_server_fails(
 
 
 def test_max_age_shortens_its_use_and_a_later_run_uses_what_is_stored(tmp_path: Path) -> None:
-    config = settings("ai-train", refetch=RefetchSection(first_s=3600.0, min_s=60.0))
+    config = settings(
+        "ai-train", refetch=RefetchSection(rule=RefetchRule.ADAPTIVE, first_s=3600.0, min_s=60.0)
+    )
     for age, asked in (("86400", 1), ("600", 2)):
         web = site(tdm=file_of(RESERVED, ("Cache-Control", f"max-age={age}")))
         crawl, _ = scripted_crawl(tmp_path / age, web, config)

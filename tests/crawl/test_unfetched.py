@@ -10,7 +10,13 @@ import msgspec
 import pytest
 
 from crawling import QUICK, Names, Pages, crawl_folder, html, moved, page, robots
-from lycosa.base.config.sections import RefetchSection, RetrySection, ScopeRule, ScopeSection
+from lycosa.base.config.sections import (
+    RefetchRule,
+    RefetchSection,
+    RetrySection,
+    ScopeRule,
+    ScopeSection,
+)
 from lycosa.base.reasons import Reason
 from lycosa.cli.main import main
 from lycosa.inspect.unfetched import Unfetched, failed_seeds, unfetched_of
@@ -104,7 +110,10 @@ def documented_queries() -> list[str]:
 def test_the_documented_queries_tell_what_a_nightly_run_found(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder, night = tmp_path / "c", RefetchSection(first_s=72_000, min_s=72_000, max_s=72_000)
+    folder, night = (
+        tmp_path / "c",
+        RefetchSection(rule=RefetchRule.ADAPTIVE, first_s=72_000, min_s=72_000, max_s=72_000),
+    )
     config = msgspec.structs.replace(ANY, refetch=night)
     web = Pages(
         {

@@ -45,8 +45,11 @@ class Prices(Plugin):
     def judge(self) -> None:
         assert len(self.seen) > 3, self.seen
         # A coordinator whose workers have not told it everything yet may know an older price.
-        best = max(self.seen)
-        assert best[0] >= 3 and best[1] > 1.0
+        first, best = min(self.seen), max(self.seen)
+        # It began low, because the budget was a share of the capacity until the change.
+        assert best[0] >= 3 and best[1] > first[1] > 0
         for number, price in self.seen:
-            assert 1.0 <= price <= MOST_STEP**number * 1.001, (number, price)
-        assert 1.0 < self.history._view().seen.last.price <= best[1] * MOST_STEP**20
+            steps = number - first[0]
+            assert first[1] <= price <= first[1] * MOST_STEP**steps * 1.001, (number, price)
+        last = self.history._view().seen.last.price
+        assert first[1] < last <= best[1] * MOST_STEP**20

@@ -32,7 +32,9 @@ from lycosa.state.kv.memory_table import MemoryKeyValue
 from lycosa.state.kv.table_records import due_urls, prefix_end
 
 DAY_S = 86_400
-SECTION = RefetchSection(first_s=7 * DAY_S, min_s=DAY_S, max_s=90 * DAY_S)
+SECTION = RefetchSection(
+    rule=RefetchRule.ADAPTIVE, first_s=7 * DAY_S, min_s=DAY_S, max_s=90 * DAY_S
+)
 JUDGEMENT = SignalJudgement(judge_signals, right_share, doubt_of)
 FORWARD = ChangeSignals(SECTION, judgement=JUDGEMENT)
 URL = "http://a.example/page"

@@ -79,7 +79,7 @@ def test_rules_are_shown_in_their_order_with_the_fixed_intervals(
         ("refetch.intervals", 1, "every 2h"),
     ]
     code, told = said(capsys, "policy", "show", folder)
-    assert code == 0 and "news.test hourly" in told and "refetch.rule is adaptive" in told
+    assert code == 0 and "news.test hourly" in told and "refetch.rule is value" in told
 
 
 def test_the_rule_of_a_url_is_named_with_its_line_and_the_next_fetch(
@@ -92,7 +92,7 @@ def test_the_rule_of_a_url_is_named_with_its_line_and_the_next_fetch(
     assert values(capsys, "policy", "test", folder, f"{NEWS}/")["next_due"] == 0
     code, told = said(capsys, "policy", "test", folder, "http://unknown.test/x#y")
     assert code == 0
-    assert "http://unknown.test/x: adaptive (no rule is for it: refetch.rule is adaptive)" in told
+    assert "http://unknown.test/x: value (no rule is for it: refetch.rule is value)" in told
     assert "does not know" in told
     assert said(capsys, "policy", "test", folder, "mailto:x")[0] == 2
 

@@ -26,7 +26,7 @@ from lycosa.stages.schedule.refetch_plan import FoundContent, RefetchPlan, plan_
 NOW = 1_750_000_000
 DAY_S = 86_400
 TRUSTED = SourceTruth(20 * UNIT, 0)
-SECTION = RefetchSection(rule=RefetchRule.VALUE)
+SECTION = RefetchSection(rule=RefetchRule.VALUE, budget="")
 
 
 def at(days: float) -> str:

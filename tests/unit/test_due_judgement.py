@@ -15,12 +15,17 @@ from lycosa.base.model.due_band import DueBand
 from lycosa.base.model.refetch_cell import RATES, WEIGHTS, cell_of, rate_in, weight_in
 from lycosa.base.model.url_state import History, UrlState
 from lycosa.stages.schedule.due_judgement import judge_due
-from lycosa.stages.schedule.refetch_value import fetch_value, interval_by_value, wanted_days
+from lycosa.stages.schedule.refetch_value import (
+    fetch_value,
+    floor_of,
+    interval_by_value,
+    wanted_days,
+)
 from lycosa.state.kv.table_records import UrlRecord
 
 DAY = 86_400.0
 FETCHED = 1_800_000_000
-VALUE = RefetchSection(rule=RefetchRule.VALUE)
+VALUE = RefetchSection(rule=RefetchRule.VALUE, budget="")
 URL = "https://a.example/"
 cells, prices = st.integers(1, RATES * WEIGHTS), st.floats(1e-3, 1e3)
 
@@ -51,7 +56,7 @@ def test_a_page_waits_in_the_band_of_its_value_or_gets_a_later_time(
     assert judgement.worth == pytest.approx(worth)
     if judgement.band is None:
         assert judgement.later_at > FETCHED + days * DAY
-        wanted_s = wanted_days(cell, price, section.least_chance) * DAY
+        wanted_s = wanted_days(cell, price, floor_of(section, section.max_s)) * DAY
         # The maximum is a wish: by its value a page may be due later, up to four times as late.
         is_probe = wanted_s > 4 * section.max_s
         interval_s = section.max_s if is_probe else max(wanted_s, section.min_s)
@@ -86,7 +91,7 @@ def test_a_clock_that_was_ahead_at_the_fetch_delays_a_page_by_its_interval_at_mo
     now = FETCHED - 3650 * DAY
     judged = judge_due(VALUE, URL, record, 1.0, now)
     assert judged.band is None
-    wanted_s = wanted_days(cell, 1.0, VALUE.least_chance) * DAY
+    wanted_s = wanted_days(cell, 1.0, floor_of(VALUE, VALUE.max_s)) * DAY
     assert judged.later_at == pytest.approx(now + wanted_s, abs=1)
     assert judge_due(VALUE, URL, record, 1.0, FETCHED + 3650 * DAY).band is DueBand.FOURFOLD
 
@@ -124,8 +129,8 @@ def test_a_price_that_has_risen_gives_a_later_time_and_one_that_has_fallen_a_bet
 def test_pages_without_a_value_are_judged_by_the_time_since_their_fetch(
     shares: float, band: DueBand
 ) -> None:
-    adaptive, cell = RefetchSection(), cell_of(1.0, 1.0)
-    every = RefetchSection(rule=RefetchRule.VALUE, policies=("* every 2d",))
+    adaptive, cell = RefetchSection(rule=RefetchRule.ADAPTIVE), cell_of(1.0, 1.0)
+    every = RefetchSection(rule=RefetchRule.VALUE, budget="", policies=("* every 2d",))
     gone = record_of(cell, 2 * DAY, UrlState.GONE)
     now = FETCHED + shares * 2 * DAY
     for section, record in ((adaptive, record_of(cell, 2 * DAY)), (every, gone), (VALUE, gone)):

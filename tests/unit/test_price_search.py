@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,14 +13,29 @@ from lycosa.base.config.policy_classes import policy_class
 from lycosa.base.config.refetch_budget import RefetchBudget, read_budget
 from lycosa.base.config.refetch_policies import read_policy
 from lycosa.base.config.sections import RefetchRule, RefetchSection
-from lycosa.base.messages.worker_messages import PriceTerms, RefetchGrid
-from lycosa.base.model.refetch_cell import RATES, WEIGHTS, cell_of, counted_cell
+from lycosa.base.messages.worker_messages import (
+    AddressCells,
+    PriceFound,
+    PriceTerms,
+    RefetchGrid,
+)
+from lycosa.base.model.refetch_cell import RATES, WEIGHTS, cell_of, counted_cell, rate_in, weight_in
 from lycosa.cluster.coordinator.price_search import MOST_STEP, PRICE_STEP_S, PriceSearch, next_price
 from lycosa.stages.schedule.price_in_force import PriceInForce, price_of_host
 from lycosa.stages.schedule.refetch_demand import demand_at
+from lycosa.stages.schedule.refetch_value import (
+    IntervalBound,
+    at_mean_weight,
+    days_until_due,
+    first_price,
+    floor_of,
+    mean_weight,
+    wanted_days,
+    weighed_pages,
+)
 
 DAY = 86_400.0
-VALUE = RefetchSection(rule=RefetchRule.VALUE, min_s=60.0)
+VALUE = RefetchSection(rule=RefetchRule.VALUE, budget="", min_s=60.0)
 grids = st.dictionaries(st.integers(1, RATES * WEIGHTS), st.integers(1, 10**6), min_size=1)
 EVERY_DAY = counted_cell(cell_of(0.1, 1.0), policy_class(read_policy("* daily").policy))
 
@@ -269,5 +285,131 @@ def test_the_price_in_force_follows_the_newest_number_and_only_with_a_budget() -
     assert prices.of_host(b"h") == 8.0, "the common price has overtaken that of the host"
     prices.follow_section(VALUE)
     assert prices.price == 1.0 and prices.of_host(b"h") == 6.0 and prices.look_at(b"h") == 6.0
-    prices.follow_section(RefetchSection())
+    prices.follow_section(RefetchSection(rule=RefetchRule.ADAPTIVE))
     assert prices.committed == (0.0, 0)
+
+
+# -- addresses
+
+
+def at_address(pages: int, delayed: int = 0) -> dict[str, AddressCells]:
+    return {"x": AddressCells(pages, delayed, {cell_of(1 / 10, 1.0): pages})}
+
+
+def shared(turns: float, due_share: float = 0.5) -> PriceTerms:
+    return msgspec.structs.replace(terms(), address_turns=turns, due_share=due_share)
+
+
+def settled(search: PriceSearch, *grids: RefetchGrid) -> PriceFound:
+    for minute in range(60):
+        for shard, each in enumerate(grids):
+            found = search.receive(shard, (1, 1), each, minute * PRICE_STEP_S)
+        search.tick(minute * PRICE_STEP_S)
+    return found
+
+
+def test_an_address_with_too_few_turns_has_a_price_and_counts_with_its_turns() -> None:
+    cells, other = {cell_of(1 / 10, 1.0): 1000}, cell_of(1 / 3, 1.0)
+    first = grid(cells={**cells, other: 500}, addresses=at_address(1000), terms=shared(60.0))
+    second = grid(cells=cells, addresses=at_address(1000), terms=shared(60.0))
+    found = settled(PriceSearch(2), first, second)
+    assert found.addresses.keys() == {"x"}
+    both = {cell_of(1 / 10, 1.0): 2000}
+    assert demand_at(VALUE, both, found.addresses["x"]).due == pytest.approx(60, rel=0.07)
+    left = demand_at(VALUE, {other: 500}, found.price).total(0.05)
+    assert left == pytest.approx(40, rel=0.02), "what is left of a hundred a day"
+    assert found.price < found.addresses["x"]
+
+
+def test_an_address_with_enough_turns_has_no_price_and_neither_has_one_without_a_limit() -> None:
+    for turns in (1e6, 0.0):
+        one = grid(addresses=at_address(1000), terms=shared(turns))
+        found = settled(PriceSearch(1), one)
+        assert found.addresses == {}
+        assert demand_at(VALUE, PAGES, found.price).total(0.05) == pytest.approx(100, rel=0.01)
+
+
+def test_new_pages_take_their_share_of_the_turns_of_an_address() -> None:
+    prices = [
+        settled(
+            PriceSearch(1), grid(addresses=at_address(1000, delayed), terms=shared(50.0))
+        ).addresses["x"]
+        for delayed in (0, 500, 1000)
+    ]
+    assert prices == sorted(prices) and prices[0] < prices[2]
+
+
+def test_without_a_budget_addresses_have_prices_all_the_same_and_the_last_ones_told_stay() -> None:
+    search = PriceSearch(1)
+    plain = msgspec.structs.replace(shared(20.0), a_day=0.0)
+    found = settled(search, grid(addresses=at_address(1000), terms=plain))
+    assert found.number == 0 and found.addresses["x"] > 1
+    search.receive(0, (1, 1), grid(2, 1, {}, terms=plain), 3600.0)
+    search.tick(3700.0)
+    again = search.receive(0, (1, 1), grid(3, 2, {}, terms=plain), 3700.0)
+    assert again.addresses == found.addresses
+
+
+def test_a_page_is_judged_by_the_highest_of_the_prices_that_are_for_it() -> None:
+    prices = PriceInForce(VALUE)
+    prices.addresses["x"] = 3.0
+    assert prices.of_host(b"h", "x") == 3.0 and prices.of_host(b"h", "y") == 1.0
+    assert prices.look_at(b"h", "x") == 3.0 and prices.look_at(b"h", "y") is None
+    prices.hosts[b"h"] = 5.0
+    assert prices.of_host(b"h", "x") == 5.0
+
+
+# -- a share of the capacity, and the mean weight
+
+SHARE = RefetchSection(rule=RefetchRule.VALUE, budget="50%")
+by_rate = st.floats(1e-4, 50)
+
+
+@given(by_rate, st.floats(0.02, 100), st.floats(1e-8, 10))
+def test_what_is_idle_asks_no_page_sooner_than_the_lowest_price_does(
+    rate: float, weight: float, price: float
+) -> None:
+    cell = cell_of(rate, weight)
+    lowest = wanted_days(cell, SHARE.price, IntervalBound(SHARE.least_chance))
+    days = wanted_days(cell, price, floor_of(SHARE, SHARE.max_s))
+    assert days >= min(lowest, 1 / rate_in(cell), SHARE.max_s / DAY) * (1 - 1e-9)
+    assert days >= min(-math.log(0.9) / rate_in(cell), SHARE.max_s / DAY) * (1 - 1e-9)
+    assert days >= days_until_due(rate_in(cell), weight_in(cell), price) * (1 - 1e-9)
+
+
+def test_with_idle_capacity_no_page_is_a_probe_and_fast_ones_are_fetched_between_their_changes() -> (
+    None
+):
+    pages = {cell_of(rate, 1.0): 10 for rate in (24.0, 2.0, 1 / 14, 1e-4)}
+    price = first_price(SHARE)
+    for _ in range(100):
+        price = next_price(SHARE, pages, price, 1e9)
+    demand = demand_at(SHARE, pages, price)
+    assert demand.probes == 0
+    # Ten once a day (the minimum) for each of the fast ones, 6.2 and 90 days for the others.
+    assert demand.due == pytest.approx(10 + 10 + 10 / 6.2 + 10 / 90, rel=0.1)
+    least = demand_at(msgspec.structs.replace(SHARE, price=1e-9), pages, price)
+    assert least.due > demand.due
+
+
+def test_the_price_is_that_of_a_page_of_mean_weight() -> None:
+    light, heavy = ({cell_of(1 / 10, weight): 1000} for weight in (0.1, 10.0))
+    for pages in (light, heavy):
+        mean = mean_weight(*weighed_pages(VALUE, pages))
+        due = demand_at(
+            at_mean_weight(VALUE, mean), pages, first_price(at_mean_weight(VALUE, mean))
+        )
+        assert due.due == pytest.approx(demand_at(VALUE, PAGES, 1.0).due, rel=0.15)
+    assert mean_weight(0, 0.0) == 1.0 and mean_weight(*weighed_pages(VALUE, {})) == 1.0
+
+
+def test_the_mean_weight_is_that_of_all_shards_and_told_to_each() -> None:
+    search = PriceSearch(2)
+    search.receive(0, (1, 1), grid(pages=100, weights=100.0), 0.0)
+    found = search.receive(1, (1, 1), grid(pages=300, weights=1100.0), 1.0)
+    assert found.mean_weight == pytest.approx(3.0, rel=0.03)
+    prices = PriceInForce(VALUE)
+    prices.follow_mean(found.mean_weight)
+    assert prices.price == pytest.approx(3.0, rel=0.03) and prices.settings.price == 1.0
+    prices.follow_section(msgspec.structs.replace(VALUE, price=2.0))
+    assert prices.section.price == pytest.approx(6.0, rel=0.03)

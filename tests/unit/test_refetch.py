@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from lycosa.base.config.sections import RefetchRule, RefetchSection
 from lycosa.stages.schedule.refetch import next_interval
 
-SECTION = RefetchSection()
+SECTION = RefetchSection(rule=RefetchRule.ADAPTIVE)
 URL = "https://www.news.example/live/1?page=2"
 
 

@@ -18,8 +18,8 @@ from lycosa.stages.schedule.refetch_value import interval_by_value
 DAY = 86_400
 START = 1_700_000_000
 URL = "https://a.example/"
-VALUE = RefetchSection(rule=RefetchRule.VALUE)
-ADAPTIVE = RefetchSection()
+VALUE = RefetchSection(rule=RefetchRule.VALUE, budget="")
+ADAPTIVE = RefetchSection(rule=RefetchRule.ADAPTIVE)
 FETCHED, FAILED, UNMODIFIED = Meaning.FETCHED, Meaning.FAILED, Meaning.NOT_MODIFIED
 
 

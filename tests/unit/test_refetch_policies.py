@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -82,7 +83,7 @@ def test_fixed_intervals_come_after_the_policies() -> None:
 
 
 def test_without_a_rule_the_rule_of_the_section_decides_and_off_is_stronger_than_all() -> None:
-    assert find_policy(RefetchSection(), "http://a.example/").kind is PolicyKind.ADAPTIVE
+    assert find_policy(RefetchSection(), "http://a.example/").kind is PolicyKind.VALUE
     off = RefetchSection(rule=RefetchRule.OFF, policies=("* every 1h",))
     assert next_interval(off, "http://a.example/", 10.0, changed=True, is_first=False) == 0.0
 
@@ -193,7 +194,10 @@ def test_named_classes_are_every_of_their_time_with_half_and_twice_of_it_as_boun
 
 
 def test_an_interval_keeps_the_bounds_of_its_rule() -> None:
-    section = RefetchSection(policies=("a.example adaptive min=2h max=3h", "b.example every 90s"))
+    section = RefetchSection(
+        rule=RefetchRule.ADAPTIVE,
+        policies=("a.example adaptive min=2h max=3h", "b.example every 90s"),
+    )
 
     def after(url: str, interval_s: float, changed: bool) -> float:
         return next_interval(section, url, interval_s, changed=changed, is_first=False)
@@ -205,7 +209,10 @@ def test_an_interval_keeps_the_bounds_of_its_rule() -> None:
     assert kept_interval(section, "http://a.example/", 604_800.0) == 10_800.0
     assert kept_interval(section, "http://c.example/", 0.0) == section.first_s
     assert longest_interval(section) == section.max_s
-    assert longest_interval(RefetchSection(policies=("* every 800d",))) == 800 * 86_400.0
+    section = msgspec.structs.replace(section, rule=RefetchRule.VALUE)
+    assert longest_interval(section) == 4 * section.max_s, "by its value a page may be due later"
+    years = RefetchSection(rule=RefetchRule.ADAPTIVE, policies=("* every 800d",))
+    assert longest_interval(years) == 800 * 86_400.0
 
 
 def test_a_bound_of_a_rule_is_stronger_than_one_of_the_section() -> None:

@@ -6,8 +6,9 @@ import msgspec
 import pytest
 from test_host_grids import Site
 
-from lycosa.base.config.sections import RefetchRule, RefetchSection
+from lycosa.base.config.sections import Config, RefetchRule, RefetchSection
 from lycosa.base.messages.worker_messages import (
+    AddressCells,
     PriceFound,
     RefetchGrid,
     decode_from_worker,
@@ -17,9 +18,10 @@ from lycosa.base.messages.worker_messages import (
 from lycosa.base.model.refetch_cell import cell_of
 from lycosa.base.system.meter import Histogram, Meter
 from lycosa.base.system.metric_catalogue import SECONDS
+from lycosa.base.urls.identity import hash8
 from lycosa.stages.schedule.price_in_force import PriceInForce
 from lycosa.worker.measures import measure_refetches
-from lycosa.worker.refetch_grids import RefetchReports
+from lycosa.worker.refetch_grids import NO_LIMITS, AddressLimits, RefetchReports, address_limits
 
 ONE, OTHER = cell_of(1 / 10, 1.0), cell_of(1.0, 1.0)
 BUDGET = RefetchSection(rule=RefetchRule.VALUE, budget="50%")
@@ -28,7 +30,12 @@ BUDGET = RefetchSection(rule=RefetchRule.VALUE, budget="50%")
 class Scene:
     """The reports of a worker of two partitions."""
 
-    def __init__(self, section: RefetchSection = BUDGET, delay_s: float = 1.0) -> None:
+    def __init__(
+        self,
+        section: RefetchSection = BUDGET,
+        delay_s: float = 1.0,
+        limits: AddressLimits = NO_LIMITS,
+    ) -> None:
         self.prices = PriceInForce(section)
         self.sites = [Site(), Site()]
         self.durations, self.used_s = Histogram(SECONDS), 0.0
@@ -43,6 +50,7 @@ class Scene:
             self.durations,
             lambda: 100,
             lambda: self.used_s,
+            limits,
         )
 
     def next(self, after_s: float = 60.0) -> RefetchGrid | None:
@@ -75,14 +83,15 @@ def test_the_pages_of_all_partitions_are_told_once_a_minute_and_then_what_change
     assert complete is not None and (complete.base, complete.cells) == (0, {OTHER: 2})
 
 
-def test_without_a_budget_nothing_is_told_and_prices_of_hosts_are_found_all_the_same() -> None:
-    plain = RefetchSection(rule=RefetchRule.VALUE, price=0.01, min_s=60.0)
+def test_without_a_budget_no_price_is_sought_but_for_hosts_with_too_few_turns() -> None:
+    plain = RefetchSection(rule=RefetchRule.VALUE, budget="", price=0.01, min_s=60.0)
     scene = Scene(plain, delay_s=1000.0)
     scene.sites[0].fill(first=ONE)
-    assert scene.next() is None
+    told = scene.next()
+    assert told is not None and (told.terms.a_day, told.terms.share) == (0.0, 0.0)
     assert len(scene.prices.hosts) == 1 and scene.reports.bound == 1
     assert scene.reports.bound_a_day == pytest.approx(86.4)
-    off = Scene(RefetchSection(), delay_s=1000.0)
+    off = Scene(RefetchSection(rule=RefetchRule.ADAPTIVE), delay_s=1000.0)
     off.sites[0].fill(first=ONE)
     assert off.next() is None and not off.prices.hosts
 
@@ -118,3 +127,53 @@ def test_grids_and_prices_are_read_back() -> None:
     assert decode_from_worker(encode_worker_message(found)) == found
     price = PriceFound(1.5, 3, 2, 100.0, 99.0)
     assert decode_to_worker(encode_worker_message(price)) == price
+
+
+def test_addresses_with_many_pages_are_reported_when_they_changed_and_their_prices_are_kept() -> (
+    None
+):
+    scene = Scene(limits=AddressLimits(turns=40.0, partitions=2))
+    for site in scene.sites:
+        for number in range(30):
+            site.fetch(f"http://h{number % 3}.example/{number}", ONE)
+        for number in range(3):
+            host = site.partition.visits.find_host(hash8(f"h{number}.example"))
+            assert host is not None
+            host.record.address = "192.0.2.1"
+            site.partition.visits.mark_changed(host)
+        site.commit()
+    found = scene.next()
+    for _ in range(6):  # the second pass over the hosts knows where to look
+        scene.reports.follow(PriceFound(2.0, 5, found.number if found else 0))
+        found = scene.next()
+    assert found is not None and found.base and found.addresses is None, "as in the grid before"
+    scene.reports.follow(PriceFound(2.0, 6, 0, addresses={"192.0.2.1": 7.0}))
+    found = scene.next()
+    assert found is not None and found.addresses == {"192.0.2.1": AddressCells(60, 0, {ONE: 60})}
+    assert (found.terms.address_turns, found.terms.due_share) == (40.0, 0.5)
+    assert decode_from_worker(encode_worker_message(found)) == found
+    assert scene.prices.of_host(b"h", "192.0.2.1") == 7.0
+    for site in scene.sites:
+        site.commit()
+        site.open()
+        assert site.partition.address_survey.saved_prices == {"192.0.2.1": 7.0}
+
+
+def test_the_mean_weight_is_that_of_the_worker_until_the_coordinator_says_that_of_the_crawl() -> (
+    None
+):
+    scene = Scene()
+    scene.sites[0].fetch("http://a.example/0", cell_of(1 / 10, 4.0))
+    found = scene.next()
+    assert found is not None and found.pages == 1
+    assert scene.prices.mean_weight == pytest.approx(found.weights, rel=0.03) != 1.0
+    scene.reports.follow(PriceFound(2.0, 5, found.number, mean_weight=0.5))
+    scene.next()
+    assert scene.prices.mean_weight == 0.5 and scene.prices.section.price == 0.5
+
+
+def test_the_turns_of_an_address_follow_from_its_delay() -> None:
+    config = Config()
+    assert address_limits(config) == AddressLimits(432_000, config.frontier.partitions)
+    politeness = msgspec.structs.replace(config.politeness, address_delay_s=0.0)
+    assert not address_limits(msgspec.structs.replace(config, politeness=politeness)).turns

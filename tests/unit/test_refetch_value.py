@@ -26,9 +26,10 @@ from lycosa.stages.schedule.refetch_value import (
     chance_of_change,
     days_until_due,
     fetch_value,
+    floor_of,
     interval_by_value,
-    priced_pages,
     wanted_days,
+    weighed_pages,
 )
 
 DAY = 86_400.0
@@ -39,7 +40,7 @@ cells = st.integers(1, RATES * WEIGHTS)
 
 def planned_s(section: RefetchSection, cell: int) -> float:
     """The maximum is a wish: by its value a page may be due up to four times as late."""
-    wanted_s = wanted_days(cell, section.price, section.least_chance) * DAY
+    wanted_s = wanted_days(cell, section.price, floor_of(section, section.max_s)) * DAY
     return max(wanted_s, section.min_s) if wanted_s <= 4 * section.max_s else section.max_s
 
 
@@ -108,6 +109,7 @@ def test_an_interval_is_within_the_bounds_and_waits_for_the_chance_of_a_change(
 ) -> None:
     section = RefetchSection(
         rule=RefetchRule.VALUE,
+        budget="",
         price=price,
         least_chance=chance,
         min_s=min_s,
@@ -121,7 +123,7 @@ def test_an_interval_is_within_the_bounds_and_waits_for_the_chance_of_a_change(
 
 
 def test_with_the_defaults_the_interval_is_what_the_guide_says() -> None:
-    section = RefetchSection(rule=RefetchRule.VALUE, min_s=3600.0)
+    section = RefetchSection(rule=RefetchRule.VALUE, budget="", min_s=3600.0)
     for every, price, expected in (
         (2, 1.0, 3.4),
         (7, 1.0, 4.6),
@@ -137,7 +139,7 @@ def test_with_the_defaults_the_interval_is_what_the_guide_says() -> None:
 
 
 def test_the_rule_uses_the_cell_after_the_first_fetch_only() -> None:
-    section, cell = RefetchSection(rule=RefetchRule.VALUE), cell_of(1 / 7, 1.0)
+    section, cell = RefetchSection(rule=RefetchRule.VALUE, budget=""), cell_of(1 / 7, 1.0)
 
     def interval(is_first: bool, cell: int, url: str = "https://a.example/") -> float:
         return next_interval(section, url, 1e6, changed=False, is_first=is_first, cell=cell)
@@ -148,7 +150,7 @@ def test_the_rule_uses_the_cell_after_the_first_fetch_only() -> None:
 
 
 def test_pages_of_other_rules_cost_nothing_of_the_price_and_bounds_of_a_policy_count() -> None:
-    section = RefetchSection(rule=RefetchRule.VALUE, min_s=60.0)
+    section = RefetchSection(rule=RefetchRule.VALUE, budget="", min_s=60.0)
     cell = cell_of(1 / 7, 1.0)
     rule = "a.example value min=30d"
     named = msgspec.structs.replace(section, policies=(rule, "b.example never", "c.example daily"))
@@ -161,10 +163,10 @@ def test_pages_of_other_rules_cost_nothing_of_the_price_and_bounds_of_a_policy_c
         9 * DAY / interval_by_value(section, cell)
     )
     pages = dict.fromkeys(keys.values(), 2)
-    assert priced_pages(named, pages) == 4
+    assert weighed_pages(named, pages)[0] == 4
     adaptive = msgspec.structs.replace(named, rule=RefetchRule.ADAPTIVE)
-    assert priced_pages(adaptive, pages) == 2, "a policy can say value alone"
-    assert priced_pages(msgspec.structs.replace(named, rule=RefetchRule.OFF), pages) == 0
+    assert weighed_pages(adaptive, pages)[0] == 2, "a policy can say value alone"
+    assert weighed_pages(msgspec.structs.replace(named, rule=RefetchRule.OFF), pages) == (0, 0.0)
 
 
 def test_the_interval_of_a_policy_has_its_bounds_and_stays_after_a_change_of_rules() -> None:
@@ -172,7 +174,7 @@ def test_the_interval_of_a_policy_has_its_bounds_and_stays_after_a_change_of_rul
     section = RefetchSection(policies=("a.example value min=30d max=60d",))
     assert next_interval(section, url, 1.0, changed=True, is_first=False, cell=cell) == 30 * DAY
     assert kept_interval(section, url, 1.0, cell) == 30 * DAY
-    plain = RefetchSection(rule=RefetchRule.VALUE)
+    plain = RefetchSection(rule=RefetchRule.VALUE, budget="")
     assert kept_interval(plain, url, 1.0, cell) == interval_by_value(plain, cell)
     assert kept_interval(plain, url, 2 * DAY, 0) == 2 * DAY
 
@@ -183,7 +185,8 @@ def test_what_a_price_costs_is_the_sum_over_the_pages_and_falls_with_the_price(
     pages: dict[int, int],
 ) -> None:
     cheap, dear = (
-        RefetchSection(rule=RefetchRule.VALUE, price=price, min_s=60.0) for price in (0.5, 1.0)
+        RefetchSection(rule=RefetchRule.VALUE, budget="", price=price, min_s=60.0)
+        for price in (0.5, 1.0)
     )
     cost = fetches_a_day(dear, pages)
     assert cost == pytest.approx(sum(n * DAY / planned_s(dear, cell) for cell, n in pages.items()))

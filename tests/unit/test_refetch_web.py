@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -34,7 +35,7 @@ from lycosa.stages.schedule import change_rate, refetch_value
 from lycosa.stages.schedule.change_rate import ChangeFinding, estimate_rate
 
 DAY_S = 86_400.0
-SECTION = RefetchSection(rule=RefetchRule.VALUE, min_s=3600.0)
+SECTION = RefetchSection(rule=RefetchRule.VALUE, budget="", min_s=3600.0)
 cells = st.integers(1, RATES * WEIGHTS)
 
 
@@ -43,8 +44,10 @@ def test_intervals_and_values_are_those_of_the_program(
     cell: int, price: float, days: float
 ) -> None:
     rate, weight = CELL_RATE[[cell - 1]], CELL_WEIGHT[[cell - 1]]
-    wanted = wanted_days(SECTION, rate, weight, np.array([price]))[0]
-    assert wanted == pytest.approx(refetch_value.wanted_days(cell, price, SECTION.least_chance))
+    for section in (SECTION, msgspec.structs.replace(SECTION, budget="50%")):
+        wanted = wanted_days(section, rate, weight, np.array([price]))[0]
+        floor = refetch_value.floor_of(section, section.max_s)
+        assert wanted == pytest.approx(refetch_value.wanted_days(cell, price, floor))
     value = fetch_values(rate, weight, np.array([days]))[0]
     told = refetch_value.fetch_value(float(rate[0]), float(weight[0]), days)
     assert value == pytest.approx(told, rel=1e-9, abs=1e-9)

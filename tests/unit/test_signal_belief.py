@@ -27,7 +27,9 @@ from lycosa.stages.schedule.signal_belief import (
 DAY_S = 86_400.0
 URL = "https://a.example/page"
 ADAPTIVE = RefetchSection(min_s=3600, max_s=90 * DAY_S)
-BY_VALUE = RefetchSection(rule=RefetchRule.VALUE, min_s=3600, max_s=90 * DAY_S, price=1.0)
+BY_VALUE = RefetchSection(
+    rule=RefetchRule.VALUE, budget="", min_s=3600, max_s=90 * DAY_S, price=1.0
+)
 SEEN = bytes([observation(DAY_S, ChangeFinding.SAME)])
 
 

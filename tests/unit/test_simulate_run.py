@@ -12,6 +12,7 @@ from lycosa.base.config.sections import (
     FetchSection,
     FrontierSection,
     PolitenessSection,
+    RefetchRule,
     RefetchSection,
 )
 from lycosa.simulate.resources import CPU, HOSTS, NETWORK, POLITENESS, SLOTS, WORKBENCH, Resources
@@ -125,7 +126,7 @@ def test_nothing_to_do_is_not_called_politeness() -> None:
             web=CALM,
             means=PLENTY,
             days=30.0,
-            config=Config(refetch=RefetchSection(first_s=40 * DAY_S)),
+            config=Config(refetch=RefetchSection(rule=RefetchRule.OFF)),
         )
     )
     assert found.limits[HOSTS] > 0.99
@@ -135,7 +136,9 @@ def test_freshness_is_what_the_theory_says() -> None:
     """Cho and Garcia-Molina 2000: fetched again every I, pages that change as often as exponential
     rates of mean m say are current for a share of ln(1 + m I) / (m I) of the time.
     """
-    day = RefetchSection(first_s=5 * DAY_S, min_s=5 * DAY_S, max_s=5 * DAY_S)
+    day = RefetchSection(
+        rule=RefetchRule.ADAPTIVE, first_s=5 * DAY_S, min_s=5 * DAY_S, max_s=5 * DAY_S
+    )
     web = msgspec.structs.replace(CALM, changes_per_day=0.3, hosts=50, pages=1500)
     found = answers(
         Model(web=web, means=PLENTY, days=40.0, config=Config(refetch=day, politeness=QUICK))

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from lycosa.state.store.closing import LackingFile
 
 _MAX_SOURCES = 10  # seeds that are listed
+_ADDRESSES = 3  # in a line
 _EPILOG = """
 \b
 Examples:
@@ -196,6 +197,7 @@ def _print_head(status: CrawlStatus, estimated: str, now: float) -> None:
             ("due pages", due_pages_in_words(status.due_pages)),
             ("set back", _set_back(status)),
             ("refetches", _refetches(status)),
+            ("addresses", _addresses(status)),
             ("policies", _policies(status)),
             ("validators", _validators(status)),
             ("uploads", (uploads_in_words(live) if live else "") or stored_at),
@@ -248,6 +250,21 @@ def _refetches(status: CrawlStatus) -> str:
         + (f", and {human_count(round(cost.promised))} a day promised" if cost.promised else "")
         + (f"; {counted(cost.probes, 'page')} never worth it, as probes" if cost.probes else "")
     )
+
+
+def _addresses(status: CrawlStatus) -> str:
+    """The addresses whose hosts wait longest, and those that ask for more than their turns."""
+    shown = [
+        f"{each.address}: "
+        + ", ".join(
+            [f"{counted(each.hosts, 'host')} wait up to {human_duration(each.wait_s)}"]
+            * bool(each.hosts)
+            + [f"refetch price {each.price:.3g}"] * bool(each.price)
+        )
+        for each in status.addresses[:_ADDRESSES]
+    ]
+    more = len(status.addresses) - len(shown)
+    return "; ".join(shown) + (f"; and {more} more (--json)" if more > 0 else "")
 
 
 def _policies(status: CrawlStatus) -> str:

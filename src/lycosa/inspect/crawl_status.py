@@ -15,13 +15,14 @@ from typing import Any
 
 import msgspec
 
-from lycosa.base.config.sections import Config
+from lycosa.base.config.sections import Config, RefetchSection
 from lycosa.base.messages.progress import Progress
 from lycosa.base.model.due_band import DueBand
 from lycosa.base.model.url_state import UrlState
 from lycosa.base.preferences.use_policy import agent_policy
 from lycosa.base.reasons import Reason
 from lycosa.base.system.durations import long_duration
+from lycosa.inspect.address_waits import AddressWait, AddressWaits
 from lycosa.inspect.committed_state import CrawlReader, TableView
 from lycosa.inspect.policy_state import PolicyState, row_and_total, sum_of_walks
 from lycosa.inspect.refetch_cost import RefetchCost, refetch_cost
@@ -37,9 +38,11 @@ from lycosa.inspect.top_lists import (
     host_line,
 )
 from lycosa.inspect.wall_time import visit_in_wall_time
+from lycosa.stages.frontier.address_grids import address_prices_of
 from lycosa.stages.frontier.due import is_probe_place
 from lycosa.stages.frontier.policy_walk import WalkRow
 from lycosa.stages.frontier.visit_state import HostState, VisitRecord
+from lycosa.stages.schedule.refetch_value import mean_weight, weighed_pages
 from lycosa.stages.schedule.validator_trust import is_distrusted
 from lycosa.state.folder.lock import LockHolder
 from lycosa.state.folder.names import status_path
@@ -93,6 +96,7 @@ class CrawlStatus(msgspec.Struct, frozen=True, kw_only=True):
     are applied. ``validators`` counts answers to refetches by what they showed
     (``ValidatorFinding``), ``hosts_distrusted`` the hosts whose validators are not believed.
     ``set_back`` counts waiting URLs that are set back because of near copies.
+    ``addresses`` are the ten that are worst off of those that many hosts share.
     """
 
     folder: str
@@ -136,6 +140,7 @@ class CrawlStatus(msgspec.Struct, frozen=True, kw_only=True):
     validators: dict[str, int] = {}
     hosts_distrusted: int = 0
     set_back: int = 0
+    addresses: list[AddressWait] = []
 
 
 _SUMS = (
@@ -187,8 +192,6 @@ def crawl_status(
         refusals=_reasons(total.rule_refusals),
         hosts_by_state=tally.states,
         due_pages={band.label: number for band in DueBand if (number := total.due.get(band, 0))},
-        refetches=refetch_cost(saved.config.refetch, total.cells, reader.price),
-        policies=sum_of_walks(tally.walks),
         hosts=tally.hosts.lines(),
         sites=tally.sites.lines(),
         longest=tally.longest,
@@ -201,6 +204,7 @@ def crawl_status(
         validators=total.validators,
         hosts_distrusted=tally.distrusted,
         purpose=agent_policy(saved.config.agent).purpose,
+        **_refetching(saved.config.refetch, total.cells, reader.price, tally),
         **(_only_in(folder, runs) if folder else {}),
     )
     return msgspec.structs.replace(status, waits_for=_waits_for(status, folder, now))
@@ -211,6 +215,17 @@ def _running(reader: CrawlReader, now: float) -> tuple[bool, dict[str, Any]]:
     folder = reader.origin.folder
     runs = is_running(folder) if folder else reader.source.seen.is_live
     return runs, live_status(folder, now) if folder and runs else {}
+
+
+def _refetching(
+    section: RefetchSection, cells: dict[int, int], price: float, tally: _Tally
+) -> dict[str, Any]:
+    """What there is to say of refetches; ``price`` is that of the last commit."""
+    return {
+        "refetches": refetch_cost(section, cells, price),
+        "policies": sum_of_walks(tally.walks),
+        "addresses": tally.addresses.worst(mean_weight(*weighed_pages(section, cells))),
+    }
 
 
 def _only_in(folder: Path, runs: bool) -> dict[str, Any]:
@@ -238,6 +253,7 @@ class _Tally:
         self.states: dict[str, int] = {}
         self.longest: HostLine | None = None
         self.distrusted = 0
+        self.addresses = AddressWaits(config.politeness.address_delay_s)
 
     def add_partition(self, view: TableView, reader: CrawlReader | None) -> None:
         """Add a partition, in one pass over its hosts.
@@ -253,10 +269,12 @@ class _Tally:
             self.sites.add_line(line, line.site)
         self.due += _next_due(view)
         self.walks.append(row_and_total(view))
+        self.addresses.add_prices(address_prices_of(view.get))
 
     def _add_host(self, record: VisitRecord, sites: SiteLines | None) -> None:
         state = record.shown_state
         self.states[state.label] = self.states.get(state.label, 0) + 1
+        self.addresses.add_host(record)
         self.distrusted += record.validators is not None and is_distrusted(record.validators)
         if not record.waiting + record.retrying + record.parked and not (
             self.hosts.by is Order.ERRORS and failures_of(record)

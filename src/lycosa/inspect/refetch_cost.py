@@ -8,7 +8,12 @@ import msgspec
 
 from lycosa.base.config.sections import RefetchSection
 from lycosa.stages.schedule.refetch_demand import demand_at
-from lycosa.stages.schedule.refetch_value import priced_pages
+from lycosa.stages.schedule.refetch_value import (
+    at_mean_weight,
+    first_price,
+    mean_weight,
+    weighed_pages,
+)
 
 
 class RefetchCost(msgspec.Struct, frozen=True):
@@ -38,8 +43,10 @@ def refetch_cost(
 
     ``cells`` is that of ``Counters``, ``found`` the price that was found.
     """
-    price = found if found and section.budget else section.price
-    pages = priced_pages(section, cells)
+    pages, weights = weighed_pages(section, cells)
+    mean = mean_weight(pages, weights)
+    section = at_mean_weight(section, mean)
+    price = found if found and section.budget else first_price(section)
     here, half, double = (demand_at(section, cells, price * factor) for factor in (1.0, 0.5, 2.0))
     if not pages and not here.promised:
         return None
@@ -48,5 +55,12 @@ def refetch_cost(
     )
     promised = round(here.promised, 1)
     return RefetchCost(
-        pages, price, at_price, at_half, at_double, section.budget, promised, here.probes
+        pages,
+        round(price / mean, 9),
+        at_price,
+        at_half,
+        at_double,
+        section.budget,
+        promised,
+        here.probes,
     )

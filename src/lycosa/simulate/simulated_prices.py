@@ -13,7 +13,7 @@ from lycosa.simulate.resources import Meters
 from lycosa.stages.frontier.partition import Partition
 from lycosa.stages.frontier.policy_walk import DelayOf
 from lycosa.stages.schedule.price_in_force import PriceInForce
-from lycosa.worker.refetch_grids import RefetchReports
+from lycosa.worker.refetch_grids import AddressLimits, RefetchReports
 
 PRICES_EVERY_S = 10_800.0
 _MINUTES = 30  # in which the price moves by a factor of 800
@@ -25,7 +25,12 @@ class SimulatedPrices:
     """The price of one part; ``find_price`` is called every ``PRICES_EVERY_S`` virtual seconds."""
 
     def __init__(
-        self, partition: Partition, prices: PriceInForce, delay_of: DelayOf, meters: Meters
+        self,
+        partition: Partition,
+        prices: PriceInForce,
+        delay_of: DelayOf,
+        meters: Meters,
+        limits: AddressLimits,
     ) -> None:
         self._partition, self._prices, self._meters = partition, prices, meters
         self._requests = Histogram(())
@@ -36,6 +41,7 @@ class SimulatedPrices:
             self._requests,
             lambda: meters.slots.per_s,  # type: ignore[arg-type,return-value]
             lambda: meters.cpu.spent,
+            limits,
         )
         self._search = PriceSearch(1)
         self._minute = 0.0

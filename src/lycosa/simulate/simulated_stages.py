@@ -37,6 +37,7 @@ from lycosa.stages.politeness.delay import hosts_of_address
 from lycosa.stages.politeness.robots_cache import RobotsState, robots_state
 from lycosa.stages.schedule import steps
 from lycosa.state.kv.table_records import encode_record, robots_key
+from lycosa.worker.refetch_grids import address_limits
 from lycosa.worker.visit.pacing import Pacing
 from lycosa.worker.visit.set_aside import set_aside
 
@@ -65,7 +66,8 @@ class SimulatedStages:
         self._crawl_clock, self._politeness = CrawlClock(self.clock), config.politeness
         jitter = random.Random(f"jitter:{config.seed}")
         self.pacing = Pacing(config.politeness, self._crawl_clock, jitter)
-        self.prices = SimulatedPrices(partition, table.prices, self.pacing.delay_of, meters)
+        limits = msgspec.structs.replace(address_limits(config), partitions=1)
+        self.prices = SimulatedPrices(partition, table.prices, self.pacing.delay_of, meters, limits)
         most = max(_MANY_ADDRESSES, 2 * len(sample))
         self._addresses = AddressTable(None, config.politeness, most)
         places = round(config.frontier.workbench * max(config.workers, 1) * sample.share)

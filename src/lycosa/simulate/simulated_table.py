@@ -48,10 +48,15 @@ class SimulatedTable:
     def _open(self) -> Partition:
         config, prices = self._config, self.prices
 
-        def judge(host8: bytes, url: str, record: UrlRecord, now_wall: float) -> DueJudgement:
-            return judge_due(prices.section, url, record, prices.of_host(host8), now_wall)
+        def address_of(host8: bytes) -> str:
+            known = partition.visits.peek_record(host8) if prices.addresses else None
+            return known.address if known is not None else ""
 
-        return Partition(
+        def judge(host8: bytes, url: str, record: UrlRecord, now_wall: float) -> DueJudgement:
+            price = prices.of_host(host8, address_of(host8))
+            return judge_due(prices.section, url, record, price, now_wall)
+
+        partition = Partition(
             0,
             Overlay(self._store),
             self._seen,
@@ -61,12 +66,13 @@ class SimulatedTable:
                 prioritize=prioritizer(config.priority),
                 forward=ChangeSignals(config.refetch),
                 kept_interval=kept_interval,
-                look_at=prices.look_at,
+                look_at=lambda host8: prices.look_at(host8, address_of(host8)),
                 host_prices=prices.hosts,
                 has_host_prices=lambda: prices.uses_value,
                 judge=judge,
             ),
         )
+        return partition
 
     def reopen(self) -> None:
         """Open the partition as a run after a crash does: with what was committed."""

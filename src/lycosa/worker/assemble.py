@@ -32,7 +32,7 @@ from lycosa.worker.intake.outgoing_parcels import OutgoingParcels
 from lycosa.worker.job import WorkerJob
 from lycosa.worker.measures import measure_refetches, measured_worker
 from lycosa.worker.owned_shard import OwnedShard, open_owned_shard
-from lycosa.worker.refetch_grids import RefetchReports
+from lycosa.worker.refetch_grids import RefetchReports, address_limits
 from lycosa.worker.run_signals import RunSignals
 from lycosa.worker.setting_updates import AppliedSettings
 from lycosa.worker.visit.host_robots import Robots
@@ -121,6 +121,7 @@ def _assembled(
         visit.stages.sender.times["total"],
         lambda: worker.slots,
         cpu_s,
+        address_limits(owned.job.config),
     )
     measure_refetches(meter, grids)
 

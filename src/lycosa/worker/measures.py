@@ -107,9 +107,11 @@ def measure_refetches(meter: Meter, grids: RefetchReports) -> None:
     def read() -> None:
         if not grids.prices.uses_value:
             return
-        meter.set("lycosa_refetch_price", grids.prices.price)
+        prices = grids.prices
+        meter.set("lycosa_refetch_price", prices.price / prices.mean_weight)
         meter.set("lycosa_refetch_budget", grids.budget_a_day)
         meter.set("lycosa_refetch_bound_hosts", grids.bound)
+        meter.set("lycosa_refetch_bound_addresses", len(prices.addresses))
         demand = grids.demand
         planned = {
             "value": demand.due,

@@ -30,6 +30,7 @@ from lycosa.stages.schedule.due_judgement import judge_due
 from lycosa.stages.schedule.price_in_force import PriceInForce
 from lycosa.stages.schedule.priority import prioritizer
 from lycosa.stages.schedule.refetch import kept_interval, longest_interval
+from lycosa.stages.schedule.refetch_value import mean_weight, weighed_pages
 from lycosa.stages.schedule.signal_belief import doubt_of, judge_signals, right_share
 from lycosa.state.attempts import AttemptLog, CrashCounts, Since, boot_id, last_contacts, suspects
 from lycosa.state.attempts.attempt_log import DEFAULT_KEEPING, LogOwner
@@ -76,6 +77,9 @@ def open_owned_shard(job: WorkerJob, clock: CrawlClock, shard: Shard) -> OwnedSh
     partitions = {
         number: _partition(job, number, data, clock, prices) for number, data in shard.data.items()
     }
+    # The coordinator says that of the whole crawl within the first minute.
+    cells = [weighed_pages(config.refetch, each.counters.cells) for each in partitions.values()]
+    prices.follow_mean(mean_weight(sum(n for n, _ in cells), sum(w for _, w in cells)))
     sites = Sites(suffix_list(job.folder))
 
     def owner_of(host: str) -> int:
@@ -112,10 +116,18 @@ def _partition(
 ) -> Partition:
     config = job.config
 
-    def judge(host8: bytes, url: str, record: UrlRecord, now_wall: float) -> DueJudgement:
-        return judge_due(prices.section, url, record, prices.of_host(host8), now_wall)
+    def address_of(host8: bytes) -> str:
+        # Hosts of an address that has enough turns need no look at their record.
+        known = partition.visits.peek_record(host8) if prices.addresses else None
+        return known.address if known is not None else ""
 
-    return Partition(
+    def price_of(host8: bytes) -> float:
+        return prices.of_host(host8, address_of(host8))
+
+    def judge(host8: bytes, url: str, record: UrlRecord, now_wall: float) -> DueJudgement:
+        return judge_due(prices.section, url, record, price_of(host8), now_wall)
+
+    partition = Partition(
         number,
         Overlay(data.table),
         data.seen,
@@ -128,10 +140,10 @@ def _partition(
                 lambda: ahead_s(clock.time(), clock.wall()),
                 SignalJudgement(judge_signals, right_share, doubt_of),
                 config.sitemaps.min_s,
-                prices.of_host,
+                price_of,
             ),
             kept_interval=kept_interval,
-            look_at=prices.look_at,
+            look_at=lambda host8: prices.look_at(host8, address_of(host8)),
             host_prices=prices.hosts,
             has_host_prices=lambda: prices.uses_value,
             judge=judge if job.formats >= LATE_FIELDS else None,
@@ -140,6 +152,8 @@ def _partition(
         lists_known=config.seen.urls is SeenChoice.BLOOM,
         most_bounds=job.plan.note_hosts // job.plan.owned if job.plan else sys.maxsize,
     )
+    prices.addresses.update(partition.address_survey.saved_prices)
+    return partition
 
 
 def _frontier(

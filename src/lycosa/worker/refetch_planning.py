@@ -51,7 +51,7 @@ class RefetchPlanner:
         host, record, section = lease.host, lease.record, self._prices.section
         weight = self._weigh(factors_of_known(record, host.record.importance, found.at))
         is_once = record.kind is LinkKind.LICENSE
-        look = self._prices.look_at(host.host8)
+        look = self._prices.look_at(host.host8, host.record.address)
         url, listed = lease.url, record.listed
         plan = plan_refetch(section, url, old, found, weight, formats, is_once, look, listed)
         if is_missing:

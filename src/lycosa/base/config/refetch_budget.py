@@ -54,6 +54,11 @@ def read_budget(text: str) -> RefetchBudget | None:
     return budget
 
 
+def is_capacity_share(text: str) -> bool:
+    """Whether a valid text states a share of the capacity."""
+    return text.endswith("%") or text.rstrip().endswith("%")
+
+
 def check_budget(text: str) -> None:
     """Raises ``ValueError`` for a text that states no budget."""
     read_budget(text)

@@ -263,15 +263,17 @@ class _Latest:
     The key of a cache would be the hash of up to 2,000 texts, at each lookup.
     """
 
-    section: RefetchSection | None = None
+    policies: tuple[str, ...] | None = None
+    intervals: tuple[str, ...] | None = None
     book: PolicyBook = PolicyBook(())
 
 
 def policy_book(section: RefetchSection) -> PolicyBook:
     """The rules of a section. Raises ``ValueError`` for texts that were not checked."""
-    if _Latest.section is not section:
+    # Sections that differ in other settings share these.
+    if _Latest.policies is not section.policies or _Latest.intervals is not section.intervals:
         _Latest.book = _book(section.policies, section.intervals)
-        _Latest.section = section
+        _Latest.policies, _Latest.intervals = section.policies, section.intervals
     return _Latest.book
 
 

@@ -187,10 +187,10 @@ class RefetchSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     rule: Annotated[
         RefetchRule,
         setting(
-            "off; adaptive: half the interval after a change, 1.5 times it without one; or value:"
-            " the time after which a fetch is worth `refetch.price`."
+            "value: the time after which a fetch is worth its price (`refetch.budget`); adaptive:"
+            " half the interval after a change, 1.5 times it without one; or off."
         ),
-    ] = RefetchRule.ADAPTIVE
+    ] = RefetchRule.VALUE
     first_s: Annotated[float, setting("Interval before the first refetch.", ge=1)] = 604800.0
     min_s: Annotated[float, setting("Minimum interval.", ge=1)] = 86400.0
     max_s: Annotated[float, setting("Maximum interval.", ge=1)] = 7776000.0
@@ -198,9 +198,10 @@ class RefetchSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
         float,
         setting(
             "With the rule `value`: the days for which a fetch must be expected to keep the copy of"
-            " a page of weight 1 as the page is. Half the price means about 1.4 to 2 times as many"
-            " fetches; `lycosa status` shows how many. With a `refetch.budget` the search begins"
-            " here.",
+            " a page of mean weight as the page is. Half the price means about 1.4 to 2 times as"
+            " many fetches; `lycosa status` shows how many. With a rate as `refetch.budget` the"
+            " search for the price begins here; with a share of the capacity this is the lowest"
+            " price, however much is idle.",
             gt=0,
         ),
     ] = 1.0
@@ -208,10 +209,10 @@ class RefetchSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
         str,
         setting(
             "With the rule `value`: how many refetches there may be, as `12000/d`, `2/s`, or `20%`"
-            " of what slots, processor and delays allow; the price is then found by itself. Empty:"
-            " it is `refetch.price`."
+            " of what slots and processor allow; the price is then found by itself. Empty: it is"
+            " `refetch.price`."
         ),
-    ] = ""
+    ] = "50%"
     least_chance: Annotated[
         float,
         setting(

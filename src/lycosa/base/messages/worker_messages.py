@@ -151,8 +151,10 @@ class ProbeAnswer(msgspec.Struct, frozen=True, tag=True):
 class PriceTerms(msgspec.Struct, frozen=True):
     """What the price of a refetch is found by: the settings of the worker, of this version.
 
-    The budget is ``a_day`` fetches, or that ``share`` of the capacity. ``is_by_value`` is the rule
-    of pages without a policy.
+    The budget is ``a_day`` fetches, or that ``share`` of the capacity; both are 0 without one.
+    ``is_by_value`` is the rule of pages without a policy. ``due_share`` is the share of due pages
+    in the turns of a host while new ones wait, ``address_turns`` are those of an address in a day
+    (0 = no limit).
     """
 
     settings: int
@@ -164,6 +166,18 @@ class PriceTerms(msgspec.Struct, frozen=True):
     max_s: float
     least_chance: float
     probes: float
+    due_share: float = 1.0
+    address_turns: float = 0.0
+
+
+class AddressCells(msgspec.Struct, frozen=True, array_like=True):
+    """The pages of a shard at an address, by cell. Of ``pages``, ``delayed`` share the turns of
+    their host with new pages.
+    """
+
+    pages: int
+    delayed: int
+    cells: dict[int, int]
 
 
 class RefetchGrid(msgspec.Struct, frozen=True, tag=True):
@@ -173,6 +187,9 @@ class RefetchGrid(msgspec.Struct, frozen=True, tag=True):
     out of a complete grid, whose ``base`` is 0. ``bound`` hosts have too few turns: their pages are
     not in the grid, and count with ``bound_a_day`` fetches. ``capacity_a_day`` is what the worker
     could fetch. ``price`` is the one that it goes by, with its number (0 = none was found).
+    ``pages`` is the number of all pages with a price, also those of bound hosts, and ``weights``
+    the sum of their weights. ``addresses`` are the addresses with the most pages, which are in
+    ``cells`` as well; ``None`` when they are those of the grid before.
     """
 
     number: int
@@ -184,6 +201,9 @@ class RefetchGrid(msgspec.Struct, frozen=True, tag=True):
     terms: PriceTerms
     price: float = 0.0
     price_number: int = 0
+    pages: int = 0
+    weights: float = 0.0
+    addresses: dict[str, AddressCells] | None = None
 
 
 class PriceFound(msgspec.Struct, frozen=True, tag=True):
@@ -191,7 +211,8 @@ class PriceFound(msgspec.Struct, frozen=True, tag=True):
 
     0 there means that the coordinator needs a complete one. ``number`` numbers the prices of the
     crawl (0 = none yet). ``budget_a_day`` and ``asked_a_day`` are those of the whole
-    crawl, for display.
+    crawl, for display. ``mean_weight`` is that of its pages (0 = not known).
+    ``addresses`` has the prices of addresses whose hosts together have too few turns.
     """
 
     price: float
@@ -199,6 +220,8 @@ class PriceFound(msgspec.Struct, frozen=True, tag=True):
     grid: int = 0
     budget_a_day: float = 0.0
     asked_a_day: float = 0.0
+    mean_weight: float = 0.0
+    addresses: dict[str, float] = {}
 
 
 class Ended(msgspec.Struct, frozen=True, tag=True):

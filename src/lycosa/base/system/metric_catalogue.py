@@ -374,6 +374,12 @@ _PARSE = (
         "Hosts that have fewer turns than their pages ask for at the price of a refetch.",
     ),
     Metric(
+        "lycosa_refetch_bound_addresses",
+        _G,
+        "Addresses whose hosts ask for more turns together than it has at the price of a refetch.",
+        merge=Merge.GREATEST,
+    ),
+    Metric(
         "lycosa_policy_records_left",
         _G,
         "URLs to which changed refetch policies are not applied yet.",

@@ -17,9 +17,11 @@ import math
 from collections.abc import Mapping
 
 from lycosa.base.config.sections import RefetchRule, RefetchSection
-from lycosa.base.messages.worker_messages import PriceFound, PriceTerms, RefetchGrid
+from lycosa.base.messages.worker_messages import AddressCells, PriceFound, PriceTerms, RefetchGrid
 from lycosa.cluster.coordinator.owner_requests import Owner
+from lycosa.stages.schedule.price_in_force import price_of_host
 from lycosa.stages.schedule.refetch_demand import demand_at
+from lycosa.stages.schedule.refetch_value import at_mean_weight, first_price, mean_weight
 
 PRICE_STEP_S = 60.0
 MOST_STEP = 1.25
@@ -36,13 +38,26 @@ _DAY_S = 86_400.0
 class ShardHistogram:
     """The last grid of one shard. ``capacity`` is in fetches a day, averaged over a day."""
 
-    __slots__ = ("bound", "bound_a_day", "capacity", "cells", "heard_at", "number", "owner")
+    __slots__ = (
+        "addresses",
+        "bound",
+        "bound_a_day",
+        "capacity",
+        "cells",
+        "heard_at",
+        "number",
+        "owner",
+        "pages",
+        "weights",
+    )
 
     def __init__(self) -> None:
         self.owner: Owner | None = None
         self.number = 0
         self.cells: dict[int, int] = {}
         self.bound, self.bound_a_day, self.capacity, self.heard_at = 0, 0.0, 0.0, 0.0
+        self.pages, self.weights = 0, 0.0
+        self.addresses: dict[str, AddressCells] = {}
 
     def receive(self, owner: Owner, message: RefetchGrid, now: float) -> int:
         """Follow a grid of the shard's owner; return the number that is known, 0 without one."""
@@ -57,6 +72,9 @@ class ShardHistogram:
         kept = math.exp(-max(now - self.heard_at, 0.0) / _DAY_S) if self.capacity else 0.0
         self.capacity = kept * self.capacity + (1 - kept) * message.capacity_a_day
         self.bound, self.bound_a_day, self.heard_at = message.bound, message.bound_a_day, now
+        self.pages, self.weights = message.pages, message.weights
+        if message.addresses is not None:
+            self.addresses = message.addresses
         self.owner, self.number = owner, message.number
         return self.number
 
@@ -68,6 +86,7 @@ class PriceSearch:
         self._shards = [ShardHistogram() for _ in range(shards)]
         self._terms: PriceTerms | None = None
         self._price, self._number = 0.0, 0
+        self._addresses: dict[str, float] = {}
         self._looked_at = -math.inf
         self._budget = self._asked = 0.0
 
@@ -82,7 +101,7 @@ class PriceSearch:
             self._terms = message.terms
         # Workers may have a price that this coordinator does not know, of an earlier one.
         if message.price_number > self._number or not self._price:
-            self._price = message.price or message.terms.first_price
+            self._price = message.price or first_price(self._section(message.terms))
             self._number = message.price_number
         return self._found(known)
 
@@ -98,26 +117,73 @@ class PriceSearch:
         if any(each.owner is None for each in self._shards):
             return {}
         self._looked_at = now
-        self._budget = self._budget_a_day(terms)
-        if self._budget <= 0:
+        self._budget, section = self._budget_a_day(terms), self._section(terms)
+        has_budget = bool(terms.a_day or terms.share)
+        if has_budget and self._budget <= 0:
             return {}
-        self._step(_section_of(terms))
+        bound = self._bind(terms, section, self._price if has_budget else section.price)
+        if has_budget:
+            self._step(section, bound)
         return {shard: self._found(each.number) for shard, each in enumerate(self._shards)}
 
     def _found(self, known: int) -> PriceFound:
         price = self._price if self._number else 0.0
-        return PriceFound(price, self._number, known, self._budget, self._asked)
+        is_weighed = any(each.pages for each in self._shards)
+        mean = self._mean() if is_weighed else 0.0
+        return PriceFound(
+            price, self._number, known, self._budget, self._asked, mean, self._addresses
+        )
+
+    def _mean(self) -> float:
+        weights = sum(each.weights for each in self._shards)
+        return mean_weight(sum(each.pages for each in self._shards), weights)
+
+    def _section(self, terms: PriceTerms) -> RefetchSection:
+        return at_mean_weight(_section_of(terms), self._mean())
 
     def _budget_a_day(self, terms: PriceTerms) -> float:
         capacity = sum(each.capacity for each in self._shards)
         return terms.a_day or terms.share * capacity
 
-    def _step(self, section: RefetchSection) -> None:
+    def _bind(
+        self, terms: PriceTerms, section: RefetchSection, price: float
+    ) -> list[tuple[Mapping[int, int], float]]:
+        """Find the prices of addresses; return the pages of those with too few turns, with these.
+
+        Pages are those of all shards. An address that is not among the largest of a shard has fewer
+        pages here than it has.
+        """
+        total: dict[str, tuple[list[float], dict[int, int]]] = {}
+        for shard in self._shards:
+            for address, each in shard.addresses.items():
+                sums, cells = total.setdefault(address, ([0.0, 0.0], {}))
+                sums[0] += each.pages
+                sums[1] += each.delayed
+                for cell, number in each.cells.items():
+                    cells[cell] = cells.get(cell, 0) + number
+        self._addresses = {}
+        bound: list[tuple[Mapping[int, int], float]] = []
+        for address, ((pages, delayed), cells) in total.items():
+            delayed_share = delayed / pages if pages else 0.0
+            turns = terms.address_turns * (1 - delayed_share * (1 - terms.due_share))
+            if turns and (found := price_of_host(section, cells, turns, price)) is not None:
+                self._addresses[address] = found
+                bound.append((cells, turns))
+        return bound
+
+    def _step(
+        self, section: RefetchSection, at_addresses: list[tuple[Mapping[int, int], float]]
+    ) -> None:
         pages: dict[int, int] = {}
         for each in self._shards:
             for cell, number in each.cells.items():
                 pages[cell] = pages.get(cell, 0) + number
         bound = sum(each.bound_a_day for each in self._shards)
+        for cells, turns in at_addresses:
+            bound += turns
+            for cell, number in cells.items():
+                # Cells of an address are a sample's, and of another minute than those of the shard.
+                pages[cell] = max(pages.get(cell, 0) - number, 0)
         # What hosts with too few turns leave of it, if they leave anything.
         left = max(self._budget - bound, 0.0)
         price = next_price(section, pages, self._price, left)
@@ -146,7 +212,8 @@ def next_price(
     end = price * MOST_STEP if is_cheap else price / MOST_STEP
     end = min(max(end, _LOWEST), _HIGHEST)
     there = asked(end)
-    if there == now:
+    # Pages that change fast may ask for fetches at a much lower price only.
+    if there == now and asked(_HIGHEST if is_cheap else _LOWEST) == now:
         return price
     if (there >= budget) is is_cheap:
         return end
@@ -168,4 +235,7 @@ def _section_of(terms: PriceTerms) -> RefetchSection:
         max_s=terms.max_s,
         least_chance=terms.least_chance,
         probes=terms.probes,
+        price=terms.first_price,
+        # That it is a share counts here, not which.
+        budget="100%" if terms.share else "",
     )

@@ -42,12 +42,19 @@ from lycosa.inspect.saved_settings import SavedSettings
 from lycosa.inspect.site_budget import site_budget
 from lycosa.inspect.wall_time import record_in_wall_time, visit_in_wall_time
 from lycosa.stages.admit.budgets import over_discovery
+from lycosa.stages.frontier.address_grids import address_prices_of
 from lycosa.stages.frontier.dead_letters import decisions_of
 from lycosa.stages.frontier.due import is_probe_place
 from lycosa.stages.frontier.host_grids import host_grid_of
 from lycosa.stages.frontier.policy_walk import walk_row
 from lycosa.stages.frontier.visit_state import HostState, VisitRecord
 from lycosa.stages.schedule.price_in_force import price_of_host
+from lycosa.stages.schedule.refetch_value import (
+    at_mean_weight,
+    first_price,
+    mean_weight,
+    weighed_pages,
+)
 from lycosa.state.kv.table_records import SET_BACK_BAND
 
 _CHAIN = 10
@@ -94,9 +101,12 @@ class KnownUrl:
             UrlState.GONE: self._gone,
         }
         section = self._config.refetch
+        mean = mean_weight(*weighed_pages(section, self._view.counters().cells))
+        section = at_mean_weight(section, mean)
         self._answer.add_fact("state", self._entry.state.label)
         by_state[self._entry.state]()
-        refetch_facts(self._answer, section, self._price(section), self._record, self._now)
+        price = self._price(section)
+        refetch_facts(self._answer, section, price, mean, self._record, self._now)
         if is_probe_place(self._entry.record.due_at):
             self._answer.add_fact("probe", True, PROBE_TEXT)
         signal_facts(self._answer, self._view, self._entry, self._visit)
@@ -110,7 +120,10 @@ class KnownUrl:
 
     def _price(self, section: RefetchSection) -> float:
         """The price of a refetch at the host of the URL."""
-        common = self._reader.price if section.budget and self._reader.price else section.price
+        found = self._reader.price if section.budget else 0.0
+        common = found or first_price(section)
+        at_address = address_prices_of(self._view.get).get(self._visit.address, 0.0)
+        common = max(common, at_address)
         row = host_grid_of(self._view.get, self._entry.host8)
         delay_s = steady_delay(self._visit, self._config)
         if row is None or not row.is_whole or delay_s <= 0:

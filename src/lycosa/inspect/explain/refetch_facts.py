@@ -11,6 +11,7 @@ from lycosa.stages.schedule.refetch_value import (
     PROBED_FROM,
     bounds_of_class,
     fetch_value,
+    floor_of,
     has_price,
     wanted_days,
 )
@@ -25,11 +26,17 @@ _UNITS = ((365.25 * _DAY_S, "year"), (_DAY_S, "day"), (3600.0, "hour"), (60.0, "
 
 
 def refetch_facts(
-    answer: Explanation, section: RefetchSection, price: float, record: UrlRecord, now: float
+    answer: Explanation,
+    section: RefetchSection,
+    price: float,
+    mean: float,
+    record: UrlRecord,
+    now: float,
 ) -> None:
     """Add what the record knows of the page's changes, and its value by now.
 
-    ``price`` is that of a fetch at the page's host.
+    ``price`` is that of a fetch at the page's host, ``mean`` the mean weight of pages, by
+    which what is shown is divided.
 
     Nothing for a record without a cell, as of an older program. Times are wall time.
     """
@@ -44,7 +51,9 @@ def refetch_facts(
         # Its time is that of the next look, which comes at half of the price.
         bounds = bounds_of_class(section, history.policy)
         most_s = PROBED_FROM * bounds[1]
-        wanted_s = min(wanted_days(history.cell, price, section.least_chance) * _DAY_S, most_s)
+        wanted_s = min(
+            wanted_days(history.cell, price, floor_of(section, bounds[1])) * _DAY_S, most_s
+        )
         due_s = max(due_s, round(wanted_s - age * _DAY_S))
     value = fetch_value(rate, weight, age)
     facts = {
@@ -52,12 +61,12 @@ def refetch_facts(
         "changes_every_s": round(_DAY_S / rate),
         "changes_seen": changes,
         "seen_s": round(days * _DAY_S),
-        "weight": round(weight, 3),
-        "value": round(value, 4),
+        "weight": round(weight / mean, 3),
+        "value": round(value / mean, 4),
     }
     worth = ""
     if has_price(section, history.policy):
-        facts["price"] = round(price, 6)
+        facts["price"] = round(price / mean, 6)
         worth = f", value {value / price:.2g} of the price"
         if weight / rate <= price:
             worth += (

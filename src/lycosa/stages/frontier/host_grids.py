@@ -15,7 +15,7 @@ that have too few turns. The price of the crawl is found without their pages, an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 
 import msgspec
 
@@ -169,11 +169,13 @@ class HostHistograms:
         delay_of: Callable[[VisitState], float],
         find_price: FindPrice,
         share: float,
+        bound_addresses: Container[str] = (),
     ) -> bool:
         """Find the prices of the next ``most`` hosts; return whether the pass is complete.
 
         ``delay_of`` is the present delay of a host in seconds, ``share`` the part of its turns that
-        due pages have while new ones wait. Without new ones they have all.
+        due pages have while new ones wait. Without new ones they have all. The pages of a host at
+        one of the ``bound_addresses`` count there: it gets a price, but is not in ``bound``.
         """
         self.save()
         start = host_grid_key(self._passed) + b"\0" if self._passed else HOST_GRIDS
@@ -192,6 +194,8 @@ class HostHistograms:
             turns = _DAY_S / delay_s * (share if host.queue.has_new else 1.0)
             if (price := find_price(row.cells, turns)) is not None:
                 self._own[key[1:]] = price
+                if host.record.address in bound_addresses:
+                    continue
                 self._found.hosts += 1
                 self._found.turns += turns
                 for cell, number in row.cells.items():

@@ -24,6 +24,7 @@ from lycosa.base.preferences.preference_model import NOTHING_STATED, Preferences
 from lycosa.base.preferences.preference_words import preference_labels
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import host_of, target_of
+from lycosa.stages.frontier.address_grids import AddressHistograms
 from lycosa.stages.frontier.alike_pages import AlikePages
 from lycosa.stages.frontier.back_queue import QueueDamaged
 from lycosa.stages.frontier.change_log import ChangeLog
@@ -102,6 +103,7 @@ class Partition:
         self._due, self._parked = refetched.due, DueQueue(table, b"P")
         self.alarms = self._due, self._parked
         self.probes, self.host_grids = refetched.probes, refetched.host_grids
+        self.address_survey = AddressHistograms(table)
         self.policy_walk, self.signals = refetched.policy_walk, refetched.signals
         self._share, self._entries = refetched.share, refetched.entries
         self.listed, self.truths = refetched.listed, refetched.truths

@@ -18,7 +18,7 @@ from lycosa.base.config.sections import RefetchSection
 from lycosa.base.model.due_band import DueBand, DueJudgement, band_of
 from lycosa.base.model.refetch_cell import rate_in, weight_in
 from lycosa.base.model.url_state import History, UrlState
-from lycosa.stages.schedule.refetch_value import PROBED_FROM, fetch_value, wanted_days
+from lycosa.stages.schedule.refetch_value import PROBED_FROM, fetch_value, floor_of, wanted_days
 from lycosa.state.kv.table_records import UrlRecord
 
 _DAY_S = 86_400.0
@@ -52,8 +52,10 @@ def judge_due(
     if policy.kind is not PolicyKind.VALUE or not has_value:
         return _judge_by_time(history, age_s)
     low, high = policy.bounds(section)
+    if low >= high:  # a fixed interval
+        return _judge_by_time(history, age_s)
     worth = _worth(history.cell, price, age_s)
-    wanted_s = wanted_days(history.cell, price, section.least_chance) * _DAY_S
+    wanted_s = wanted_days(history.cell, price, floor_of(section, high)) * _DAY_S
     if is_announced(record):
         # It has changed, says another source; how far that is believed is decided by its due time.
         return DueJudgement(band_of(max(worth, 1.0)), worth)

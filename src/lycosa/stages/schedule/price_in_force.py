@@ -26,7 +26,11 @@ from lycosa.stages.schedule.refetch import uses_value
 from lycosa.stages.schedule.refetch_demand import demand_at
 from lycosa.stages.schedule.refetch_value import (
     PROBED_FROM,
+    IntervalBound,
+    at_mean_weight,
     bounds_of_class,
+    first_price,
+    floor_of,
     has_price,
     wanted_days,
 )
@@ -43,8 +47,11 @@ _COLUMNS = 512  # of intervals by cell, 8 kB each
 class PriceInForce:
     """The price, one object per worker.
 
-    ``hosts`` has the price of each host, by its hash, that has fewer turns than its pages ask for.
-    ``number`` is that of the price that was found, 0 without one.
+    ``hosts`` has the price of each host, by its hash, that has fewer turns than its pages ask for,
+    and ``addresses`` that of addresses whose hosts together have too few.
+    ``number`` is that of the price that was found, 0 without one. Prices are for the weights in the
+    records. Settings state them for weights that are divided by their mean, so ``section`` has
+    ``settings.price`` times ``mean_weight``.
     """
 
     is_found: bool
@@ -56,6 +63,8 @@ class PriceInForce:
         self._found = found
         self.number = number
         self.hosts: dict[bytes, float] = {}
+        self.addresses: dict[str, float] = {}
+        self.mean_weight = 1.0
         self.follow_section(section)
 
     def __repr__(self) -> str:
@@ -63,10 +72,16 @@ class PriceInForce:
 
     def follow_section(self, section: RefetchSection) -> None:
         """Go by these settings from now on."""
-        self.section = section
+        self.settings, self.section = section, at_mean_weight(section, self.mean_weight)
         self.budget = read_budget(section.budget)
         self.is_found = self.budget is not None
         self.uses_value = uses_value(section)
+
+    def follow_mean(self, mean: float) -> None:
+        """Go by this mean weight of the crawl's pages (``mean_weight``)."""
+        if mean != self.mean_weight:
+            self.mean_weight = mean
+            self.section = at_mean_weight(self.settings, mean)
 
     def follow(self, price: float, number: int) -> None:
         """Go by a price that was found, unless its number is an older one."""
@@ -81,20 +96,21 @@ class PriceInForce:
     @property
     def price(self) -> float:
         """The price of a fetch in days at hosts that have enough turns."""
-        return self._found if self._found and self.is_found else self.section.price
+        return self._found if self._found and self.is_found else first_price(self.section)
 
-    def of_host(self, host8: bytes) -> float:
+    def of_host(self, host8: bytes, address: str = "") -> float:
         """The price of a fetch of this host's pages, by which a page is judged when it is due."""
-        return max(self.hosts.get(host8, 0.0), self.price)
+        price = max(self.hosts.get(host8, 0.0), self.price)
+        return max(price, self.addresses.get(address, 0.0)) if self.addresses else price
 
-    def look_at(self, host8: bytes) -> float | None:
+    def look_at(self, host8: bytes, address: str = "") -> float | None:
         """The price by which the next look at a page of this host is scheduled.
 
         ``None`` where it is that of the settings.
         """
-        if not self.is_found and host8 not in self.hosts:
+        if not self.is_found and host8 not in self.hosts and address not in self.addresses:
             return None
-        price = self.of_host(host8)
+        price = self.of_host(host8, address)
         return price * LOOK_SHARE if self.is_found else price
 
 
@@ -126,13 +142,13 @@ def price_of_host(
 def _due_a_day(
     section: RefetchSection, pages: Mapping[int, int], price: float, steps: int
 ) -> float:
-    column = _column(_step_of(price) + steps, section.least_chance)
-    total = 0.0
+    step, total = _step_of(price) + steps, 0.0
     for key, number in pages.items():
         policy, cell = class_and_cell(key)
         if has_price(section, policy):
             low, high = bounds_of_class(section, policy)
-            wanted_s = column[min(cell, RATES * WEIGHTS) - 1]
+            column = _column(step, floor_of(section, high))
+            wanted_s = column[min(cell, RATES * WEIGHTS) - 1] if low < high else high
             if wanted_s <= PROBED_FROM * high:
                 total += number * _DAY_S / max(wanted_s, low)
     return total
@@ -143,10 +159,10 @@ def _step_of(price: float) -> int:
 
 
 @lru_cache(_COLUMNS)
-def _column(step: int, least_chance: float) -> array[float]:
+def _column(step: int, floor: IntervalBound) -> array[float]:
     """The wanted interval of each cell in seconds at a price."""
     price = math.exp(step * _STEP)
     return array(
         "d",
-        (wanted_days(cell, price, least_chance) * _DAY_S for cell in range(1, RATES * WEIGHTS + 1)),
+        (wanted_days(cell, price, floor) * _DAY_S for cell in range(1, RATES * WEIGHTS + 1)),
     )

@@ -18,6 +18,7 @@ from lycosa.base.model.refetch_cell import class_and_cell, rate_in
 from lycosa.stages.schedule.refetch_value import (
     PROBED_FROM,
     bounds_of_class,
+    floor_of,
     has_price,
     wanted_days,
 )
@@ -64,7 +65,8 @@ def demand_at(section: RefetchSection, pages: Mapping[int, int], price: float) -
             promised += number * _DAY_S / every_s
         elif has_price(section, policy):
             low, high = bounds_of_class(section, policy)
-            wanted_s = wanted_days(cell, price, section.least_chance) * _DAY_S
+            days = wanted_days(cell, price, floor_of(section, high))
+            wanted_s = days * _DAY_S if low < high else high
             if wanted_s <= PROBED_FROM * high:
                 due += number * _DAY_S / max(wanted_s, low)
             else:

@@ -21,6 +21,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from functools import lru_cache
+from typing import NamedTuple
+
+import msgspec
 
 from lycosa.base.config.policy_classes import (
     ADAPTIVE_CLASS,
@@ -30,6 +33,7 @@ from lycosa.base.config.policy_classes import (
     listing_of,
     promised_s,
 )
+from lycosa.base.config.refetch_budget import is_capacity_share
 from lycosa.base.config.sections import RefetchRule, RefetchSection
 from lycosa.base.model.refetch_cell import class_and_cell, rate_in, weight_in
 
@@ -41,6 +45,8 @@ The maximum is a wish: on a host of ten million pages it may be more than all tu
 
 _DAY_S = 86_400.0
 _STEPS = 20  # of Newton's method; four are enough
+_MEAN_STEP = math.log(1.05)
+_FIRST_OF_SHARE = 1 / 64  # 20 minutes of rising, which begins weeks before so much is due
 _CACHED = 8192  # cells at a few prices
 
 
@@ -88,7 +94,7 @@ def interval_by_value(
     """
     low, high = bounds or (section.min_s, section.max_s)
     price = section.price if price is None else price
-    days = wanted_days(cell, price, section.least_chance)
+    days = wanted_days(cell, price, floor_of(section, high))
     return min(max(days * _DAY_S, low), high)
 
 
@@ -98,11 +104,42 @@ def bounds_of_class(section: RefetchSection, policy: int) -> tuple[float, float]
     return low or section.min_s, high or section.max_s
 
 
-def priced_pages(section: RefetchSection, pages: Mapping[int, int]) -> int:
-    """The number of pages that have the rule of value."""
-    return sum(
-        number for key, number in pages.items() if has_price(section, class_and_cell(key)[0])
-    )
+def weighed_pages(section: RefetchSection, pages: Mapping[int, int]) -> tuple[int, float]:
+    """The number of pages that have the rule of value, and the sum of their weights."""
+    number, weights = 0, 0.0
+    for key, each in pages.items():
+        policy, cell = class_and_cell(key)
+        if has_price(section, policy):
+            number += each
+            weights += each * weight_in(cell)
+    return number, weights
+
+
+def mean_weight(pages: int, weights: float) -> float:
+    """The mean weight of a crawl's pages, by which their weights are divided; 1 without pages.
+
+    In steps of 5 %, so that few pages do not change what all others are judged by.
+    """
+    if not pages or weights <= 0:
+        return 1.0
+    return math.exp(round(math.log(weights / pages) / _MEAN_STEP) * _MEAN_STEP)
+
+
+def at_mean_weight(section: RefetchSection, mean: float) -> RefetchSection:
+    """The section with the price for weights that were not divided by their mean.
+
+    To divide all weights and to multiply the price is the same, and needs no look at the records.
+    """
+    return section if mean == 1.0 else msgspec.structs.replace(section, price=section.price * mean)
+
+
+def first_price(section: RefetchSection) -> float:
+    """The price before one was found.
+
+    With a share of the capacity it is low, and the floor bounds the intervals (``floor_of``). So
+    the first runs do not leave pages alone that change fast.
+    """
+    return section.price * (_FIRST_OF_SHARE if is_capacity_share(section.budget) else 1.0)
 
 
 def has_price(section: RefetchSection, policy: int) -> bool:
@@ -116,8 +153,36 @@ def has_price(section: RefetchSection, policy: int) -> bool:
     return policy not in (NEVER_CLASS, ADAPTIVE_CLASS) and not promised_s(policy)
 
 
+class IntervalBound(NamedTuple):
+    """Before what no page is due, however low the price of a fetch is.
+
+    The chance that it has changed is at least ``chance``. With a ``price`` a fetch is worth that
+    much, or the time between two changes has passed, which comes first for pages that change faster
+    than they are worth at that price. But ``most`` days, the maximum interval, are enough then.
+    """
+
+    chance: float
+    price: float = 0.0
+    most: float = 0.0
+
+
+def floor_of(section: RefetchSection, most_s: float) -> IntervalBound:
+    """The floor by the settings, for pages with this maximum interval.
+
+    Who states a rate wants it to be used. A share of the capacity is no such wish, because it may
+    be far more than the pages need: there ``refetch.price`` is the lowest price.
+    """
+    if not is_capacity_share(section.budget):
+        return IntervalBound(section.least_chance)
+    return IntervalBound(section.least_chance, section.price, most_s / _DAY_S)
+
+
 @lru_cache(_CACHED)
-def wanted_days(cell: int, price: float, least_chance: float) -> float:
+def wanted_days(cell: int, price: float, floor: IntervalBound) -> float:
     """The days after which a page of a cell is due, whatever the bounds of its policy."""
-    rate = rate_in(cell)
-    return max(days_until_due(rate, weight_in(cell), price), -math.log1p(-least_chance) / rate)
+    rate, weight = rate_in(cell), weight_in(cell)
+    least = -math.log1p(-floor.chance) / rate
+    if floor.price:
+        least = max(least, min(days_until_due(rate, weight, floor.price), 1 / rate))
+        least = min(least, floor.most)
+    return max(days_until_due(rate, weight, price), least)
