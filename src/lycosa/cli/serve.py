@@ -189,7 +189,9 @@ async def _serve(
             runner,
             read_limits,
             tell_line,
-            crawl=ServedCrawl(crawl.manifest.crawl, crawl.manifest.generation, crawl.formats),
+            crawl=ServedCrawl(
+                crawl.manifest.crawl, crawl.manifest.generation, crawl.formats, crawl.code
+            ),
             protocol=protocol,
         )
         keeping = asyncio.create_task(health.keep(runner.health))
