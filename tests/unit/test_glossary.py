@@ -46,7 +46,7 @@ packed pair park parsed parser part passed path pattern peer piece pin place pla
 point position post postpone price process progress projector protocol purpose query question queue
 quota range rate reader reading ready received receiver record recovered recycled reliever reparsed
 reparser reply report request resolver response rest result retire robot round route router row run
-said saved saver search section sender server service session setting shape shipper sign signal
+said saved saver schema search section sender server service session setting shape shipper sign signal
 signer silence since size slice snooze socket source stalled state status step stop storage store
 stored stream style submission summary superseded suppressed suspicion taken tally target task
 thread trace transaction transfer tried truth type unknown unread up url use value variant
