@@ -18,6 +18,7 @@ from lycosa.base.model.capture import Capture, Change, Original, RobotsDecision,
 from lycosa.base.model.compatibility import LATE_FIELDS, PROTOCOL
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.fetched import FetchKind
+from lycosa.base.model.item_schema import ItemSchema, schema_in
 from lycosa.base.model.page_content import PageContent
 from lycosa.base.model.parsed import Directives, Link, Parsed
 from lycosa.base.model.remark import Remark, distinct
@@ -40,12 +41,26 @@ They are empty for an IP address.
 class Extractor(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """User code whose rows stand in a segment.
 
-    ``schema`` is a digest of the names and types of its columns.
+    ``schema`` is a digest of the names and types of its columns, and ``fields`` are the columns as
+    text (``ItemSchema.fields_text``). Without them the segment has no table of these rows.
     """
 
     name: str
     version: int
     schema: str
+    fields: str = ""
+
+    @classmethod
+    def of(cls, schema: ItemSchema) -> Extractor:
+        """The extractor whose rows have these columns."""
+        return cls(schema.name, schema.version, schema.digest, schema.fields_text)
+
+    def columns(self) -> ItemSchema | None:
+        """The columns of its rows; ``None`` if they were not stored.
+
+        Raises ``BadSchema`` (a ``ValueError``) if the header is damaged.
+        """
+        return schema_in(self.name, self.version, self.fields) if self.fields else None
 
 
 class SegmentHeader(msgspec.Struct, frozen=True, kw_only=True):
