@@ -390,8 +390,25 @@ class LimitSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
 
 class ExtensionSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Rules and sinks of installed packages, and how long a call of user code may take."""
+    """Users' code: what is active, what may run on this machine, and how long a call may take.
 
+    ``code`` and ``allow`` are not taken from an earlier run: whoever starts a crawl names them.
+    """
+
+    code: Annotated[
+        tuple[str, ...],
+        setting(
+            "Extractors, link finders and scorers that run on fetched pages, as FILE.py:NAME, "
+            "FOLDER:NAME (a package) or module:NAME (--extension)."
+        ),
+    ] = ()
+    allow: Annotated[
+        tuple[str, ...],
+        setting(
+            "SHA-256 of code that this run may get from the crawl's own copies; machines of a "
+            "cluster have theirs in cluster.toml."
+        ),
+    ] = ()
     rules: Annotated[
         tuple[str, ...],
         setting(

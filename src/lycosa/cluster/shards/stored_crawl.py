@@ -59,6 +59,7 @@ _SINGLE = Config()
 MACHINE_SETTINGS = {
     "workers": "a cluster runs one worker for each shard; set shards in cluster.toml",
     "limits.max_time_s": "a crawl on a cluster is ended by `lycosa cluster stop`",
+    "extensions.allow": "each node allows code by its own cluster.toml, or `lycosa node --allow`",
     "upload.url": "a crawl on a cluster is stored at objects.url of cluster.toml",
 }
 """Settings that concern one machine only, and what a cluster has instead."""
