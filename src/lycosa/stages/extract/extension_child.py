@@ -333,7 +333,9 @@ class ExtensionChild:
                 child.is_late = True
                 child.ended.set()
                 return
-            await self._clock.sleep(max(limit_s - waited_s if is_busy else limit_s, 0.001))
+            # Not longer, because the page that is watched may change meanwhile.
+            pause_s = min(limit_s - waited_s, longest_s) if is_busy else longest_s
+            await self._clock.sleep(max(pause_s, 0.001))
 
     def _take_back(self, child: CodeProcess[_Task]) -> None:
         """Handle the pages of a child that has ended: the first one is blamed."""
