@@ -331,10 +331,10 @@ class UploadSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     kinds: Annotated[
         tuple[str, ...],
         setting(
-            "Folders whose files are uploaded: warc, cdxj, pages, links, text, content; also "
-            "journal and attempts (closed attempt logs)."
+            "Folders whose files are uploaded: warc, cdxj, pages, links, text, content, items; "
+            "also journal and attempts (closed attempt logs)."
         ),
-    ] = ("warc", "cdxj", "pages", "links", "text", "content")
+    ] = ("warc", "cdxj", "pages", "links", "text", "content", "items")
     remove: Annotated[
         bool, setting("Remove a local file after the store was seen to hold the same content.")
     ] = False
@@ -390,8 +390,25 @@ class LimitSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
 
 class ExtensionSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """User code of the crawl, and what it may use."""
+    """Users' code: what is active, what may run on this machine, and how long a call may take.
 
+    ``code`` and ``allow`` are not taken from an earlier run: whoever starts a crawl names them.
+    """
+
+    code: Annotated[
+        tuple[str, ...],
+        setting(
+            "Extractors, link finders and scorers that run on fetched pages, as FILE.py:NAME, "
+            "FOLDER:NAME (a package) or module:NAME (--extension)."
+        ),
+    ] = ()
+    allow: Annotated[
+        tuple[str, ...],
+        setting(
+            "SHA-256 of code that this run may get from the crawl's own copies; machines of a "
+            "cluster have theirs in cluster.toml."
+        ),
+    ] = ()
     rules: Annotated[
         tuple[str, ...],
         setting(
@@ -414,13 +431,6 @@ class ExtensionSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
         float,
         setting("Seconds after which a page is stored without waiting longer for the sinks.", gt=0),
     ] = 30.0
-    code: Annotated[
-        tuple[str, ...],
-        setting(
-            "Extractors, link finders and scorers of the crawl: FILE.py:NAME, or"
-            " package.module:NAME. They run in a separate process."
-        ),
-    ] = ()
     page_s: Annotated[
         float,
         setting(
