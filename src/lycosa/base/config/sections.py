@@ -431,6 +431,24 @@ class ExtensionSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
         float,
         setting("Seconds after which a page is stored without waiting longer for the sinks.", gt=0),
     ] = 30.0
+    page_s: Annotated[
+        float,
+        setting(
+            "Processor time of all user code for one page; after it the process of user code is"
+            " replaced. One that does not answer for 10 times as long is replaced as well.",
+            gt=0,
+        ),
+    ] = 5.0
+    memory_bytes: Annotated[
+        int, setting("Maximum address space of a process of user code; 0 is no limit.", ge=0)
+    ] = 1_000_000_000
+    max_links: Annotated[
+        int, setting("Maximum number of links that link finders may add to a page.", ge=0)
+    ] = 1000
+    environment: Annotated[
+        tuple[str, ...],
+        setting("Environment variables that the process of user code gets, by name."),
+    ] = ()
 
 
 class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
