@@ -20,6 +20,7 @@ from lycosa.state.commit.commit_log_files import log_files_of
 from lycosa.state.folder.manifest import load_manifest
 from lycosa.state.folder.names import crawl_sites, last_commit_path, log_folder
 from lycosa.state.shard.folder_view import FolderView
+from lycosa.state.shard.item_source import FolderItems
 from lycosa.state.shard.view import CrawlOrigin, CrawlView
 from lycosa.state.store import layout
 from lycosa.state.store.closed_lengths import closed_journals
@@ -56,6 +57,7 @@ class FolderSource:
             lambda: crawl_sites(folder, manifest.identity.suffixes),
             lambda: None,
             folder=folder,
+            items=FolderItems(folder),
         )
 
     def view(self) -> CrawlView:
