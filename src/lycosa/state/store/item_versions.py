@@ -18,7 +18,7 @@ Nothing is replaced, so a folder and every object store can do it. The functions
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import msgspec
 
@@ -137,7 +137,7 @@ def seen_version(
     return max(seen, default=None)
 
 
-def hidden_tables(listing: ItemListing, name: str, segment: str) -> bool:
+def has_tables(listing: ItemListing, name: str, segment: str) -> bool:
     """Whether a segment has tables of this extractor at all."""
     return any(segment in tables for tables in listing.tables.get(name, {}).values())
 
@@ -154,8 +154,3 @@ def note_key(name: str, version: int) -> str:
 
 def _key(name: str, revision: int) -> str:
     return f"{ITEMS}/{name}/current/{revision:06d}.json"
-
-
-def current_versions(store: ObjectStore, listing: ItemListing) -> Mapping[str, CurrentVersion]:
-    """The current version of each extractor."""
-    return {name: change_of(store, name, listing.changes.get(name, 0)) for name in listing.tables}
