@@ -20,8 +20,7 @@ from serving import served_with_log
 
 pytestmark = [pytest.mark.service, pytest.mark.long]
 PLAN = WebPlan(hosts=8, pages=60, seed=5, latency_s=0.0, page_bytes=2000)
-SOURCE = """import dataclasses
-import lycosa
+SOURCE = """import lycosa
 
 open({ran!r}, "a").write("{version}" + chr(10))
 
@@ -31,7 +30,7 @@ class Page(lycosa.Item, frozen=True):
 
 
 @lycosa.extract(Page, version={version})
-def pages(page):
+def products(page):
     yield Page(page.url)
 """
 
@@ -63,7 +62,7 @@ def test_a_cluster_runs_what_each_node_allows(tmp_path: Path, kafka: Broker) -> 
         first = written(cluster, 1)
         pairs = [part for each in settings.items() for part in ("--set", "=".join(each))]
         made = cluster.run(
-            "cluster", "init", "cluster.toml", *pairs, "--extension", "./shop.py:pages"
+            "cluster", "init", "cluster.toml", *pairs, "--extension", "./shop.py:products"
         )
         assert made.wait() == 0, str(made)
         # the bucket's writer adds code of his own; no node allows it
@@ -79,18 +78,18 @@ def test_a_cluster_runs_what_each_node_allows(tmp_path: Path, kafka: Broker) -> 
         assert not found["without"]["shards"] and first in found["without"]["refusal"]
         assert found["a"]["shards"] == [0, 1, 2]
         listed = extension(cluster, "list")
-        assert listed["code"]["shop:pages"]["sha256"] == first
+        assert listed["code"]["shop:products"]["sha256"] == first
         assert listed["nodes"] == {"a": [first], "without": []}
 
         second = written(cluster, 2)
-        refused = extension(cluster, "update", "./shop.py:pages", "--wait", "0", code=2)
+        refused = extension(cluster, "update", "./shop.py:products", "--wait", "0", code=2)
         assert "have not reported" in refused and "without" in refused
         # every machine has a cluster.toml of its own; here they share one
         cluster.file.write_text(
             f'{cluster.file.read_text()}\n[extensions]\nallow = ["{first}", "{second}"]\n'
         )
-        updated = extension(cluster, "update", "./shop.py:pages", "--wait", "60")
-        assert updated["code"]["shop:pages"]["sha256"] == second
+        updated = extension(cluster, "update", "./shop.py:products", "--wait", "60")
+        assert updated["code"]["shop:products"]["sha256"] == second
         log.await_more(20)
         found = nodes_of(cluster)
         assert not found["without"]["refusal"] and not found["a"]["refusal"]
@@ -100,5 +99,5 @@ def test_a_cluster_runs_what_each_node_allows(tmp_path: Path, kafka: Broker) -> 
         (tmp_path / "objects" / CODE_NAME).write_text(json.dumps(records))
         cluster.serve()
         log.await_more(10)
-        assert list(cluster.status()["code"]) == ["shop:pages"]
+        assert list(cluster.status()["code"]) == ["shop:products"]
         assert not (tmp_path / "evil").exists()

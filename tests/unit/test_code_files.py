@@ -12,12 +12,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
+import lycosa
 from lycosa.base.config.sections import ExtensionSection
 from lycosa.base.config.sources import SettingsError
 from lycosa.base.model.code_version import CodeVersion, changed_code, code_name, code_refusal
 from lycosa.base.system.code_file import CodeFile, UnreadableCode, read_code, read_named
 from lycosa.processes.cluster.node_code import NodeCode
 from lycosa.processes.folder_code import FolderCode
+from lycosa.stages.extract.code_source import CodeError, load_code
 from lycosa.state.objects.object_errors import StoreUnreachable
 from lycosa.state.objects.stored_code import (
     CODE_NAME,
@@ -268,7 +270,7 @@ def test_a_copy_of_the_folder_runs_only_if_the_start_allows_its_digest(tmp_path:
     (tmp_path / "shop.py").write_bytes(CODE.content)
     FolderCode(crawl, section(tmp_path)).keep(0, 1, 5.0)
     (tmp_path / "shop.py").unlink()
-    with pytest.raises(SettingsError, match=r"shop.py: No such file"):
+    with pytest.raises(SettingsError, match=r"shop.py cannot be read: No such file"):
         FolderCode(crawl, section(tmp_path))
     allowed = FolderCode(crawl, section(tmp_path, allow=(CODE.digest,))).keep(1, 2, 6.0)
     assert allowed.code["shop:x"].digest == CODE.digest
@@ -319,3 +321,29 @@ def test_a_worker_runs_only_what_its_machine_allows(tmp_path: Path) -> None:
     assert runner.told[-1] == []
     missing = msgspec.structs.replace(run, allowed=("f" * 64,), code={"a:b": CodeVersion("f" * 64)})
     assert CodeInUse(missing).lacking == ["a:b"]
+
+
+def test_a_package_is_loaded_from_its_folder_and_from_its_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "modules", dict(sys.modules))
+    folder = tmp_path / "two_files"
+    folder.mkdir()
+    (folder / "__init__.py").write_text(
+        "import lycosa\nfrom two_files.tools import title_of\n\n"
+        "class Page(lycosa.Item, frozen=True):\n    title: str\n\n"
+        "@lycosa.extract(Page)\ndef products(page):\n    yield Page(title_of(page))\n"
+    )
+    (folder / "tools.py").write_text("def title_of(page):\n    return page.url\n")
+    code = read_code(folder)
+    copy = tmp_path / f"{code.digest}.zip"
+    copy.write_bytes(code.content)
+    page = lycosa.document(b"<p>", url="https://a.example/")
+    for name, path in ((f"{folder}:products", ""), ("two_files:products", str(copy))):
+        sys.modules.pop("two_files", None)
+        sys.modules.pop("two_files.tools", None)
+        found = load_code(name, path, code.digest)
+        assert [item.title for item in found.objects[0](page)] == ["https://a.example/"]
+    copy.write_bytes(read_code(folder / "tools.py").content)
+    with pytest.raises(CodeError, match="has changed"):
+        load_code("two_files:products", copy, code.digest)

@@ -7,17 +7,19 @@ it.
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import importlib.util
+import os
 import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from zipimport import zipimporter
 
 import msgspec
 
 from lycosa.base.model.code_failure import failure_in
+from lycosa.base.system.code_file import PACKAGE, CodeFile, UnreadableCode, read_code
 from lycosa.stages.extract.user_code_marks import ItemExtractor, LinkFinder, LinkScorer, Marked
 
 _MARKED = (ItemExtractor, LinkFinder, LinkScorer)
@@ -56,20 +58,20 @@ def load_code(name: str, path: str | Path = "", digest: str = "") -> LoadedCode:
     ``CodeError``.
     """
     place, attribute = split_name(name)
-    is_file = place.endswith(".py")
+    is_file = place.endswith(".py") or os.sep in place
     file = Path(path or place).resolve() if path or is_file else _file_of(place)
     try:
-        source = file.read_bytes()
-    except OSError as error:
-        raise CodeError(f"{name}: {file} cannot be read: {error.strerror}") from None
-    found = hashlib.sha256(source).hexdigest()
+        source = read_code(file)
+    except UnreadableCode as error:
+        raise CodeError(f"{name}: {error}") from None
+    found = source.digest
     if digest and found != digest:
         raise CodeError(
             f"{name}: {file} has changed: its SHA-256 is {found}, and {digest} was expected"
         )
     is_named = not path and not is_file
     try:
-        module = importlib.import_module(place) if is_named else _run(Path(place), source)
+        module = importlib.import_module(place) if is_named else _run(Path(place), file, source)
     except BaseException as error:  # also sys.exit
         if isinstance(error, KeyboardInterrupt):
             raise
@@ -99,15 +101,35 @@ def _file_of(module: str) -> Path:
     return Path(spec.origin)
 
 
-def _run(place: Path, source: bytes) -> ModuleType:
-    """Run the source of a file as a module. Its folder is where it finds its own modules."""
+def _run(place: Path, file: Path, source: CodeFile) -> ModuleType:
+    """Run the source of a module, or of a package, which is ``file`` or an archive there.
+
+    The folder of ``place`` is where a module finds other modules.
+    """
+    if source.suffix == PACKAGE:
+        return _run_package(place.name, file)
     folder = str(place.resolve().parent)
     if folder not in sys.path:
         sys.path.append(folder)  # behind all others: no module of the folder replaces an installed
     module = ModuleType(_PREFIX + place.stem)
     module.__file__ = str(place)
     sys.modules[module.__name__] = module  # structs look for their annotations there
-    exec(compile(source, str(place), "exec"), module.__dict__)
+    exec(compile(source.content, str(place), "exec"), module.__dict__)
+    return module
+
+
+def _run_package(name: str, file: Path) -> ModuleType:
+    """Run a package in a folder or in an archive. Its modules import each other by its name."""
+    if file.is_dir():
+        spec = importlib.util.spec_from_file_location(
+            name, file / "__init__.py", submodule_search_locations=[str(file)]
+        )
+    else:
+        spec = zipimporter(str(file)).find_spec(name)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"there is no package {name} in {file}")
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
     return module
 
 
