@@ -11,9 +11,8 @@ import msgspec
 import pyarrow.parquet as pq
 import pytest
 
+from item_crawl import PRODUCTS, SECOND, SITE, ItemCrawl
 from lycosa.__main__ import main
-from lycosa.base.model.capture import StoredOriginal
-from lycosa.base.model.item_schema import ItemColumn, ItemSchema
 from lycosa.inspect.committed_state import read_folder
 from lycosa.inspect.crawl_tables import CrawlTables
 from lycosa.inspect.sql_query import SqlError, ask, wanted_tables
@@ -32,50 +31,6 @@ from lycosa.state.store.items_table import ItemsBuilder
 from lycosa.state.store.journal_rows import Extractor, JournalRow
 from memory_objects import MemoryStore
 from sample_crawl import SampleCrawl
-from store_samples import START, capture, close_all, fetched
-
-PRODUCTS = ItemSchema(
-    "products", 1, (ItemColumn("name", "text"), ItemColumn("price", "number", optional=True))
-)
-SECOND = ItemSchema("products", 2, (ItemColumn("name", "list[text]"), ItemColumn("new", "text")))
-SITE = "https://www.example.org"
-
-
-class ItemCrawl(SampleCrawl):
-    """A crawl whose store has an extractor; pages are written down by their URL."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
-        self.store.use_extractors([Extractor.of(PRODUCTS)])
-        self.segments: list[str] = []
-
-    def page(
-        self,
-        path: str,
-        at: float,
-        *items: list[Any],
-        status: int = 200,
-        original: StoredOriginal | None = None,
-        is_304: bool = False,
-        **changes: Any,
-    ) -> StoredOriginal:
-        """A capture at a time after the start; gives what a later revisit refers to."""
-        answer = fetched(f"{SITE}/{path}", path.encode(), started=START + at, status=status)
-        made = capture(answer, items={"products": list(items)} if items else {}, **changes)
-        made = msgspec.structs.replace(made, original=original, not_modified=is_304)
-        place = self.store.append_capture(made)
-        return StoredOriginal(
-            answer.url,
-            int(answer.started * 1_000_000),
-            place.record_id,
-            place.segment,
-            place.offset,
-        )
-
-    def close_segments(self) -> None:
-        self.commit([])
-        self.segments += [each.name for each in close_all(self.store)]
-        self.commit([])
 
 
 @pytest.fixture
@@ -215,6 +170,8 @@ def test_both_tables_are_exported_in_all_formats(
 def test_an_export_of_items_that_do_not_exist_is_refused(
     crawl: ItemCrawl, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    crawl.page("a", 1, ["lamp", 1])
+    crawl.commit([])
     assert main(["export", str(crawl.folder), "items.prices"]) == 2
     assert "there is no table 'items.prices'; there are items.products" in capsys.readouterr().err
 

@@ -41,8 +41,8 @@ Examples:
 
 The rows of pages and dlq are those of the topics of a cluster; docs/formats.md of the source has
 the fields. Those of items.NAME are the items that the extractor NAME made, with _url, _fetched,
-_capture, _version and _item (docs/items.md). The crawl may be running. It does no work for this command, so a slow reader does not slow
-it down.
+_capture, _version and _item (docs/items.md). The crawl may be running. It does no work for this
+command, so a slow reader does not slow it down.
 
 Each row is given once. With --output FILE this holds whenever the command is killed: the file
 FILE.position says how far FILE goes, and the next call continues there. A program that reads a pipe

@@ -141,7 +141,7 @@ class _Given(dict[str, JournalPosition]):
         super().__init__()
         self._lines = lines
 
-    def get(self, name: str, default: object = None) -> JournalPosition:  # type: ignore[override]
+    def get(self, name: str, default: object = None) -> JournalPosition:
         """How far a segment was given."""
         return self._lines.given(name)
 

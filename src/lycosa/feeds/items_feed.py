@@ -106,56 +106,6 @@ class ItemFeed:
 
     @property
     def is_behind(self) -> bool:
-        """Whether there may be lines that were not given yet."""
-
-    def begin(self, read: Mapping[int, LinesRead]) -> None:
-        """Begin after these places."""
-
-    def read(self) -> dict[int, LinesRead]:
-        """How far the lines of each worker were given, with the last one."""
-
-    def new_lines(self) -> Iterator[tuple[bytes, SegmentHeader]]:
-        """The lines that were not given yet, with the header of their segment."""
-
-    def headers(self) -> Iterator[SegmentHeader]:
-        """The headers of segments, those that were begun last first."""
-
-
-class ItemFeed:
-    """The items of one extractor after a position, as a ``FolderFeed``.
-
-    Raises ``BadPosition``, or ``BadSchema`` for a name that no extractor can have.
-    """
-
-    def __init__(self, lines: ItemLines, name: str, after: str = "") -> None:
-        check_item_name(name)
-        self._lines, self.name = lines, name
-        given = read_position(self._feed, lines.crawl, after, 4)
-        lines.begin({worker: LinesRead(*numbers[:3]) for worker, numbers in given.items()})
-        # Items that were given of the row behind those that were given whole, by worker.
-        self._partly = {worker: numbers[3] for worker, numbers in given.items() if numbers[3]}
-        self._waiting = deque[bytes]()  # the other items of the row of `_worker`
-        self._worker = -1
-        self._schemas: dict[str, ItemSchema | None] = {}  # by segment
-
-    @property
-    def _feed(self) -> str:
-        return f"{ITEMS}.{self.name}"
-
-    @property
-    def position(self) -> str:
-        """The position after the item that was given last."""
-        parts: dict[int, tuple[int, ...]] = {
-            worker: (*read, 0) for worker, read in self._lines.read().items()
-        }
-        for worker, items in self._partly.items():
-            term, number, rows, _ = parts[worker]
-            # The row is counted as given when its first item is; until its last one it is not.
-            parts[worker] = term, number, rows - (worker == self._giving), items
-        return position_text(self._feed, self._lines.crawl, parts)
-
-    @property
-    def is_behind(self) -> bool:
         """Whether there are commits of which the items were not given yet."""
         return self._lines.is_behind
 
