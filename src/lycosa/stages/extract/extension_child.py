@@ -176,6 +176,15 @@ class ExtensionChild:
             self._send(self._child)
         return await task.answer
 
+    def kill(self) -> None:
+        """As ``close``, without waiting for more than the end of the process."""
+        if self._running is not None:
+            self._running.cancel()
+        if self._child is not None:
+            self._child.kill()
+        while self._waiting:
+            self._waiting.popleft().answer.cancel()
+
     async def close(self) -> None:
         """Kill the child and cancel all pages without an answer. Further calls do nothing."""
         if self._running is None:
