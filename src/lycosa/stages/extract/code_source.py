@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import os
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -19,16 +18,13 @@ from zipimport import zipimporter
 import msgspec
 
 from lycosa.base.model.code_failure import failure_in
+from lycosa.base.model.known_code import CodeError, CodePart, KnownCode, split_name
 from lycosa.base.system.code_file import PACKAGE, CodeFile, UnreadableCode, read_code
 from lycosa.stages.extract.user_code_marks import ItemExtractor, LinkFinder, LinkScorer, Marked
 
 _MARKED = (ItemExtractor, LinkFinder, LinkScorer)
 _PREFIX = "lycosa_extension_"
 """Before the name of a module of a file, so that ``json.py`` does not replace another module."""
-
-
-class CodeError(ValueError):
-    """User code cannot be loaded; the message says why."""
 
 
 class LoadedCode(msgspec.Struct, frozen=True):
@@ -58,7 +54,7 @@ def load_code(name: str, path: str | Path = "", digest: str = "") -> LoadedCode:
     ``CodeError``.
     """
     place, attribute = split_name(name)
-    is_file = place.endswith(".py") or os.sep in place
+    is_file = place.endswith(".py") or "/" in place
     file = Path(path or place).resolve() if path or is_file else _file_of(place)
     try:
         source = read_code(file)
@@ -71,7 +67,7 @@ def load_code(name: str, path: str | Path = "", digest: str = "") -> LoadedCode:
         )
     is_named = not path and not is_file
     try:
-        module = importlib.import_module(place) if is_named else _run(Path(place), file, source)
+        module = importlib.import_module(place) if is_named else _module(place, file, source, path)
     except BaseException as error:  # also sys.exit
         if isinstance(error, KeyboardInterrupt):
             raise
@@ -81,12 +77,27 @@ def load_code(name: str, path: str | Path = "", digest: str = "") -> LoadedCode:
     return LoadedCode(name, found, _objects(name, module, attribute), "" if is_named else str(file))
 
 
-def split_name(name: str) -> tuple[str, str]:
-    """The file or module, and the object in it. Raises ``CodeError``."""
-    place, _, attribute = name.rpartition(":")
-    if not place or not attribute.isidentifier():
-        raise CodeError(f"{name!r} is not FILE.py:NAME or package.module:NAME")
-    return place, attribute
+def known_of(code: LoadedCode) -> KnownCode:
+    """The description of code that is loaded."""
+    return KnownCode(
+        code.name, code.path, code.digest, tuple(_part_of(each) for each in code.objects)
+    )
+
+
+def _part_of(marked: Marked) -> CodePart:
+    kind = called_kind(marked)
+    if isinstance(marked, ItemExtractor):
+        schema = marked.schema
+        return CodePart(kind, schema.name, marked.match, schema.version, schema.fields_text)
+    version = getattr(marked, "version", 1)
+    return CodePart(kind, getattr(marked, "__name__", "?"), marked.match, version)
+
+
+def called_kind(marked: object) -> str:
+    """The kind of a marked function, as failures name it."""
+    if isinstance(marked, ItemExtractor):
+        return "extractor"
+    return "links" if isinstance(marked, LinkFinder) else "score"
 
 
 def _file_of(module: str) -> Path:
@@ -101,25 +112,25 @@ def _file_of(module: str) -> Path:
     return Path(spec.origin)
 
 
-def _run(place: Path, file: Path, source: CodeFile) -> ModuleType:
-    """Run the source of a module, or of a package, which is ``file`` or an archive there.
-
-    The folder of ``place`` is where a module finds other modules.
-    """
+def _module(place: str, file: Path, source: CodeFile, copy: str | Path) -> ModuleType:
+    """Run the source of a file, or a package in a folder or in an archive, as a module."""
+    stem = place.rstrip("/").removesuffix(".py").rpartition("/")[2]
     if source.suffix == PACKAGE:
-        return _run_package(place.name, file)
-    folder = str(place.resolve().parent)
-    if folder not in sys.path:
-        sys.path.append(folder)  # behind all others: no module of the folder replaces an installed
-    module = ModuleType(_PREFIX + place.stem)
-    module.__file__ = str(place)
+        return _package(stem.rpartition(".")[2], file)
+    if not copy and (folder := str(file.parent)) not in sys.path:
+        sys.path.append(folder)  # behind all others: nothing there replaces what is installed
+    module = ModuleType(_PREFIX + stem.rpartition(".")[2])
+    # the messages name the file of the user, not its copy
+    module.__file__ = shown = f"{stem}.py" if copy else str(file)
+    if "." in stem:
+        module.__package__ = stem.rpartition(".")[0]  # of an installed module
     sys.modules[module.__name__] = module  # structs look for their annotations there
-    exec(compile(source.content, str(place), "exec"), module.__dict__)
+    exec(compile(source.content, shown, "exec"), module.__dict__)
     return module
 
 
-def _run_package(name: str, file: Path) -> ModuleType:
-    """Run a package in a folder or in an archive. Its modules import each other by its name."""
+def _package(name: str, file: Path) -> ModuleType:
+    """Run a package. Its modules import each other by its name, whatever else has that name."""
     if file.is_dir():
         spec = importlib.util.spec_from_file_location(
             name, file / "__init__.py", submodule_search_locations=[str(file)]
