@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from lycosa.base.config.cluster_file import ClusterFile
     from lycosa.base.config.sections import Config
     from lycosa.base.messages.coordinator_messages import ClusterStatus
+    from lycosa.base.model.code_version import CodeVersion
     from lycosa.processes.folder_code import NamedCode
     from lycosa.state.objects.objects_port import ObjectStore
     from lycosa.state.objects.stored_code import CodeRecord
@@ -126,11 +127,10 @@ def list_(folder: Path, cluster: Path | None, as_json: bool) -> int:
     if not present:
         emit("the crawl runs no extension")
     for name, each in sorted(present.items()):
-        emit(f"{clean(name)}: SHA-256 {each.digest}, since version {each.since} of the settings")
+        emit(f"{clean(name)}: SHA-256 {each.digest}, {_since(name, each, records)}")
         if status is not None:
             emit(f"  {_allowed_by(status, each.digest)}")
     if records:
-        emit("")
         emit_columns(_RECORDS, records)
     return ExitCode.FINISHED
 
@@ -285,6 +285,16 @@ async def _update_running(
     ended = [name for name, digest in digests.items() if not digest]
     note_code(store, _records(named, ended, found.settings_version))
     return found
+
+
+def _since(name: str, present: CodeVersion, records: Sequence[CodeRecord]) -> str:
+    """Since when a name stands for its code: a run of a folder, or a version of the settings."""
+    runs = [x.term for x in records if x.name == name and x.digest == present.digest]
+    if runs and runs[-1]:
+        return f"since run {runs[-1]} of the crawl"
+    if not present.since:
+        return "since the beginning of the crawl"
+    return f"since version {present.since} of the settings"
 
 
 def _allowed_by(status: ClusterStatus, digest: str) -> str:
