@@ -17,7 +17,9 @@ import msgspec
 from lycosa.base.config.sections import ExtensionSection
 from lycosa.base.config.sources import SettingsError
 from lycosa.base.model.code_version import CodeVersion, code_name, is_digest
-from lycosa.base.system.code_file import CodeFile, UnreadableCode, read_named
+from lycosa.base.model.known_code import CodeError, KnownCode
+from lycosa.base.system.code_file import CodeFile, UnreadableCode, code_place, read_named
+from lycosa.stages.extract.code_check import described
 from lycosa.state.objects.folder import FolderStore
 from lycosa.state.objects.stored_code import (
     CODE_FOLDER,
@@ -67,6 +69,23 @@ def read_named_code(
     return list(found.values())
 
 
+def check_named_code(named: Iterable[NamedCode], section: ExtensionSection, copies: Path) -> None:
+    """Import the code once, in a process of the kind that will run it.
+
+    So a run that begins has code that can be called. Raises ``SettingsError``.
+    """
+    codes = []
+    for each in named:
+        place = code_place(each.given.rpartition(":")[0])
+        if not place.exists():
+            place = copies / f"{each.code.digest}{each.code.suffix}"
+        codes.append(KnownCode(each.name, str(place), each.code.digest))
+    try:
+        described(codes, section)
+    except (CodeError, OSError) as error:
+        raise SettingsError([f"extensions.code: {error}"]) from None
+
+
 class FolderCode:
     """The code of one run in a folder. Raises ``SettingsError``."""
 
@@ -82,6 +101,7 @@ class FolderCode:
         self._folder, self._allow = folder, section.allow
         self._store = FolderStore(str(folder), folder)
         self._named = read_named_code(section.code, self._copies())
+        check_named_code(self._named, section, folder / CODE_FOLDER)
 
     def keep(self, version: int, term: int, wall: float) -> RunCode:
         """Store what was named, for the run of that term, whose settings begin at that version.

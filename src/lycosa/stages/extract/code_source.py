@@ -7,18 +7,20 @@ it.
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import importlib.util
+import os
 import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from zipimport import zipimporter
 
 import msgspec
 
 from lycosa.base.model.code_failure import failure_in
 from lycosa.base.model.known_code import CodeError, CodePart, KnownCode, split_name
+from lycosa.base.system.code_file import PACKAGE, CodeFile, UnreadableCode, read_code
 from lycosa.stages.extract.user_code_marks import ItemExtractor, LinkFinder, LinkScorer, Marked
 
 _MARKED = (ItemExtractor, LinkFinder, LinkScorer)
@@ -53,20 +55,22 @@ def load_code(name: str, path: str | Path = "", digest: str = "") -> LoadedCode:
     ``CodeError``.
     """
     place, attribute = split_name(name)
-    is_file = place.endswith(".py") or "/" in place
+    is_file = place.endswith(".py") or os.sep in place
     file = Path(path or place).resolve() if path or is_file else _file_of(place)
     try:
-        source = file.read_bytes()
-    except OSError as error:
-        raise CodeError(f"{name}: {file} cannot be read: {error.strerror}") from None
-    found = hashlib.sha256(source).hexdigest()
+        source = read_code(file)
+    except UnreadableCode as error:
+        raise CodeError(f"{name}: {error}") from None
+    found = source.digest
     if digest and found != digest:
         raise CodeError(
             f"{name}: {file} has changed: its SHA-256 is {found}, and {digest} was expected"
         )
     is_named = not path and not is_file
     try:
-        module = importlib.import_module(place) if is_named else _module(place, file, source, path)
+        module = (
+            importlib.import_module(place) if is_named else _run(place, file, source, bool(path))
+        )
     except BaseException as error:  # also sys.exit
         if isinstance(error, KeyboardInterrupt):
             raise
@@ -111,22 +115,39 @@ def _file_of(module: str) -> Path:
     return Path(spec.origin)
 
 
-def _module(place: str, file: Path, source: bytes, copy: str | Path) -> ModuleType:
-    """Run the source of a file, or of the archive of a package, as a module."""
-    if file.suffix == ".zip":
-        name = place.rstrip("/").rpartition("/")[2].rpartition(".")[2]
-        sys.path.insert(0, str(file))
-        return importlib.import_module(name)
-    if not copy and (folder := str(file.parent)) not in sys.path:
-        sys.path.append(folder)  # behind all others: nothing there replaces what is installed
-    stem = place.removesuffix(".py").rpartition("/")[2]
+def _run(place: str, file: Path, source: CodeFile, is_copy: bool) -> ModuleType:
+    """Run the source of a module, or of a package, which is ``file`` or an archive there.
+
+    The folder of a file that is no copy is where it finds other modules.
+    """
+    stem = place.removesuffix(".py").rpartition(os.sep)[2]
+    if source.suffix == PACKAGE:
+        return _run_package(stem, file)
+    folder = str(file.parent)
+    if not is_copy and folder not in sys.path:
+        sys.path.append(folder)  # behind all others: no module of the folder replaces an installed
     module = ModuleType(_PREFIX + stem.rpartition(".")[2])
-    # the messages name the file of the user, not its copy
-    module.__file__ = shown = f"{stem}.py" if copy else str(file)
+    # messages name the file of the user, not the copy of it
+    module.__file__ = shown = f"{stem}.py" if is_copy else str(file)
     if "." in stem:
         module.__package__ = stem.rpartition(".")[0]  # of an installed module
     sys.modules[module.__name__] = module  # structs look for their annotations there
-    exec(compile(source, shown, "exec"), module.__dict__)
+    exec(compile(source.content, shown, "exec"), module.__dict__)
+    return module
+
+
+def _run_package(name: str, file: Path) -> ModuleType:
+    """Run a package in a folder or in an archive. Its modules import each other by its name."""
+    if file.is_dir():
+        spec = importlib.util.spec_from_file_location(
+            name, file / "__init__.py", submodule_search_locations=[str(file)]
+        )
+    else:
+        spec = zipimporter(str(file)).find_spec(name)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"there is no package {name} in {file}")
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
     return module
 
 
