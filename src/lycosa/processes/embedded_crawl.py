@@ -101,9 +101,10 @@ class Crawl:
     in any case.
 
     ``run`` raises ``CrawlInUse``, ``ManifestError``, ``CommittedDataMissing``, ``LogDamaged``,
-    ``StoreDamaged``, ``SettingsError`` (for extensions that cannot be loaded), ``KeyFileError``, ``ObjectError``, ``WorkerFailed`` or ``OSError``, all of
-    them names of ``lycosa``. It raises ``ValueError`` when no seed of a new crawl can be crawled,
-    with the reasons. Settings are checked at once: the constructor raises ``SettingsError``.
+    ``StoreDamaged``, ``KeyFileError``, ``ObjectError``, ``WorkerFailed`` or ``OSError``, and
+    ``SettingsError`` for extensions that cannot be loaded; all of them are names of ``lycosa``. It
+    raises ``ValueError`` when no seed of a new crawl can be crawled, with the reasons. Settings are
+    checked at once: the constructor raises ``SettingsError``.
     """
 
     def __init__(
