@@ -102,7 +102,7 @@ def digest(codes: tuple[str, ...], as_json: bool) -> int:
 @command.command("list", cls=CrawlCommand, short_help="The code of a crawl, and since when.")
 @_place
 @_as_json
-def list_(folder: Path, cluster: Path | None, as_json: bool) -> int:
+def list_code(folder: Path, cluster: Path | None, as_json: bool) -> int:
     """List the code that the crawl runs, and what each name stood for before.
 
     On a cluster the coordinator tells what is in force, and what the nodes allow. DIR is the crawl

@@ -1,6 +1,6 @@
 """The user code of a run in a crawl folder: what the command names, with copies in the folder.
 
-Whoever starts a run names the code with it; that a folder has code, or settings that name some,
+The command that starts a run names its code; that a folder has code, or settings that name some,
 gets nothing run. What is named is read once at the start, kept in the folder under its SHA-256, and
 run from there, so a file that is edited meanwhile changes nothing in the run. Where the named file
 is not there any more, the folder's copy is used if ``extensions.allow`` of this start has its
@@ -14,9 +14,10 @@ from pathlib import Path
 
 import msgspec
 
+from lycosa.base.config.checks import is_digest
 from lycosa.base.config.sections import ExtensionSection
 from lycosa.base.config.sources import SettingsError
-from lycosa.base.model.code_version import CodeVersion, code_name, is_digest
+from lycosa.base.model.code_version import CodeVersion, code_name
 from lycosa.base.model.known_code import CodeError, KnownCode
 from lycosa.base.system.code_file import CodeFile, UnreadableCode, code_place, read_named
 from lycosa.stages.extract.code_check import described
