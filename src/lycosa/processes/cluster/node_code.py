@@ -1,7 +1,7 @@
 """The user code that one node of a cluster allows, with the copies from which its workers run it.
 
 A node allows digests by its own command line (``lycosa node --allow``) and by ``extensions.allow``
-separate ``cluster.toml``, which is read again when it changes. Nothing that comes from the
+in its own ``cluster.toml``, which is read again when it changes. Nothing that comes from the
 bucket, the topics or the coordinator adds to them. The code itself may come from the bucket: a copy
 counts only if its SHA-256 is one that is allowed. The folder ``code`` of the node has exactly these
 copies, and the node reports a digest only when it has one.
