@@ -91,7 +91,7 @@ class FolderCode:
 
         So a run that begins has code that can be called. Raises ``SettingsError``.
         """
-        _check_named(self._named, section, self._folder / CODE_FOLDER)
+        check_named(self._named, section, self._folder / CODE_FOLDER)
 
     def keep(self, version: int, term: int, wall: float) -> RunCode:
         """Store what was named, for the run of that term, whose settings begin at that version.
@@ -133,7 +133,13 @@ class FolderCode:
         return {name: code for name, code in found.items() if code is not None}
 
 
-def _check_named(named: Iterable[NamedCode], section: ExtensionSection, copies: Path) -> None:
+def check_named(
+    named: Iterable[NamedCode], section: ExtensionSection, copies: Path = Path()
+) -> None:
+    """Import the code in a process of the kind that will run it. Raises ``SettingsError``.
+
+    ``copies`` has that of files that are not there.
+    """
     codes = []
     for each in named:
         place = code_place(each.given.rpartition(":")[0])
