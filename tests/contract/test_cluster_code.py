@@ -103,3 +103,25 @@ def test_a_cluster_runs_what_each_node_allows(tmp_path: Path, kafka: Broker) -> 
         log.await_more(10)
         assert list(cluster.status()["code"]) == ["shop:products"]
         assert not (tmp_path / "evil").exists()
+
+
+def test_the_code_of_a_folder_comes_to_the_cluster_and_waits_for_nodes_that_allow_it(
+    tmp_path: Path, kafka: Broker
+) -> None:
+    with (
+        served_with_log(SyntheticWeb(PLAN), log=WatchedLog()) as (port, _),
+        real_cluster(tmp_path, kafka, SETTINGS, 2, is_made=False) as cluster,
+    ):
+        digest = written(cluster, 1)
+        pairs = [part for each in SETTINGS.items() for part in ("--set", "=".join(each))]
+        crawl = ["crawl", seed_at(port), "--dir", "one", "--max-pages", "10", *pairs]
+        crawling = cluster.run(*crawl, "--extension", "./shop.py:products")
+        assert crawling.wait() == 3, str(crawling)
+        assert cluster.run("cluster", "import", "cluster.toml", "one").wait() == 0
+        cluster.serve()
+        node = cluster.node("a")
+        node.await_line("gets no shards: it does not allow the extension shop:products")
+        assert cluster.status()["code"]["shop:products"]["digest"] == digest
+        cluster.file.write_text(f'{cluster.file.read_text()}\n[extensions]\nallow = ["{digest}"]\n')
+        node.await_line("may have shards again")
+        assert (tmp_path / "nodes" / cluster.name / "a" / "code" / f"{digest}.py").is_file()

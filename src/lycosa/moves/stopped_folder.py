@@ -47,6 +47,7 @@ from lycosa.state.kv.read_only import table_reader
 from lycosa.state.objects.generation import PlacedObjects, generation_prefix
 from lycosa.state.objects.object_errors import ObjectMissing
 from lycosa.state.objects.objects_port import ObjectStore
+from lycosa.state.objects.stored_code import CODE_FOLDER, CODE_NAME
 from lycosa.state.shard.folder_view import FolderView
 from lycosa.state.shard.item_source import FolderItems
 from lycosa.state.shard.object_snapshots import CONSTANT_SUFFIX
@@ -126,6 +127,7 @@ class StoppedFolder:
             self._send(segment)
             self._places.on_step("segments", number, len(segments))
         self._send_items()
+        self._send_code()
         return len(segments)
 
     # -- segments
@@ -164,6 +166,13 @@ class StoppedFolder:
         notes = sorted((self._folder / ITEMS).glob("*/**/[!.]*.json"))
         for path in sorted(notes, key=lambda each: each.parent.name == CHANGES):
             self._put(path.relative_to(self._folder).as_posix(), path)
+
+    def _send_code(self) -> None:
+        """Send the user code that the crawl runs and ran; nodes run of it what they allow."""
+        for path in sorted((self._folder / CODE_FOLDER).glob("[!.]*")):
+            self._put(f"{CODE_FOLDER}/{path.name}", path)
+        if (records := self._folder / CODE_NAME).exists():
+            self._places.objects.put(CODE_NAME, records)
 
     def _kinds(self, source: Path, segment: StoredSegment) -> list[str]:
         """The kinds of files, in the order in which they are sent: see ``ObjectSegments``."""
