@@ -2,7 +2,7 @@
 
 ``items.NAME`` has each item that an extractor made, of each capture, in the version that readers
 see (``store.item_versions``). ``NAME`` has the items of each URL as they are now: those of its
-newest capture that says something about the content. A capture has no items of its own when its
+newest capture that says something about the content. A capture has no items itself when its
 body is one that the URL had before: after a 304 those of the capture before count, and a body that
 came back has the items of the capture that it is a revisit of. ``_fetched`` is the newest time. So
 when a product was taken from a page, or the page is gone, ``NAME`` does not have it any more, and

@@ -20,7 +20,7 @@ import pyarrow as pa
 from lycosa.base.preferences.use_policy import RECORD_ONLY
 from lycosa.inspect.audit.audit_report import Check
 from lycosa.inspect.audit.audited_segments import Segment, members
-from lycosa.inspect.audit.items_check import OtherVersion, RowsFit, check_header
+from lycosa.inspect.audit.items_check import OtherVersion, RowsFit, check_extractors
 from lycosa.inspect.audit.table_check import BATCH_ROWS, TableCheck
 from lycosa.state.store import content_table, items_table, layout, links_table, pages_table, wet
 from lycosa.state.store.closing import missing_files
@@ -103,7 +103,7 @@ class DerivedChecks:
         """Check items of all versions: those of the journal, and those that were made later."""
         header, kinds = segment.header, set(kinds_of(segment.header))
         self._has_items |= bool(header.extractors)
-        check_header(self._items, header)
+        check_extractors(self._items, header)
         if header.extractors:
             self._files.append(RowsFit(self._items, header))
         for kind in folders_of_kinds(segment.folder):

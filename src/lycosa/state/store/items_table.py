@@ -19,7 +19,7 @@ from lycosa.base.model.item_schema import ItemColumn, ItemSchema
 from lycosa.state.store.journal_rows import JournalRow, SegmentHeader
 from lycosa.state.store.parquet import RowWriter
 
-OWN_COLUMNS = (
+ITEM_COLUMNS = (
     pa.field("_url", pa.string(), nullable=False),
     pa.field("_fetched", pa.timestamp("us"), nullable=False),
     pa.field("_capture", pa.string(), nullable=False),
@@ -82,7 +82,7 @@ def schema_of(header: SegmentHeader, name: str, version: int) -> ItemSchema:
 
 def items_schema(schema: ItemSchema) -> pa.Schema:
     """The columns of a table of items."""
-    return pa.schema([*OWN_COLUMNS, *(_field(each) for each in schema.columns)])
+    return pa.schema([*ITEM_COLUMNS, *(_field(each) for each in schema.columns)])
 
 
 def item_values(row: JournalRow, schema: ItemSchema) -> Iterator[tuple[Any, ...]]:
