@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable
 from lycosa.base.model.code_failure import CodeFailure, FailureNote
 from lycosa.base.model.remark import Remark, distinct
 
+KINDS = ("rule", "sink", "extractor", "links", "score", "extension")
+"""Kinds of functions of users; ``extension`` is the process that calls the last three of them."""
 MAX_NOTED = 5
 """Functions of which a report of the progress has the first failure."""
 _AGAIN_S = 60.0
@@ -30,11 +32,12 @@ class ExtensionFailures:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.tell, self._monotonic = tell, monotonic
-        self.counts = {"rule": 0, "sink": 0}
+        self.counts = dict.fromkeys(KINDS, 0)
         """Failures by kind of function."""
         self._numbers: dict[tuple[str, str], tuple[int, CodeFailure]] = {}
         self._told: dict[tuple[str, str], tuple[float, int]] = {}
         self._of_rules: list[Remark] = []
+        self._output_told = -_AGAIN_S
 
     def __repr__(self) -> str:
         return f"<ExtensionFailures {self.counts}>"
@@ -48,6 +51,13 @@ class ExtensionFailures:
         if failure.kind == "rule":
             self._of_rules.append(failure.remark)
         self._tell_sometimes(failure)
+
+    def tell_output(self, text: str) -> None:
+        """Tell what user code printed, at most once a minute."""
+        now = self._monotonic()
+        if now - self._output_told >= _AGAIN_S:
+            self._output_told = now
+            self.tell(CodeFailure("extension", "output", "", text), 1)
 
     def note_all(self, failures: Iterable[CodeFailure]) -> tuple[Remark, ...]:
         """Count failures; returns the remarks of their page."""
