@@ -8,7 +8,8 @@ What must not happen is that a segment is given before an earlier one has been r
 earlier one is either named by the last commits that were read, or sealed: commits name a segment
 until it is. So a segment waits while an earlier one of its worker is named and not read whole, and
 where a number is missing the sealed segments are listed again: it may have been begun and sealed
-since they were listed. A number that is missing then was never stored.
+since they were listed. A number that a listing lacks that is later than the commits was never
+stored.
 """
 
 from __future__ import annotations
@@ -35,8 +36,6 @@ class ClusterItemLines:
         self._places: dict[str, JournalPosition] = {}  # of segments that were read in part
         self._headers: dict[str, SegmentHeader] = {}
         self._is_due = True
-        # Worker, term and number: what the next listing does not have was never stored.
-        self._absent: set[tuple[int, int, int]] = set()
 
     @property
     def is_behind(self) -> bool:
@@ -95,18 +94,19 @@ class ClusterItemLines:
         return self._has_gap(worker, order)
 
     def _has_gap(self, worker: int, order: _Order) -> bool:
-        """Whether a number before that of a segment is missing, and was not looked for.
+        """Whether segments may be missing before this one that the last listing did not have.
 
-        The last segments of an earlier term have no number that would show it: 0 stands for them.
+        The last segments of an earlier term have no number that would show it.
         """
+        if self._source.has_listed:
+            return False
         read = self._read.get(worker, _BEGINNING)
         term, number = order
-        first = read.number + 1 if term == read.term else 0
-        missing = {(worker, term, each) for each in range(first, number)} - self._absent
-        if missing:
-            self._absent |= missing
-            self._source.list_again()
-        return bool(missing)
+        before = read.number if term == read.term else -1
+        if number <= before + 1:
+            return False
+        self._source.list_again()
+        return True
 
     # -- reading
 
