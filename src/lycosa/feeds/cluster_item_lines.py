@@ -17,13 +17,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from lycosa.feeds.cluster_source import ClusterSource
-from lycosa.feeds.items_feed import LinesRead
+from lycosa.feeds.items_feed import LinePosition
 from lycosa.feeds.projector_source import UNREAD, CaptureLines, JournalPosition
 from lycosa.state.store import StoredSegment, layout
 from lycosa.state.store.journal_rows import SegmentHeader
 
 _Order = tuple[int, int]  # term and number of a segment
-_BEGINNING = LinesRead(0, 0, 0)
+_BEGINNING = LinePosition(0, 0, 0)
 
 
 class ClusterItemLines:
@@ -32,7 +32,7 @@ class ClusterItemLines:
     def __init__(self, source: ClusterSource) -> None:
         self._source = source
         self.crawl = source.origin.manifest.crawl
-        self._read: dict[int, LinesRead] = {}
+        self._read: dict[int, LinePosition] = {}
         self._places: dict[str, JournalPosition] = {}  # of segments that were read in part
         self._headers: dict[str, SegmentHeader] = {}
         self._is_due = True
@@ -41,11 +41,11 @@ class ClusterItemLines:
     def is_behind(self) -> bool:
         return self._is_due or bool(self._source.count_waiting())
 
-    def begin(self, read: Mapping[int, LinesRead]) -> None:
+    def begin(self, read: Mapping[int, LinePosition]) -> None:
         """See ``ItemLines``."""
         self._read = dict(read)
 
-    def read(self) -> dict[int, LinesRead]:
+    def read(self) -> dict[int, LinePosition]:
         return dict(self._read)
 
     def new_lines(self) -> Iterator[tuple[bytes, SegmentHeader]]:
@@ -118,10 +118,10 @@ class ClusterItemLines:
         for line in capture.lines:
             count += 1
             if count > place.rows:
-                self._read[worker] = LinesRead(term, number, count)
+                self._read[worker] = LinePosition(term, number, count)
                 yield line, header
         rows = max(count, place.rows)
-        self._read[worker] = LinesRead(term, number, rows)
+        self._read[worker] = LinePosition(term, number, rows)
         self._places[capture.segment] = JournalPosition(rows, capture.end, capture.is_closed)
 
     def _header(self, segment: str) -> SegmentHeader:

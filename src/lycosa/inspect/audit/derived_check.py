@@ -257,7 +257,7 @@ def _content_check(check: Check, path: Path, header: SegmentHeader) -> _RowsChec
 def _items_check(check: Check, path: Path, header: SegmentHeader, kind: str) -> _RowsCheck:
     of = item_version(kind)
     assert of is not None, kind
-    schema = items_table.schema_of(header, *of)
+    schema = items_table.header_schema(header, *of)
     columns = items_table.items_schema(schema)
     table = TableCheck(check, path, len(columns), kind)
     return _RowsCheck(table, columns, lambda row: items_table.item_values(row, schema), "_url")

@@ -47,7 +47,7 @@ def begin_items(path: Path, header: SegmentHeader, name: str, version: int) -> I
 
     Raises ``ValueError`` if the header does not have the columns of this version.
     """
-    return ItemsBuilder(path, schema_of(header, name, version))
+    return ItemsBuilder(path, header_schema(header, name, version))
 
 
 class ItemsBuilder:
@@ -70,7 +70,7 @@ class ItemsBuilder:
         self._writer.close()
 
 
-def schema_of(header: SegmentHeader, name: str, version: int) -> ItemSchema:
+def header_schema(header: SegmentHeader, name: str, version: int) -> ItemSchema:
     """The columns of an extractor in the header of a segment. Raises ``BadSchema``."""
     for each in header.extractors:
         if (each.name, each.version) == (name, version):
