@@ -69,23 +69,6 @@ def read_named_code(
     return list(found.values())
 
 
-def check_named_code(named: Iterable[NamedCode], section: ExtensionSection, copies: Path) -> None:
-    """Import the code once, in a process of the kind that will run it.
-
-    So a run that begins has code that can be called. Raises ``SettingsError``.
-    """
-    codes = []
-    for each in named:
-        place = code_place(each.given.rpartition(":")[0])
-        if not place.exists():
-            place = copies / f"{each.code.digest}{each.code.suffix}"
-        codes.append(KnownCode(each.name, str(place), each.code.digest))
-    try:
-        described(codes, section)
-    except (CodeError, OSError) as error:
-        raise SettingsError([f"extensions.code: {error}"]) from None
-
-
 class FolderCode:
     """The code of one run in a folder. Raises ``SettingsError``."""
 
@@ -101,7 +84,13 @@ class FolderCode:
         self._folder, self._allow = folder, section.allow
         self._store = FolderStore(str(folder), folder)
         self._named = read_named_code(section.code, self._copies())
-        check_named_code(self._named, section, folder / CODE_FOLDER)
+
+    def check(self, section: ExtensionSection) -> None:
+        """Import what was named once, in a process of the kind that will run it. Blocks.
+
+        So a run that begins has code that can be called. Raises ``SettingsError``.
+        """
+        _check_named(self._named, section, self._folder / CODE_FOLDER)
 
     def keep(self, version: int, term: int, wall: float) -> RunCode:
         """Store what was named, for the run of that term, whose settings begin at that version.
@@ -141,3 +130,16 @@ class FolderCode:
             if each.digest in self._allow
         }
         return {name: code for name, code in found.items() if code is not None}
+
+
+def _check_named(named: Iterable[NamedCode], section: ExtensionSection, copies: Path) -> None:
+    codes = []
+    for each in named:
+        place = code_place(each.given.rpartition(":")[0])
+        if not place.exists():
+            place = copies / f"{each.code.digest}{each.code.suffix}"
+        codes.append(KnownCode(each.name, str(place), each.code.digest))
+    try:
+        described(codes, section)
+    except (CodeError, OSError) as error:
+        raise SettingsError([f"extensions.code: {error}"]) from None

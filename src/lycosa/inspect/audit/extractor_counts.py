@@ -41,8 +41,8 @@ class ExtractorCounts:
         for (name, version, code), made in sorted(self._made.items()):
             said = f"SHA-256 {shown_digest(code)}" if code else "SHA-256 not stored"
             yield (
-                f"{name} version {version} ({said}): {made.items:,} items of"
-                f" {made.captures:,} captures in {made.segments:,} segments"
+                f"{name} version {version} ({said}): items {made.items:,}, captures"
+                f" {made.captures:,}, segments {made.segments:,}"
             )
 
     def _of(self, extractor: Extractor) -> _Made:

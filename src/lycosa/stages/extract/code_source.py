@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import os
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -55,7 +54,7 @@ def load_code(name: str, path: str | Path = "", digest: str = "") -> LoadedCode:
     ``CodeError``.
     """
     place, attribute = split_name(name)
-    is_file = place.endswith(".py") or os.sep in place
+    is_file = place.endswith(".py") or "/" in place
     file = Path(path or place).resolve() if path or is_file else _file_of(place)
     try:
         source = read_code(file)
@@ -68,9 +67,7 @@ def load_code(name: str, path: str | Path = "", digest: str = "") -> LoadedCode:
         )
     is_named = not path and not is_file
     try:
-        module = (
-            importlib.import_module(place) if is_named else _run(place, file, source, bool(path))
-        )
+        module = importlib.import_module(place) if is_named else _module(place, file, source, path)
     except BaseException as error:  # also sys.exit
         if isinstance(error, KeyboardInterrupt):
             raise
@@ -115,20 +112,16 @@ def _file_of(module: str) -> Path:
     return Path(spec.origin)
 
 
-def _run(place: str, file: Path, source: CodeFile, is_copy: bool) -> ModuleType:
-    """Run the source of a module, or of a package, which is ``file`` or an archive there.
-
-    The folder of a file that is no copy is where it finds other modules.
-    """
-    stem = place.removesuffix(".py").rpartition(os.sep)[2]
+def _module(place: str, file: Path, source: CodeFile, copy: str | Path) -> ModuleType:
+    """Run the source of a file, or a package in a folder or in an archive, as a module."""
+    stem = place.rstrip("/").removesuffix(".py").rpartition("/")[2]
     if source.suffix == PACKAGE:
-        return _run_package(stem, file)
-    folder = str(file.parent)
-    if not is_copy and folder not in sys.path:
-        sys.path.append(folder)  # behind all others: no module of the folder replaces an installed
+        return _package(stem.rpartition(".")[2], file)
+    if not copy and (folder := str(file.parent)) not in sys.path:
+        sys.path.append(folder)  # behind all others: nothing there replaces what is installed
     module = ModuleType(_PREFIX + stem.rpartition(".")[2])
-    # messages name the file of the user, not the copy of it
-    module.__file__ = shown = f"{stem}.py" if is_copy else str(file)
+    # the messages name the file of the user, not its copy
+    module.__file__ = shown = f"{stem}.py" if copy else str(file)
     if "." in stem:
         module.__package__ = stem.rpartition(".")[0]  # of an installed module
     sys.modules[module.__name__] = module  # structs look for their annotations there
@@ -136,8 +129,8 @@ def _run(place: str, file: Path, source: CodeFile, is_copy: bool) -> ModuleType:
     return module
 
 
-def _run_package(name: str, file: Path) -> ModuleType:
-    """Run a package in a folder or in an archive. Its modules import each other by its name."""
+def _package(name: str, file: Path) -> ModuleType:
+    """Run a package. Its modules import each other by its name, whatever else has that name."""
     if file.is_dir():
         spec = importlib.util.spec_from_file_location(
             name, file / "__init__.py", submodule_search_locations=[str(file)]
