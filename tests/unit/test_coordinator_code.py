@@ -12,6 +12,7 @@ from lycosa.base.messages.control_records import SettingsSaved, folded
 from lycosa.base.messages.coordinator_messages import (
     CALLER,
     ChangeCode,
+    ChangeSettings,
     ClusterStatus,
     decode_from_caller,
     encode_node_message,
@@ -187,6 +188,14 @@ def test_a_bucket_that_names_other_code_gets_nothing_run() -> None:
 )
 def test_a_change_that_is_none_is_refused(digests: dict[str, str], why: str) -> None:
     assert why in change(crawling(without=0), **digests)
+
+
+@pytest.mark.parametrize("key", ["extensions.code", "extensions.allow"])
+def test_a_change_of_settings_names_no_code(key: str) -> None:
+    """As the API and the operator's page make them."""
+    message = ChangeSettings({key: '["./evil.py:x"]'}, "me")
+    refused = refusal_of(message, status_of(crawling(without=0)))
+    assert refused == f"{key}: it cannot change while the crawl runs"
 
 
 def test_messages_of_code_survive_their_encoding() -> None:
