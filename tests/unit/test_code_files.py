@@ -274,6 +274,8 @@ def test_a_copy_of_the_folder_runs_only_if_the_start_allows_its_digest(tmp_path:
         FolderCode(crawl, section(tmp_path))
     allowed = FolderCode(crawl, section(tmp_path, allow=(CODE.digest,))).keep(1, 2, 6.0)
     assert allowed.code["shop:x"].digest == CODE.digest
+    (tmp_path / "shop.py").write_bytes(CODE.content)
+    FolderCode(tmp_path / "new", section(tmp_path, allow=(OTHER.digest,)))  # not made yet
     with pytest.raises(SettingsError, match=r"extensions\.allow: 'abc' is not a SHA-256"):
         FolderCode(crawl, section(tmp_path, allow=("abc",)))
 

@@ -122,7 +122,7 @@ class FolderCode:
 
     def _copies(self) -> dict[str, CodeFile]:
         """The folder's copies by name, of those that this start allows."""
-        if not self._allow:
+        if not (self._allow and self._folder.is_dir()):
             return {}
         present = present_code(code_records(self._store))
         found = {
