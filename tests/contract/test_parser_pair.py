@@ -6,15 +6,15 @@ import os
 import signal
 
 from lycosa.base.config.sections import CanonicalSection, ParseSection
-from lycosa.base.model.parsed import Document
+from lycosa.base.model.parsed import ParseInput
 from lycosa.base.reasons import Reason
 from lycosa.base.system.clock import SystemClock
 from lycosa.stages.parse.parser_config import ParserConfig
 from lycosa.stages.parse.parser_pair import ParserPair
 from pdf_files import pdf_file
 
-PAGE = Document("http://example.org/", 200, [("content-type", "text/html")], b"<p>Spiders")
-FILE = Document(
+PAGE = ParseInput("http://example.org/", 200, [("content-type", "text/html")], b"<p>Spiders")
+FILE = ParseInput(
     "http://example.org/one.pdf", 200, [("content-type", "application/pdf")], pdf_file([["Wolf"]])
 )
 

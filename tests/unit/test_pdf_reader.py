@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lycosa.base.config.sections import CanonicalSection, ParseSection
 from lycosa.base.model.page_content import Heading
-from lycosa.base.model.parsed import Document, Parsed
+from lycosa.base.model.parsed import Parsed, ParseInput
 from lycosa.base.model.remark import Remark
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import Canonicalizer
@@ -35,7 +35,7 @@ def parse(
         reads_content=True,
         reads_pdf=True,
     )
-    return parser.parse(Document(url, 200, [("content-type", content_type)], body))
+    return parser.parse(ParseInput(url, 200, [("content-type", content_type)], body))
 
 
 def test_a_file_is_read_as_a_page_is() -> None:
@@ -156,7 +156,7 @@ def test_links_are_bounded() -> None:
 
 def test_without_the_setting_a_file_is_only_stored() -> None:
     parser = DocumentParser(ParseSection(), Canonicalizer(CanonicalSection()), "lycosa")
-    document = Document(URL, 200, [("content-type", "application/pdf")], pdf_file([["x"]]))
+    document = ParseInput(URL, 200, [("content-type", "application/pdf")], pdf_file([["x"]]))
     parsed = parser.parse(document)
     assert (parsed.remarks or (Remark(parsed.reason),)) == (Remark(Reason.CONTENT_TYPE),)
 

@@ -25,7 +25,7 @@ from lycosa.processes.supervisor import CrawlOutcome
 from lycosa.state.folder.seed_sources import SeedSource, SourceKind, how_far, load_sources, unread
 from lycosa.state.store import layout
 from lycosa.state.store.closing import LackingFile, lacking_files
-from lycosa.state.store.derived_files import DERIVED_KINDS
+from lycosa.state.store.derived_files import folders_of_kinds
 
 _ENDS = {"finished": "finished", "limit": "stopped by a limit", "stopped": "interrupted"}
 _MAX = 8
@@ -45,7 +45,8 @@ class FilesThere(NamedTuple):
 
 
 def files_there(folder: Path) -> FilesThere:
-    kinds = [kind for kind in (layout.WARC, *DERIVED_KINDS) if any((folder / kind).glob("[!.]*"))]
+    possible = (layout.WARC, *folders_of_kinds(folder))
+    kinds = [kind for kind in possible if any((folder / kind).glob("[!.]*"))]
     return FilesThere(kinds, lacking_files(folder), load_sources(folder))
 
 
@@ -198,11 +199,12 @@ def summary_lines(
     left = unread(files.seeds)
     lines += [f"seeds of {how_far(source)}" for source in left]
     if end != "finished" or left:
-        lines.append(f"to resume: lycosa crawl --dir {quoted}{_with_seeds(left)}")
+        resume = f"lycosa crawl --dir {quoted}{_extensions(config)}"
+        lines.append(f"to resume: {resume}{_with_seeds(left)}")
     if end == "limit" and (again := _again(config.limits)):
         lines.append(
-            f"       or: lycosa crawl --dir {quoted} {again} (limits are not saved"
-            f"{_counting(config.limits)})"
+            f"       or: lycosa crawl --dir {quoted}{_extensions(config)} {again} (limits are not"
+            f" saved{_counting(config.limits)})"
         )
     return [
         *lines,
@@ -302,6 +304,11 @@ def unread_seed_lines(seeds: Sequence[UnreadSeed], place: str) -> list[str]:
         *named,
         f"  to parse them again: lycosa reparse {place} --killed",
     ]
+
+
+def _extensions(config: Config) -> str:
+    """The part of the command to resume that names the code of the crawl again."""
+    return "".join(f" --extension {shlex.quote(each)}" for each in config.extensions.code)
 
 
 def _with_seeds(left: Sequence[SeedSource]) -> str:

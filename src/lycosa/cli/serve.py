@@ -28,6 +28,7 @@ from lycosa.cli.setting_options import config_option, set_option
 if TYPE_CHECKING:
     from lycosa.base.config.cluster_file import ClusterFile
     from lycosa.base.config.sections import LimitSection
+    from lycosa.base.messages.coordinator_messages import ServedCrawl
     from lycosa.base.system.health_file import HealthFile
     from lycosa.cluster.kafka import KafkaClient
     from lycosa.cluster.network import Credentials
@@ -68,6 +69,12 @@ Exit codes: 0 ended by a signal, or another coordinator took over
 @config_option
 @set_option
 @click.option(
+    "--extension",
+    multiple=True,
+    metavar="FILE.py:NAME",
+    help="Run this code on fetched pages of a FOLDER's crawl; may be repeated.",
+)
+@click.option(
     "--listen",
     metavar="HOST:PORT",
     help="Address for nodes and callers [the first of coordinator.addresses that is free here].",
@@ -99,10 +106,10 @@ def command(
         api = api_given(options, DEFAULT_ADDRESS)
         assert api is not None, "it has a default"
         return serve_folder.run(folder, CrawlSeeds(seeds), options, api, health_file)
-    if seeds or options["config_file"] or options["pairs"]:
+    if seeds or options["config_file"] or options["pairs"] or options["extension"]:
         raise click.UsageError(
-            "--seed, --config and --set are for a FOLDER: a cluster has its settings from"
-            " `lycosa cluster init`, and its seeds from `lycosa crawl --cluster`"
+            "--seed, --extension, --config and --set are for a FOLDER: a cluster has its settings"
+            " from `lycosa cluster init`, and its seeds from `lycosa crawl --cluster`"
         )
     assert file is not None
     return run(file, listen, health_file, api_given(options))
@@ -158,7 +165,6 @@ async def _serve(
     api: tuple[ApiSettings, ApiListener] | None,
     protocol: int,
 ) -> ServeEnd:
-    from lycosa.base.messages.coordinator_messages import ServedCrawl
     from lycosa.cluster.kafka import crawl_topics
     from lycosa.cluster.serve.coordinator_server import CoordinatorServer
     from lycosa.cluster.serve.running_coordinator import RunningCoordinator, ServeEnd
@@ -189,7 +195,7 @@ async def _serve(
             runner,
             read_limits,
             tell_line,
-            crawl=ServedCrawl(crawl.manifest.crawl, crawl.manifest.generation, crawl.formats),
+            crawl=_served(crawl),
             protocol=protocol,
         )
         keeping = asyncio.create_task(health.keep(runner.health))
@@ -202,6 +208,13 @@ async def _serve(
                 await keeper.close()
     finally:
         records.close()
+
+
+def _served(crawl: StoredCrawl) -> ServedCrawl:
+    from lycosa.base.messages.coordinator_messages import ServedCrawl
+
+    manifest = crawl.manifest
+    return ServedCrawl(manifest.crawl, manifest.generation, crawl.formats, crawl.code)
 
 
 def _api_keeper(

@@ -11,6 +11,7 @@ import io
 import time
 from collections.abc import Iterator, Mapping
 from itertools import islice
+from typing import Protocol
 
 from lycosa.cluster.kafka.changelog_reader import ChangelogReader
 from lycosa.cluster.shards.cluster_view import sealed_segments
@@ -26,17 +27,40 @@ from lycosa.state.store.stored_parts import PieceFile
 _LISTED_EVERY_S = 15.0
 
 
-class ClusterSource:
-    """A crawl on many machines as a ``ProjectorSource``. ``close`` is the caller's."""
+class CommitFollower(Protocol):
+    """Reads the commits of all shards as ``ChangelogReader`` does, which is one."""
 
-    def __init__(self, opened: OpenedCluster) -> None:
+    def read_new(self) -> Iterator[Commit]:
+        """The commits that were not given yet."""
+        ...
+
+    def count_waiting(self) -> int:
+        """The number of records that were not read yet."""
+        ...
+
+    def close(self) -> None:
+        """Disconnect; the next call begins again."""
+        ...
+
+
+class ClusterSource:
+    """A crawl on many machines as a ``ProjectorSource``. ``close`` is the caller's.
+
+    ``follower`` reads the commits; the default is the changelog in Kafka.
+    """
+
+    def __init__(self, opened: OpenedCluster, follower: CommitFollower | None = None) -> None:
         self._opened = opened
         self.origin = opened.view.seen.origin
-        self._follower = ChangelogReader(opened.client, opened.topics, opened.crawl, opened.tell)
+        self._follower: CommitFollower = follower or ChangelogReader(
+            opened.client, opened.topics, opened.crawl, opened.tell
+        )
         self._lengths: dict[int, Mapping[str, int]] = {}
         self._segments: dict[int, ObjectSegments] = {}
         self._open: set[str] = set()
         self._listed_at = -_LISTED_EVERY_S
+        self.has_listed = False
+        """Whether the last call of ``captures`` listed the sealed segments."""
 
     def view(self) -> CrawlView:
         """See ``ProjectorSource``. Shards are downloaded when they are read."""
@@ -56,12 +80,7 @@ class ClusterSource:
 
     def captures(self, read: Mapping[str, JournalPosition]) -> Iterator[CaptureLines]:
         """See ``ProjectorSource``. Raises ``ObjectError`` too."""
-        named = {
-            layout.stem_of(name): length
-            for lengths in self._lengths.values()
-            for name, length in lengths.items()
-            if name.startswith(f"{layout.JOURNAL}/")
-        }
+        named = self.named_journals()
         yield from self._sealed(read, named)
         for name, length in sorted(named.items()):
             start = read.get(name, UNREAD)
@@ -72,6 +91,23 @@ class ClusterSource:
                 if len(data) == length - start.bytes:
                     lines = lines_from(io.BytesIO(data), name, has_header=not start.bytes)
                     yield CaptureLines(name, length, False, lines)
+
+    def named_journals(self) -> dict[str, int]:
+        """The segments that the last commits name as open, with the length of their journals."""
+        return {
+            layout.stem_of(name): length
+            for lengths in self._lengths.values()
+            for name, length in lengths.items()
+            if name.startswith(f"{layout.JOURNAL}/")
+        }
+
+    def names(self) -> set[str]:
+        """The segments that are sealed or named. Raises ``ObjectError``."""
+        return {*sealed_segments(self._opened.objects), *self.named_journals()}
+
+    def list_again(self) -> None:
+        """Let the next call of ``captures`` list the sealed segments."""
+        self._listed_at = -_LISTED_EVERY_S
 
     def count_waiting(self) -> int:
         """See ``ProjectorSource``. Counts records, of which a commit has at least one."""
@@ -85,7 +121,9 @@ class ClusterSource:
         self, read: Mapping[str, JournalPosition], named: Mapping[str, int]
     ) -> Iterator[CaptureLines]:
         now = time.monotonic()
-        if not self._open - named.keys() and now - self._listed_at < _LISTED_EVERY_S:
+        is_recent = self._listed_at >= 0 and now - self._listed_at < _LISTED_EVERY_S
+        self.has_listed = not is_recent or bool(self._open - named.keys())
+        if not self.has_listed:
             return
         self._open, self._listed_at = set(named), now
         for name, segment in sorted(sealed_segments(self._opened.objects).items()):

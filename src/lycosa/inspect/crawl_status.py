@@ -52,7 +52,7 @@ from lycosa.state.shard.counters import Counters, total_of
 from lycosa.state.shard.view import ShardPosition
 from lycosa.state.store import layout
 from lycosa.state.store.closing import LackingFile, lacking_files
-from lycosa.state.store.derived_files import DERIVED_KINDS
+from lycosa.state.store.derived_files import folders_of_kinds
 from lycosa.state.store.removed_files import removed_files
 from lycosa.state.store.segments_port import StoredSegment
 
@@ -97,6 +97,7 @@ class CrawlStatus(msgspec.Struct, frozen=True, kw_only=True):
     (``ValidatorFinding``), ``hosts_distrusted`` the hosts whose validators are not believed.
     ``set_back`` counts waiting URLs that are set back because of near copies.
     ``addresses`` are the ten that are worst off of those that many hosts share.
+    ``items`` counts the rows of user code by extractor.
     """
 
     folder: str
@@ -141,6 +142,7 @@ class CrawlStatus(msgspec.Struct, frozen=True, kw_only=True):
     hosts_distrusted: int = 0
     set_back: int = 0
     addresses: list[AddressWait] = []
+    items: dict[str, int] = {}
 
 
 _SUMS = (
@@ -202,6 +204,7 @@ def crawl_status(
         shards=list(reader.source.seen.shards.values()),
         preferences=total.stated,
         validators=total.validators,
+        items=total.items,
         hosts_distrusted=tally.distrusted,
         purpose=agent_policy(saved.config.agent).purpose,
         **_refetching(saved.config.refetch, total.cells, reader.price, tally),
@@ -331,7 +334,7 @@ def _reasons(table: dict[int, int]) -> list[ReasonLine]:
 
 def _outputs(folder: Path) -> list[Output]:
     found = []
-    for kind in (layout.WARC, layout.JOURNAL, *DERIVED_KINDS):
+    for kind in (layout.WARC, layout.JOURNAL, *folders_of_kinds(folder)):
         sizes = [
             (path.name.endswith(layout.OPEN), _size(path)) for path in (folder / kind).glob("[!.]*")
         ]
@@ -354,7 +357,7 @@ def _removed(folder: Path) -> list[Output]:
     sizes: dict[str, list[int]] = {}
     for name, each in removed_files(folder).items():
         if not (folder / name).exists():
-            sizes.setdefault(name.partition("/")[0], []).append(each.bytes)
+            sizes.setdefault(layout.file_kind(name), []).append(each.bytes)
     return [Output(kind, len(each), 0, sum(each)) for kind, each in sizes.items()]
 
 

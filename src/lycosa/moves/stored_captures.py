@@ -279,6 +279,7 @@ class StoredCaptures:
             int(found.at + interval_s) if interval_s else 0,
             plan.kept_in(history, old, found.text_digest),
             _noted(row),
+            items={name: len(rows) for name, rows in row.items.items()},
         )
 
     def _checked(

@@ -27,6 +27,7 @@ from lycosa.base.logs.log_records import LogLevel
 from lycosa.base.logs.log_writer import EventLog, opened_log, traced_share
 from lycosa.base.messages.progress import Progress
 from lycosa.base.messages.worker_messages import (
+    AllowedCode,
     Ended,
     Failed,
     FromWorker,
@@ -36,7 +37,7 @@ from lycosa.base.messages.worker_messages import (
     decode_to_worker,
     encode_worker_message,
 )
-from lycosa.base.model.code_failure import CodeFailure
+from lycosa.base.model.code_failure import PRINTED, CodeFailure
 from lycosa.base.model.end import End
 from lycosa.base.model.parsed import ParserHealth
 from lycosa.base.system.frame_stream import FrameStream
@@ -282,6 +283,8 @@ class WorkerProcess:
                 assembled.worker.stop(End(message.end))
         elif isinstance(message, Memory):
             await self._reliever.relieve(message.total_bytes)
+        elif isinstance(message, AllowedCode):
+            assembled.live.code.allow(message.digests)
         else:
             await duties.handle_message(message)
         assembled.worker.wake()
@@ -313,6 +316,9 @@ def _extensions(job: WorkerJob, listeners: Sequence[AttemptListener], log: Event
     sys.path += [each for each in plugins.path if each not in sys.path]
 
     def tell(failure: CodeFailure, number: int) -> None:
+        if failure.kind == PRINTED:
+            log.note(LogLevel.INFO, "extension_output", failure.headline)
+            return
         values = {"trace": failure.trace, "since_last": number}
         log.note(LogLevel.ERROR, "extension_failed", failure.headline, values=values)
 

@@ -14,6 +14,7 @@ import msgspec
 
 from lycosa.base.system.meter import Meter
 from lycosa.base.system.process_memory import cpu_s
+from lycosa.stages.extract.extension_child import ExtensionChild
 from lycosa.stages.frontier.crawl_clock import CrawlClock
 from lycosa.state.seen.duplicates import Duplicates
 from lycosa.state.shard.opened_shard import Shard
@@ -21,10 +22,12 @@ from lycosa.state.store.segments import SegmentStore
 from lycosa.worker.calls.call_parts import CallParts, build_calls
 from lycosa.worker.calls.call_router import CallRouter
 from lycosa.worker.calls.incoming_parcels import IncomingParcels
+from lycosa.worker.code_in_use import CodeInUse
+from lycosa.worker.code_runner import WorkerCode, known_codes
 from lycosa.worker.commit.commit_parts import build_commit
 from lycosa.worker.commit.folder_shard import open_folder_shard
 from lycosa.worker.extension_failures import ExtensionFailures
-from lycosa.worker.extensions import Extensions
+from lycosa.worker.extensions import CodeCaller, Extensions
 from lycosa.worker.intake.inbox_topic import InboxTopic
 from lycosa.worker.intake.intake import Intake
 from lycosa.worker.intake.intake_parts import IntakeParts, build_intake
@@ -89,7 +92,8 @@ def assemble(
     shard = shard or open_folder_shard(job, ports.open_table)
     owned = open_owned_shard(job, CrawlClock(ports.clock, job.time_base), shard)
     intake = build_intake(owned, ports, signals, extensions)
-    visit = build_visit(owned, ports, intake, signals, extensions)
+    caller = extensions.code or _code_caller(owned, extensions)
+    visit = build_visit(owned, ports, intake, signals, extensions, caller)
     commit = build_commit(owned, ports, intake, visit, signals)
     worker = Worker(
         owned,
@@ -102,6 +106,21 @@ def assemble(
     )
     calls = build_calls(owned, intake, visit, worker)
     return _assembled(owned, intake, visit, worker, calls, extensions)
+
+
+def _code_caller(owned: OwnedShard, extensions: Extensions) -> CodeCaller:
+    """The process of user code, which the first page starts."""
+    job = owned.job
+    section, path = job.config.extensions, job.plugins.path
+    known = known_codes(CodeInUse(job.code).codes, section, path)
+    tell = extensions.failures.tell_output
+    return ExtensionChild(known, section, job.config.canonical, owned.clock, path, tell)
+
+
+def _changed_code(owned: OwnedShard, visit: VisitParts, failures: ExtensionFailures) -> WorkerCode:
+    job, store = owned.job, visit.stages.store
+    caller, section = visit.code.caller, job.config.extensions
+    return WorkerCode(caller, section, failures, store.use_extractors, job.plugins.path)
 
 
 def _assembled(
@@ -128,6 +147,7 @@ def _assembled(
     def close() -> None:
         meter.stop_watching()
         extensions.close()
+        visit.code.caller.kill()
         visit.close()
         owned.opened.close()
 
@@ -146,7 +166,13 @@ def _assembled(
         visit.permits,
         visit.stages.store,
         owned.clock,
-        AppliedSettings(owned.job.config, worker, visit.stages.pacing, owned.prices),
+        AppliedSettings(
+            owned.job.config,
+            worker,
+            visit.stages.pacing,
+            owned.prices,
+            CodeInUse(owned.job.code, _changed_code(owned, visit, failures)),
+        ),
         meter,
         grids,
         calls.calls,

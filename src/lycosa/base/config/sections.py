@@ -4,8 +4,8 @@ Units are in the names: ``_s`` seconds, ``_bytes`` bytes; in files, options and 
 these also accept ``2h``, ``10GB``. Obedience to robots.txt is not a setting. Unknown keys and bad
 values stop the start (``config.sources``).
 
-``scope_sections`` has the settings of a crawl's scope, ``request_sections`` those of requests; here
-are the other sections and the whole tree.
+``scope_sections`` has the settings of a crawl's scope, ``request_sections`` those of requests,
+``extension_section`` those of users' code; here are the other sections and the whole tree.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Annotated
 
 import msgspec
 
+from lycosa.base.config.extension_section import ExtensionSection
 from lycosa.base.config.request_sections import (
     AddressTables,
     Cookies,
@@ -149,7 +150,7 @@ class SeenSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 class PrioritySection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Weights of the factors of a URL's priority (docs/priority.md). Only their ratios matter; the
-    defaults add up to 1."""
+    defaults add up to 1, without the score of user code."""
 
     importance: Annotated[
         float,
@@ -179,6 +180,12 @@ class PrioritySection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
         float,
         setting("Time since the last fetch; a URL that was never fetched gets the maximum.", ge=0),
     ] = 0.10
+    score: Annotated[
+        float,
+        setting(
+            "What scorers of users say of a URL; it counts only where they say something.", ge=0
+        ),
+    ] = 1.0
 
 
 class RefetchSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -336,10 +343,10 @@ class UploadSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     kinds: Annotated[
         tuple[str, ...],
         setting(
-            "Folders whose files are uploaded: warc, cdxj, pages, links, text, content; also "
-            "journal and attempts (closed attempt logs)."
+            "Folders whose files are uploaded: warc, cdxj, pages, links, text, content, items; "
+            "also journal and attempts (closed attempt logs)."
         ),
-    ] = ("warc", "cdxj", "pages", "links", "text", "content")
+    ] = ("warc", "cdxj", "pages", "links", "text", "content", "items")
     remove: Annotated[
         bool, setting("Remove a local file after the store was seen to hold the same content.")
     ] = False
@@ -392,33 +399,6 @@ class LimitSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
             " stop or another limit."
         ),
     ] = False
-
-
-class ExtensionSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Rules and sinks of installed packages, and how long a call of user code may take."""
-
-    rules: Annotated[
-        tuple[str, ...],
-        setting(
-            "Scope rules of installed packages that are active, by the names of their entry points "
-            "(lycosa.scope_rules), or PACKAGE/NAME."
-        ),
-    ] = ()
-    sinks: Annotated[
-        tuple[str, ...],
-        setting(
-            "Page sinks of installed packages that are active, by the names of their entry points "
-            "(lycosa.page_sinks), or PACKAGE/NAME."
-        ),
-    ] = ()
-    rule_s: Annotated[
-        float,
-        setting("Seconds after which a call of a rule is broken off; the URL is refused.", gt=0),
-    ] = 1.0
-    sink_s: Annotated[
-        float,
-        setting("Seconds after which a page is stored without waiting longer for the sinks.", gt=0),
-    ] = 30.0
 
 
 class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -12,7 +12,8 @@ class LinkKind(IntEnum):
 
     ``SITEMAP`` is a page that a sitemap lists. ``SITEMAP_FILE`` is a sitemap, named in robots.txt
     or listed in an index. ``GIVEN`` is a URL that another program gave to the crawl. ``LICENSE`` is
-    a licence that a site names for its pages (RSL).
+    a licence that a site names for its pages (RSL). ``CODE`` is a link that user code found in a
+    page; it is written only under formats 2 (``model.compatibility``).
     """
 
     SEED = 0
@@ -32,6 +33,7 @@ class LinkKind(IntEnum):
     PREV = 17
     REFRESH = 18
     FORM = 19
+    CODE = 20
     IMG = 30
     SCRIPT = 31
     STYLE = 32
@@ -55,6 +57,10 @@ An integer, which takes one byte in a parcel where a float takes nine.
 """
 
 
+NO_SCORE = -1
+"""User code says nothing of a URL."""
+
+
 class Discovered(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One find of a URL.
 
@@ -65,6 +71,9 @@ class Discovered(msgspec.Struct, frozen=True, array_like=True, gc=False):
     since 1970, 0 = unknown), ``hint`` (priority in [0, 1], negative = none) and ``change_s``
     (seconds between changes, 0 = unknown) come from sitemaps. For a ``GIVEN`` URL ``hint`` is the
     priority itself.
+
+    ``score`` is what user code says of the URL, in 255ths (``NO_SCORE``: nothing); it is set only
+    under formats 2.
 
     Three fields have data that the owner, perhaps another worker, cannot look up. ``chain`` has the
     redirects before ``via``, the first requested first. ``vouching`` has the hosts that vouch for a
@@ -86,3 +95,4 @@ class Discovered(msgspec.Struct, frozen=True, array_like=True, gc=False):
     chain: tuple[str, ...] = ()
     vouching: tuple[str, ...] = ()
     listed: int = 0
+    score: int = NO_SCORE

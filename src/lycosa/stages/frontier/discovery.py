@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from lycosa.base.listing_kind import NOT_LISTED
-from lycosa.base.model.discovered import NO_HINT, Discovered
+from lycosa.base.model.discovered import NO_HINT, NO_SCORE, Discovered
 from lycosa.base.model.parsed import Link
 from lycosa.base.model.url_state import UrlState
 from lycosa.base.reasons import Reason
@@ -43,8 +43,9 @@ class LinkSource(msgspec.Struct, frozen=True, gc=False):
         change_s: int = 0,
         vouching: tuple[str, ...] = (),
         listed: int = NOT_LISTED,
+        score: int = NO_SCORE,
     ) -> Discovered:
-        """One of the links, with what a sitemap says about it, who vouches for it, and its mark."""
+        """One of the links, with what a sitemap and user code say about it, and its mark."""
         by = self.importance
         return Discovered(
             link.url,
@@ -60,6 +61,7 @@ class LinkSource(msgspec.Struct, frozen=True, gc=False):
             change_s,
             vouching=vouching,
             listed=listed,
+            score=score,
         )
 
 
@@ -214,4 +216,5 @@ def record_of(found: Discovered, priority: float, now: float, is_parked: bool) -
         importance=stored_importance(found),
         chain=found.chain,
         listed=found.listed,
+        score=found.score,
     )

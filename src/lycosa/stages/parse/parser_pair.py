@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
-from lycosa.base.model.parsed import Document, Parsed, ParserHealth
+from lycosa.base.model.parsed import Parsed, ParseInput, ParserHealth
 from lycosa.base.ports import Clock
 from lycosa.stages.parse.child_parser import ChildParser
 from lycosa.stages.parse.media_type import may_be_pdf
@@ -27,7 +27,7 @@ class ParserPair:
             else None
         )
 
-    async def parse(self, document: Document) -> Parsed:
+    async def parse(self, document: ParseInput) -> Parsed:
         """See ``Parser``."""
         parsed = await self._pages.parse(document)
         # Nearly all are pages, which the comparison spares a call.

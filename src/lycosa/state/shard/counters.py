@@ -6,7 +6,7 @@ records.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Protocol, TypeVar
 
 import msgspec
@@ -45,6 +45,7 @@ class Counters(msgspec.Struct):
     before, by the band in which they waited (0: one of their priority).
     ``validators`` counts answers to refetches by what they showed (``ValidatorFinding``).
     ``set_back`` counts the waiting URLs that are set back: pages like them were near copies.
+    ``items`` counts the rows of user code by the name of the extractor.
     """
 
     discovered: int = 0
@@ -69,6 +70,7 @@ class Counters(msgspec.Struct):
     refetched: dict[int, int] = {}
     validators: dict[str, int] = {}
     set_back: int = 0
+    items: dict[str, int] = {}
 
     def move_urls(self, before: UrlState | None, after: UrlState | None, count: int = 1) -> None:
         """Move ``count`` URLs to another state; ``before`` is ``None`` for a discovery."""
@@ -105,6 +107,11 @@ class Counters(msgspec.Struct):
             count(self.cells, after)
         return (after > 0) - (before > 0)
 
+    def count_items(self, items: Mapping[str, int]) -> None:
+        """Count the rows that extractors made of a capture."""
+        for name, number in items.items():
+            count(self.items, name, number)
+
     def take_due(self, band: int) -> None:
         """Count that a URL has left a band of a queue, if that is one whose URLs are counted."""
         if band in DUE_BANDS:
@@ -124,6 +131,7 @@ class Counters(msgspec.Struct):
             due=dict(self.due),
             refetched=dict(self.refetched),
             validators=dict(self.validators),
+            items=dict(self.items),
         )
 
     def count_in(self, state: UrlState) -> int:

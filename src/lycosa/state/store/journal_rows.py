@@ -8,7 +8,7 @@ this package; fields with their default are left out. The first line of a journa
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 from urllib.parse import urljoin
 
@@ -18,6 +18,7 @@ from lycosa.base.model.capture import Capture, Change, Original, RobotsDecision,
 from lycosa.base.model.compatibility import LATE_FIELDS, PROTOCOL
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.fetched import FetchKind
+from lycosa.base.model.item_schema import ItemSchema, schema_in
 from lycosa.base.model.page_content import PageContent
 from lycosa.base.model.parsed import Directives, Link, Parsed
 from lycosa.base.model.remark import Remark, distinct
@@ -40,12 +41,28 @@ They are empty for an IP address.
 class Extractor(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """User code whose rows stand in a segment.
 
-    ``schema`` is a digest of the names and types of its columns.
+    ``schema`` is a digest of the names and types of its columns, and ``fields`` are the columns as
+    text (``ItemSchema.fields_text``). Without them the segment has no table of these rows.
+    ``code`` is the SHA-256 of the source, in hexadecimal, if it is known.
     """
 
     name: str
     version: int
     schema: str
+    fields: str = ""
+    code: str = ""
+
+    @classmethod
+    def of(cls, schema: ItemSchema, code: str = "") -> Extractor:
+        """The extractor whose rows have these columns."""
+        return cls(schema.name, schema.version, schema.digest, schema.fields_text, code)
+
+    def columns(self) -> ItemSchema | None:
+        """The columns of its rows; ``None`` if they were not stored.
+
+        Raises ``BadSchema`` (a ``ValueError``) if the header is damaged.
+        """
+        return schema_in(self.name, self.version, self.fields) if self.fields else None
 
 
 class SegmentHeader(msgspec.Struct, frozen=True, kw_only=True):
@@ -212,7 +229,7 @@ class RowBuilder:
 
     ``surt`` returns a URL's SURT key. ``suffixes`` may be absent; then the public suffix columns
     stay empty. ``text`` and ``links`` say whether those are stored. ``formats`` are those that are
-    written (``model.compatibility``).
+    written (``model.compatibility``). ``extractors`` are those whose items are stored.
     """
 
     def __init__(
@@ -222,9 +239,16 @@ class RowBuilder:
         text: bool,
         links: bool,
         formats: int = PROTOCOL,
+        extractors: Sequence[Extractor] = (),
     ) -> None:
         self._surt, self._suffixes, self._text, self._links = surt, suffixes, text, links
         self.formats = formats
+        self.extractors: tuple[Extractor, ...] = ()
+        self.use_extractors(extractors)
+
+    def use_extractors(self, extractors: Sequence[Extractor]) -> None:
+        """Store the items of these extractors from now on. Formats 1 have no items."""
+        self.extractors = tuple(extractors) if self.formats >= LATE_FIELDS else ()
 
     def build_row(self, capture: Capture, place: RecordPlace) -> JournalRow:
         """The row of a capture whose records are at ``place``."""
@@ -301,7 +325,13 @@ class RowBuilder:
             body_offset=place.body_offset,
             preferences=capture.preferences,
             content=parsed.content,
+            items=self.items_of(capture) if capture.items else {},
         )
+
+    def items_of(self, capture: Capture) -> dict[str, list[list[Any]]]:
+        """The items that the header of the segment describes: others could not be read."""
+        names = {each.name for each in self.extractors}
+        return {name: rows for name, rows in capture.items.items() if name in names and rows}
 
 
 _UNPARSED, _NO_ROBOTS, _NO_LINKS = Parsed(), RobotsDecision(), Links()

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from lycosa.base.listing_kind import NOT_LISTED
-from lycosa.base.model.discovered import NO_HINT, Discovered, LinkKind
+from lycosa.base.model.discovered import NO_HINT, NO_SCORE, Discovered, LinkKind
 from lycosa.base.model.fetched import Fetched
 from lycosa.base.model.parsed import Link, Parsed
 from lycosa.base.model.usage import Usage
@@ -45,6 +45,7 @@ LINKS_AT_ONCE = 250
 """Links of a slice. It takes 10 ms when all of them are new."""
 
 _FIRST = 0
+NO_SCORES: Mapping[str, int] = {}
 _LIMITED = frozenset({LinkKind.SITEMAP_FILE, LinkKind.LICENSE})
 _LICENSE_LIMIT = Reason.LICENSE_LIMIT
 _NO_HINT = (0, NO_HINT)
@@ -63,6 +64,7 @@ class _Page(NamedTuple):
     refused: Counter[Reason]
     vouching: tuple[str, ...]
     mark: int
+    scores: Mapping[str, int]
 
 
 class Intake:
@@ -165,8 +167,13 @@ class Intake:
         """Take in the links of a page at once."""
         deque(self.outlink_steps(lease, parsed), maxlen=0)
 
-    def outlink_steps(self, lease: Lease, parsed: Parsed) -> Iterator[None]:
-        """Take in the links of a page by slices, all before the next commit is cut."""
+    def outlink_steps(
+        self, lease: Lease, parsed: Parsed, scores: Mapping[str, int] = NO_SCORES
+    ) -> Iterator[None]:
+        """Take in the links of a page by slices, all before the next commit is cut.
+
+        ``scores`` are what user code says of some of the links, by URL.
+        """
         source, record = lease.host, lease.record
         if parsed.directives.nofollow:
             self._refuse(source, Reason.NOFOLLOW, len(parsed.links))
@@ -189,6 +196,7 @@ class Intake:
             Counter(),
             vouching,
             partition.listed.mark_of(lease.url) if parsed.listing else NOT_LISTED,
+            scores,
         )
         page.refused.update(
             {Reason(reason): number for reason, number in parsed.refused_links.items()}
@@ -218,11 +226,16 @@ class Intake:
     def _take_links(self, page: _Page, links: Sequence[Link]) -> None:
         """Give links that pass the pure rules to their owners; count others in ``page.refused``."""
         origin, source = page.origin, page.lease.host
-        hints, changes = page.parsed.hints, page.parsed.changes
+        hints, changes, scores = page.parsed.hints, page.parsed.changes, page.scores
         stamps = [bytes([min(origin.depth, 255), way]) for way in range(4)]
         counts_links = self._standing.counts_links
         one_by_one = bool(
-            counts_links or hints or page.mark or page.parsed.is_sitemap or self.admission.rules
+            counts_links
+            or hints
+            or page.mark
+            or page.parsed.is_sitemap
+            or self.admission.rules
+            or scores
         )
         fresh: list[Discovered] = []
         passed: list[Link] = []
@@ -239,6 +252,9 @@ class Intake:
                 is_own = link.kind is LinkKind.FEED and link.host8 == source.host8
                 mark = mark if is_own or link.kind is LinkKind.SITEMAP else NOT_LISTED
                 stamp += mark.to_bytes(4, "big")
+            score = scores.get(link.url, NO_SCORE) if scores else NO_SCORE
+            if score != NO_SCORE:
+                stamp += b"s%d" % score
             is_news = counts_links and self._standing.is_news(source.host8, link.host8)
             is_vouched = link.kind is LinkKind.SITEMAP_FILE and bool(page.vouching)
             # First of all rules: most links of a page were seen a moment ago, and this is one
@@ -248,7 +264,7 @@ class Intake:
             if one_by_one:
                 vouching = page.vouching if is_vouched else ()
                 change_s = changes.get(link.url, 0)
-                found = origin.found(link, lastmod, hint, change_s, vouching, mark)
+                found = origin.found(link, lastmod, hint, change_s, vouching, mark, score)
                 refusal = self.admission.judge_url(found, link.nofollow)
             else:
                 refusal = self.admission.judge_link(link, origin.depth)
