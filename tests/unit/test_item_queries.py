@@ -13,6 +13,7 @@ import pytest
 
 from item_crawl import PRODUCTS, SECOND, SITE, ItemCrawl
 from lycosa.__main__ import main
+from lycosa.base.model.item_schema import ItemColumn, ItemSchema
 from lycosa.inspect.committed_state import read_folder
 from lycosa.inspect.crawl_tables import CrawlTables
 from lycosa.inspect.sql_query import SqlError, ask, wanted_tables
@@ -115,6 +116,19 @@ def test_a_body_of_another_url_has_the_items_that_were_made_for_this_url(crawl: 
     crawl.commit([])
     rows = answer(crawl, "SELECT name, _url FROM products ORDER BY name")
     assert rows == [("of a", f"{SITE}/a"), ("of copy", f"{SITE}/copy")]
+
+
+def test_fields_may_have_the_names_of_our_columns(crawl: ItemCrawl) -> None:
+    columns = "url", "made_at", "seen_at", "fetch_time", "is_own", "source", "made", "own"
+    named = ItemSchema("products", 2, tuple(ItemColumn(each, "text") for each in columns))
+    crawl.store.use_extractors([Extractor.of(named)])
+    first = crawl.page("a", 1, [*columns])
+    crawl.page("a", 50, [each.upper() for each in columns])
+    crawl.page("a", 60, original=first)
+    crawl.close_segments()
+    listed = ", ".join(f'"{each}"' for each in columns)
+    assert answer(crawl, f"SELECT {listed} FROM products") == [columns]
+    assert len(answer(crawl, "FROM items.products")) == 2
 
 
 def test_a_page_that_is_gone_or_lost_its_items_has_none(crawl: ItemCrawl) -> None:
