@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pyarrow.parquet as pq
 import pytest
+from test_use_policy import DENIED
 
 from item_crawl import PRODUCTS, SECOND, SITE, ItemCrawl
 from lycosa.__main__ import main
@@ -303,3 +304,31 @@ def test_a_damaged_change_is_reported() -> None:
     store.objects["items/products/current/000001.json"] = b'{"version":1,"format":9}'
     with pytest.raises(StoreFailed, match="format 9"):
         read_current(store, "products")
+
+
+def test_another_purpose_leaves_out_items_of_all_versions(
+    crawl: ItemCrawl, capsys: pytest.CaptureFixture[str]
+) -> None:
+    crawl.page("refused", 1, ["refused", 1], preferences=DENIED)
+    crawl.page("allowed", 2, ["allowed", 1])
+    crawl.close_segments()
+    for table in ("products", "items.products"):
+        assert len(exported(capsys, crawl.folder, table)) == 2
+        (row,) = exported(capsys, crawl.folder, table, "--purpose", "ai-train")
+        assert row["name"] == "allowed"
+    store = FolderStore(f"file://{crawl.folder}", crawl.folder)
+    planted(crawl, store, 2, ["again", 1])
+    assert set_current(store, "products", 2, CurrentVersion())
+    assert len(exported(capsys, crawl.folder, "products")) == 2
+    (row,) = exported(capsys, crawl.folder, "products", "--purpose", "ai-train")
+    assert row["_url"] == f"{SITE}/allowed"
+
+
+def test_a_page_whose_use_is_refused_later_has_no_items_any_more(
+    crawl: ItemCrawl, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = crawl.page("a", 1, ["lamp", 1])
+    crawl.page("a", 60, status=304, original=first, is_304=True, preferences=DENIED)
+    crawl.close_segments()
+    assert exported(capsys, crawl.folder, "products", "--purpose", "ai-train") == []
+    assert len(exported(capsys, crawl.folder, "products")) == 1
