@@ -12,8 +12,7 @@ from lycosa.base.config.setting import setting
 class ExtensionSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Users' code: what is active, what may run on this machine, and how long a call may take.
 
-    ``code`` and ``allow`` are not taken from an earlier run: the command that starts a crawl names
-    them.
+    ``code`` and ``allow`` are not taken from an earlier run: each start names them.
     """
 
     code: Annotated[

@@ -4,8 +4,8 @@ Units are in the names: ``_s`` seconds, ``_bytes`` bytes; in files, options and 
 these also accept ``2h``, ``10GB``. Obedience to robots.txt is not a setting. Unknown keys and bad
 values stop the start (``config.sources``).
 
-``scope_sections`` has the settings of a crawl's scope, ``request_sections`` those of requests; here
-are the other sections and the whole tree.
+``scope_sections`` has the settings of a crawl's scope, ``request_sections`` those of requests,
+``extension_section`` those of users' code; here are the other sections and the whole tree.
 """
 
 from __future__ import annotations
