@@ -69,7 +69,7 @@ def test_a_cluster_runs_what_each_node_allows(tmp_path: Path, kafka: Broker) -> 
         store = FolderStore("file://objects", tmp_path / "objects")
         evil = CodeFile(f"open({str(tmp_path / 'evil')!r}, 'w')\n".encode())
         keep_code(store, evil)
-        cluster.serve()
+        coordinator = cluster.serve()
         cluster.node("without")
         cluster.node("a", "--allow", first)
         cluster.crawl(seed_at(port))
@@ -93,10 +93,12 @@ def test_a_cluster_runs_what_each_node_allows(tmp_path: Path, kafka: Broker) -> 
         log.await_more(20)
         found = nodes_of(cluster)
         assert not found["without"]["refusal"] and not found["a"]["refusal"]
+        assert set((tmp_path / "ran").read_text().split()) == {"1", "2"}
 
-        # someone replaces what the bucket says: nothing of it runs, and the records of control count
+        # someone replaces what the bucket says: nothing of it runs, and the records count
         records = {"records": [{"name": "evil:x", "digest": evil.digest}]}
         (tmp_path / "objects" / CODE_NAME).write_text(json.dumps(records))
+        coordinator.end()
         cluster.serve()
         log.await_more(10)
         assert list(cluster.status()["code"]) == ["shop:products"]

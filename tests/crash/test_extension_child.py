@@ -26,7 +26,8 @@ from lycosa.stages.extract.extension_child import ExtensionChild
 
 SECTION = ExtensionSection(page_s=0.3, environment=("SHOP_KEY",))
 CODE = """
-import ctypes, os, re, subprocess, sys, threading, time
+import ctypes, os, re, subprocess, sys, threading
+from time import sleep as wait
 import lycosa
 
 class Row(lycosa.Item, frozen=True):
@@ -47,7 +48,7 @@ def do_loop(page):
     while True: pass
 def do_catch(page):
     while True:
-        try: time.sleep(0.01); [None] * 1000
+        try: wait(0.01); [None] * 1000
         except BaseException: pass
 def do_regex(page): return re.match("(a+)+$", "a" * 60 + "b")
 def do_memory(page): return len(b"x" * (10 << 30))
@@ -56,14 +57,14 @@ def do_sysexit(page): sys.exit(0)
 def do_segfault(page): ctypes.string_at(0)
 def do_fork(page):
     if os.fork() == 0:
-        time.sleep(600)
+        wait(600)
     return "forked"
 def do_forkback(page): return os.fork() and "original"
 def do_orphan(page):
     subprocess.Popen(["sh", "-c", "setsid sleep 600 & exit"]).wait()
     return "orphan"
 def do_thread(page):
-    threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
+    threading.Thread(target=wait, args=(600,), daemon=True).start()
     return "thread"
 def do_joined(page):
     each = threading.Thread(target=lambda: None); each.start(); each.join()

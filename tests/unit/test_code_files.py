@@ -323,10 +323,7 @@ def test_a_worker_runs_only_what_its_machine_allows(tmp_path: Path) -> None:
     assert CodeInUse(missing).lacking == ["a:b"]
 
 
-def test_a_package_is_loaded_from_its_folder_and_from_its_copy(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "modules", dict(sys.modules))
+def test_a_package_is_loaded_from_its_folder_and_from_its_copy(tmp_path: Path) -> None:
     folder = tmp_path / "two_files"
     folder.mkdir()
     (folder / "__init__.py").write_text(
@@ -344,6 +341,8 @@ def test_a_package_is_loaded_from_its_folder_and_from_its_copy(
         sys.modules.pop("two_files.tools", None)
         found = load_code(name, path, code.digest)
         assert [item.title for item in found.objects[0](page)] == ["https://a.example/"]
+    for name in ("two_files", "two_files.tools"):
+        del sys.modules[name]
     copy.write_bytes(read_code(folder / "tools.py").content)
     with pytest.raises(CodeError, match="has changed"):
         load_code("two_files:products", copy, code.digest)

@@ -40,6 +40,7 @@ def test_no_public_name_is_defined_in_two_modules() -> None:
 
 def test_names_of_commands_are_those_of_commands_alone() -> None:
     programs = {
+        "stages/extract/extension_process.py",
         "stages/parse/parser_process.py",
         "processes/worker_process.py",
         "synthetic/__main__.py",

@@ -199,11 +199,12 @@ def summary_lines(
     left = unread(files.seeds)
     lines += [f"seeds of {how_far(source)}" for source in left]
     if end != "finished" or left:
-        lines.append(f"to resume: lycosa crawl --dir {quoted}{_with_seeds(left)}")
+        resume = f"lycosa crawl --dir {quoted}{_extensions(config)}"
+        lines.append(f"to resume: {resume}{_with_seeds(left)}")
     if end == "limit" and (again := _again(config.limits)):
         lines.append(
-            f"       or: lycosa crawl --dir {quoted} {again} (limits are not saved"
-            f"{_counting(config.limits)})"
+            f"       or: lycosa crawl --dir {quoted}{_extensions(config)} {again} (limits are not"
+            f" saved{_counting(config.limits)})"
         )
     return [
         *lines,
@@ -303,6 +304,11 @@ def unread_seed_lines(seeds: Sequence[UnreadSeed], place: str) -> list[str]:
         *named,
         f"  to parse them again: lycosa reparse {place} --killed",
     ]
+
+
+def _extensions(config: Config) -> str:
+    """The part of the command to resume that names the code of the crawl again."""
+    return "".join(f" --extension {shlex.quote(each)}" for each in config.extensions.code)
 
 
 def _with_seeds(left: Sequence[SeedSource]) -> str:

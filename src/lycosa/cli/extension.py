@@ -1,6 +1,7 @@
 """``lycosa extension``: digests of user code, what a crawl runs, and its updates.
 
-Nothing here imports user code: it is read as bytes, and compared by its SHA-256.
+User code is read as bytes, and compared by its SHA-256. Only ``update`` imports what its command
+names, in a process of the kind that will run it.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from lycosa.base.config.cluster_file import ClusterFile
     from lycosa.base.config.sections import Config
     from lycosa.base.messages.coordinator_messages import ClusterStatus
+    from lycosa.base.model.code_version import CodeVersion
     from lycosa.processes.folder_code import NamedCode
     from lycosa.state.objects.objects_port import ObjectStore
     from lycosa.state.objects.stored_code import CodeRecord
@@ -101,7 +103,7 @@ def digest(codes: tuple[str, ...], as_json: bool) -> int:
 @command.command("list", cls=CrawlCommand, short_help="The code of a crawl, and since when.")
 @_place
 @_as_json
-def list_(folder: Path, cluster: Path | None, as_json: bool) -> int:
+def list_code(folder: Path, cluster: Path | None, as_json: bool) -> int:
     """List the code that the crawl runs, and what each name stood for before.
 
     On a cluster the coordinator tells what is in force, and what the nodes allow. DIR is the crawl
@@ -126,11 +128,10 @@ def list_(folder: Path, cluster: Path | None, as_json: bool) -> int:
     if not present:
         emit("the crawl runs no extension")
     for name, each in sorted(present.items()):
-        emit(f"{clean(name)}: SHA-256 {each.digest}, since version {each.since} of the settings")
+        emit(f"{clean(name)}: SHA-256 {each.digest}, {_since(name, each, records)}")
         if status is not None:
             emit(f"  {_allowed_by(status, each.digest)}")
     if records:
-        emit("")
         emit_columns(_RECORDS, records)
     return ExitCode.FINISHED
 
@@ -161,7 +162,8 @@ def update(
 ) -> int:
     """Let the crawl run the code that FILE.py:NAME names in place of what has that name now.
 
-    It is stored with the crawl under its SHA-256, and takes effect when all connected nodes have
+    It is imported here once, in a process of its kind, so that code with an error is refused. It is
+    stored with the crawl under its SHA-256, and takes effect when all connected nodes have
     reported that they allow it, as a version of the settings: every commit says which version it
     was made with, and a segment ends at the change. DIR is the folder of a crawl that runs; leave
     it out with --cluster.
@@ -194,7 +196,7 @@ def store_first_code(store: ObjectStore, given: ClusterFile, config: Config) -> 
     """
     from lycosa.base.config.sources import SettingsError
     from lycosa.cluster.shards.stored_crawl import stored_config
-    from lycosa.processes.folder_code import read_named_code
+    from lycosa.processes.folder_code import check_named, read_named_code
     from lycosa.state.objects.stored_code import keep_code, note_code
 
     before = stored_config(store, given)
@@ -208,6 +210,7 @@ def store_first_code(store: ObjectStore, given: ClusterFile, config: Config) -> 
             )
         return
     named = read_named_code(config.extensions.code)
+    check_named(named, config.extensions)
     for each in named:
         keep_code(store, each.code)
     note_code(store, _records(named, (), 0))
@@ -231,11 +234,15 @@ def _update_cluster(
     wait_s: float,
 ) -> ClusterStatus:
     """Store the code, and ask until all nodes have it. Raises ``RequestRefused``."""
+    from lycosa.base.config.sections import Config
     from lycosa.base.messages.coordinator_messages import ChangeCode
     from lycosa.cluster.serve.caller import RequestRefused
+    from lycosa.cluster.shards.stored_crawl import stored_config
+    from lycosa.processes.folder_code import check_named
     from lycosa.state.objects.stored_code import keep_code, note_code
 
     store, deadline = object_store(given), time.monotonic() + wait_s
+    check_named(named, (stored_config(store, given) or Config()).extensions)
     for each in named:
         keep_code(store, each.code)
     while True:
@@ -259,7 +266,9 @@ async def _update_running(
     """Change the code of a folder's crawl that runs, to code that its command allowed."""
     from lycosa.base.messages.coordinator_messages import ChangeCode
     from lycosa.cluster.serve.caller import CoordinatorFinder
+    from lycosa.processes.folder_code import check_named
     from lycosa.state.folder.manifest import load_manifest
+    from lycosa.state.folder.saved_config import settings_of
     from lycosa.state.objects.folder import FolderStore
     from lycosa.state.objects.stored_code import keep_code, note_code
 
@@ -278,6 +287,7 @@ async def _update_running(
                 f"this run does not allow {', '.join(lacking)}: stop the crawl and name the code"
                 f" again ({again}), or name its digest in extensions.allow of a run"
             )
+        check_named(named, settings_of(place.folder).extensions)
         for each in named:
             keep_code(store, each.code)
         await connection.request(ChangeCode(digests, *who))
@@ -285,6 +295,16 @@ async def _update_running(
     ended = [name for name, digest in digests.items() if not digest]
     note_code(store, _records(named, ended, found.settings_version))
     return found
+
+
+def _since(name: str, present: CodeVersion, records: Sequence[CodeRecord]) -> str:
+    """Since when a name stands for its code: a run of a folder, or a version of the settings."""
+    runs = [x.term for x in records if x.name == name and x.digest == present.digest]
+    if runs and runs[-1]:
+        return f"since run {runs[-1]} of the crawl"
+    if not present.since:
+        return "since the beginning of the crawl"
+    return f"since version {present.since} of the settings"
 
 
 def _allowed_by(status: ClusterStatus, digest: str) -> str:

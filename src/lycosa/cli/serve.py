@@ -28,6 +28,7 @@ from lycosa.cli.setting_options import config_option, set_option
 if TYPE_CHECKING:
     from lycosa.base.config.cluster_file import ClusterFile
     from lycosa.base.config.sections import LimitSection
+    from lycosa.base.messages.coordinator_messages import ServedCrawl
     from lycosa.base.system.health_file import HealthFile
     from lycosa.cluster.kafka import KafkaClient
     from lycosa.cluster.network import Credentials
@@ -164,7 +165,6 @@ async def _serve(
     api: tuple[ApiSettings, ApiListener] | None,
     protocol: int,
 ) -> ServeEnd:
-    from lycosa.base.messages.coordinator_messages import ServedCrawl
     from lycosa.cluster.kafka import crawl_topics
     from lycosa.cluster.serve.coordinator_server import CoordinatorServer
     from lycosa.cluster.serve.running_coordinator import RunningCoordinator, ServeEnd
@@ -195,9 +195,7 @@ async def _serve(
             runner,
             read_limits,
             tell_line,
-            crawl=ServedCrawl(
-                crawl.manifest.crawl, crawl.manifest.generation, crawl.formats, crawl.code
-            ),
+            crawl=_served(crawl),
             protocol=protocol,
         )
         keeping = asyncio.create_task(health.keep(runner.health))
@@ -210,6 +208,13 @@ async def _serve(
                 await keeper.close()
     finally:
         records.close()
+
+
+def _served(crawl: StoredCrawl) -> ServedCrawl:
+    from lycosa.base.messages.coordinator_messages import ServedCrawl
+
+    manifest = crawl.manifest
+    return ServedCrawl(manifest.crawl, manifest.generation, crawl.formats, crawl.code)
 
 
 def _api_keeper(

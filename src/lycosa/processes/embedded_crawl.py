@@ -90,8 +90,8 @@ class Crawl:
     capture before its commit, after a crash possibly twice; they are called in one thread, a page
     after the other. A rule that raises refuses the URL, a sink that raises changes nothing: the
     page gets a remark, the failure is in ``Report.failures`` and in the log ``lycosa`` of
-    ``logging``. ``extensions`` are extractors, link finders and scorers, which run in processes of
-    their own: functions with a decorator, of a module or of the program's file, or names such as
+    ``logging``. ``extensions`` are extractors, link finders and scorers, which run in separate
+    processes: functions with a decorator, of a module or of the program's file, or names such as
     ``"shop.py:products"``; in the program's file, the crawl must begin below ``if __name__ ==
     "__main__":``. ``on_progress`` gets the progress about twice a second.
 

@@ -26,10 +26,12 @@ _LOCAL_KINDS = frozenset(
         "lycosa.state.kv.kv_port.TableDamaged",
         "lycosa.state.seen.hash_files.HashFileDamaged",
         "lycosa.cluster.kafka.kafka_clients.BadClientSettings",
+        "lycosa.base.model.known_code.CodeError",
     }
 )
-"""The errors of local tables, and of the files of keys and certificates that ``cluster.toml`` names
-for Kafka, by name: the modules of some need optional packages.
+"""The errors of local tables, of the files of keys and certificates that ``cluster.toml`` names for
+Kafka, and of user code, which may need what is installed elsewhere. By name: the modules of some
+need optional packages.
 """
 
 

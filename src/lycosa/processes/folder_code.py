@@ -1,6 +1,6 @@
 """The user code of a run in a crawl folder: what the command names, with copies in the folder.
 
-Whoever starts a run names the code with it; that a folder has code, or settings that name some,
+The command that starts a run names its code; that a folder has code, or settings that name some,
 gets nothing run. What is named is read once at the start, kept in the folder under its SHA-256, and
 run from there, so a file that is edited meanwhile changes nothing in the run. Where the named file
 is not there any more, the folder's copy is used if ``extensions.allow`` of this start has its
@@ -14,9 +14,10 @@ from pathlib import Path
 
 import msgspec
 
+from lycosa.base.config.checks import is_digest
 from lycosa.base.config.sections import ExtensionSection
 from lycosa.base.config.sources import SettingsError
-from lycosa.base.model.code_version import CodeVersion, code_name, is_digest
+from lycosa.base.model.code_version import CodeVersion, code_name
 from lycosa.base.model.known_code import CodeError, KnownCode
 from lycosa.base.system.code_file import CodeFile, UnreadableCode, code_place, read_named
 from lycosa.stages.extract.code_check import described
@@ -90,7 +91,7 @@ class FolderCode:
 
         So a run that begins has code that can be called. Raises ``SettingsError``.
         """
-        _check_named(self._named, section, self._folder / CODE_FOLDER)
+        check_named(self._named, section, self._folder / CODE_FOLDER)
 
     def keep(self, version: int, term: int, wall: float) -> RunCode:
         """Store what was named, for the run of that term, whose settings begin at that version.
@@ -132,7 +133,13 @@ class FolderCode:
         return {name: code for name, code in found.items() if code is not None}
 
 
-def _check_named(named: Iterable[NamedCode], section: ExtensionSection, copies: Path) -> None:
+def check_named(
+    named: Iterable[NamedCode], section: ExtensionSection, copies: Path = Path()
+) -> None:
+    """Import the code in a process of the kind that will run it. Raises ``SettingsError``.
+
+    ``copies`` has that of files that are not there.
+    """
     codes = []
     for each in named:
         place = code_place(each.given.rpartition(":")[0])

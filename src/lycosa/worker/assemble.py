@@ -117,6 +117,12 @@ def _code_caller(owned: OwnedShard, extensions: Extensions) -> CodeCaller:
     return ExtensionChild(known, section, job.config.canonical, owned.clock, path, tell)
 
 
+def _changed_code(owned: OwnedShard, visit: VisitParts, failures: ExtensionFailures) -> WorkerCode:
+    job, store = owned.job, visit.stages.store
+    caller, section = visit.code.caller, job.config.extensions
+    return WorkerCode(caller, section, failures, store.use_extractors, job.plugins.path)
+
+
 def _assembled(
     owned: OwnedShard,
     intake: IntakeParts,
@@ -136,13 +142,6 @@ def _assembled(
         cpu_s,
     )
     measure_refetches(meter, grids)
-    code = WorkerCode(
-        visit.code.caller,
-        owned.job.config.extensions,
-        failures,
-        visit.stages.store.use_extractors,
-        owned.job.plugins.path,
-    )
 
     def close() -> None:
         meter.stop_watching()
@@ -171,7 +170,7 @@ def _assembled(
             worker,
             visit.stages.pacing,
             owned.prices,
-            CodeInUse(owned.job.code, code),
+            CodeInUse(owned.job.code, _changed_code(owned, visit, failures)),
         ),
         meter,
         grids,

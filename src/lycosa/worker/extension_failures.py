@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable
 from lycosa.base.model.code_failure import PRINTED, CodeFailure, FailureNote
 from lycosa.base.model.remark import Remark, distinct
 
-KINDS = ("rule", "sink", "extractor", "links", "score", "extension")
+CODE_KINDS = ("rule", "sink", "extractor", "links", "score", "extension")
 """Kinds of functions of users; ``extension`` is the process that calls the last three of them."""
 MAX_NOTED = 5
 """Functions of which a report of the progress has the first failure."""
 _AGAIN_S = 60.0
-_MAX_KINDS = 1000  # of which it is remembered when they were told last
+_MAX_CODE_KINDS = 1000  # of which it is remembered when they were told last
 
 TellFailure = Callable[[CodeFailure, int], object]
 """Gets a failure, and how many of its kind there were since the last call (1 = it is the first)."""
@@ -32,7 +32,7 @@ class ExtensionFailures:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.tell, self._monotonic = tell, monotonic
-        self.counts = dict.fromkeys(KINDS, 0)
+        self.counts = dict.fromkeys(CODE_KINDS, 0)
         """Failures by kind of function."""
         self._numbers: dict[tuple[str, str], tuple[int, CodeFailure]] = {}
         self._told: dict[tuple[str, str], tuple[float, int]] = {}
@@ -83,6 +83,6 @@ class ExtensionFailures:
         told_at, waiting = self._told.get(key, (-_AGAIN_S, 0))
         if now - told_at < _AGAIN_S:
             self._told[key] = told_at, waiting + 1
-        elif key in self._told or len(self._told) < _MAX_KINDS:
+        elif key in self._told or len(self._told) < _MAX_CODE_KINDS:
             self._told[key] = now, 0
             self.tell(failure, waiting + 1)

@@ -61,9 +61,15 @@ SECURITY_PREFIXES = ("security.", "sasl.", "ssl.", "enable.ssl.", "enable.sasl."
 """Beginnings of the options of the Kafka client that ``kafka.security`` may have."""
 _CRAWL_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")  # of topics, and of paths of objects
 _SERVER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 _VISIBLE = re.compile(r"[\x20-\x7e]*")
 _NO = set(' "\\?#')  # characters that the URL of a key directory does not have
 _CONTACT = re.compile(r"(?:https?://[^\s/.]+\.[^\s]+|(?:mailto:)?[^@\s]+@[^@\s]+)", re.IGNORECASE)
+
+
+def is_digest(text: str) -> bool:
+    """Whether a text is a SHA-256 as 64 hexadecimal digits in lower case."""
+    return _DIGEST.fullmatch(text) is not None
 
 
 def check_expressions(patterns: Sequence[str]) -> None:

@@ -16,12 +16,12 @@ from typing import Annotated, Any
 
 import msgspec
 
+from lycosa.base.config.checks import is_digest
 from lycosa.base.config.fields import Field, build, fields_of
 from lycosa.base.config.given_values import given_in_file, read_given
 from lycosa.base.config.near_names import near_name
 from lycosa.base.config.setting import setting
 from lycosa.base.config.sources import SettingsError
-from lycosa.base.model.code_version import is_digest
 
 MAX_SHARDS = 1024
 MAX_NODES = 1024

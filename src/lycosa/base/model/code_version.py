@@ -3,8 +3,8 @@
 A name says what an operator wants, and never gets code run by itself. A worker runs code only when
 its SHA-256 is one that its own machine allows: in a crawl of one machine what the command line or
 the settings of this start name, on a cluster ``lycosa node --allow`` and ``extensions.allow`` of
-that machine's ``cluster.toml``. So whoever can write into a folder or a bucket cannot choose what
-runs, and whoever can change the settings of a crawl chooses among what each machine allows.
+that machine's ``cluster.toml``. So write access to a folder or a bucket does not choose what runs,
+and a change of a crawl's settings chooses among what each machine allows.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from collections.abc import Collection, Mapping
 
 import msgspec
 
+from lycosa.base.config.checks import is_digest
+
 MAX_CODES = 32
 """Pieces of user code that a crawl may run."""
 MAX_NAME = 200
-_DIGEST = re.compile(r"[0-9a-f]{64}")
 _NAME = re.compile(r"\w[\w.-]*:[A-Za-z_][\w.]*", re.ASCII)
 _SLASHES = re.compile(r"[/\\]")
 _SHOWN = 12  # characters of a digest
@@ -50,11 +51,6 @@ def code_name(given: str) -> str:
     if not colon or not _NAME.fullmatch(name) or len(name) > MAX_NAME:
         raise ValueError(f"{given!r}: write FILE.py:NAME, or module:NAME")
     return name
-
-
-def is_digest(text: str) -> bool:
-    """Whether a text is a SHA-256 as 64 hexadecimal digits in lower case."""
-    return _DIGEST.fullmatch(text) is not None
 
 
 def shown_digest(digest: str) -> str:

@@ -135,7 +135,7 @@ class NodePlan:
         return Stop(End.STOPPED.value) if run.state is ShardState.STOPPING else self.end
 
     def allow(self, digests: tuple[str, ...], now: float) -> list[NodeAct]:
-        """Allow exactly this user code from now on; workers and coordinator are told."""
+        """Allow exactly this user code from now on; workers and coordinator get them."""
         if digests == self.allowed:
             return []
         self.allowed, self._is_changed = digests, True

@@ -1,7 +1,7 @@
 """The user code that one node of a cluster allows, with the copies from which its workers run it.
 
 A node allows digests by its own command line (``lycosa node --allow``) and by ``extensions.allow``
-of its own ``cluster.toml``, which is read again when it changes. Nothing that comes from the
+in its own ``cluster.toml``, which is read again when it changes. Nothing that comes from the
 bucket, the topics or the coordinator adds to them. The code itself may come from the bucket: a copy
 counts only if its SHA-256 is one that is allowed. The folder ``code`` of the node has exactly these
 copies, and the node reports a digest only when it has one.
@@ -13,9 +13,10 @@ import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from lycosa.base.config.checks import is_digest
 from lycosa.base.config.cluster_file import read_cluster_file
 from lycosa.base.config.sources import SettingsError
-from lycosa.base.model.code_version import is_digest, shown_digest
+from lycosa.base.model.code_version import shown_digest
 from lycosa.base.system.code_file import FILE, PACKAGE, CodeFile, read_code
 from lycosa.base.system.durable import replace_file
 from lycosa.state.objects.object_errors import ObjectError

@@ -18,7 +18,7 @@ from lycosa.base.model.item_schema import BadSchema
 from lycosa.base.model.known_code import CodeError, KnownCode, split_name
 from lycosa.base.system.frames import UNREADABLE, FrameError, FrameSocket
 from lycosa.stages.extract.code_messages import ChildOrders, ChildReport
-from lycosa.stages.extract.code_process import START_S, start_code_process
+from lycosa.stages.extract.code_process import LOAD_S, start_code_process
 
 
 def described(
@@ -52,14 +52,14 @@ def _report(
     process, sock = start_code_process(section.environment)
     try:
         with sock:
-            sock.settimeout(START_S)
+            sock.settimeout(LOAD_S)
             frames = FrameSocket(sock)
             frames.send(msgspec.msgpack.encode(orders))
             answer = frames.receive()
             if answer is not None:
                 return msgspec.msgpack.decode(answer, type=ChildReport)
     except TimeoutError:
-        return ChildReport(error=f"{names}: not loaded within {START_S:g} s")
+        return ChildReport(error=f"{names}: not loaded within {LOAD_S:g} s")
     except (FrameError, ConnectionError, *UNREADABLE):
         pass  # said below
     finally:

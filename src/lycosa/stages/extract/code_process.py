@@ -18,7 +18,7 @@ from lycosa.base.system.environment import for_user_code
 from lycosa.base.system.frame_stream import FrameStream
 from lycosa.stages.extract.code_messages import ChildReport
 
-START_S = 60.0
+LOAD_S = 60.0
 """Seconds of wall time in which a process has to load its code."""
 WALL_FACTOR = 10
 """Wall time of a page, in units of its processor time: for code that sleeps, or a busy machine."""

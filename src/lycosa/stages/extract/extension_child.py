@@ -44,14 +44,13 @@ from lycosa.stages.extract.code_messages import (
     GivenDocument,
 )
 from lycosa.stages.extract.code_process import (
-    START_S,
+    LOAD_S,
     WALL_FACTOR,
     CodeProcess,
     start_code_process,
 )
 
-WINDOW = 4
-"""Maximum number of pages sent to the child."""
+_WINDOW = 4  # maximum number of pages sent to the child
 _STARTS = 5  # attempts to start a child, before its pages get a failure
 _RETRY_S = 0.5
 
@@ -252,7 +251,7 @@ class ExtensionChild:
             await self._note_load(child)
 
     def _send(self, child: CodeProcess[_Task]) -> None:
-        while self._waiting and child.takes_pages and len(child.sent) < WINDOW:
+        while self._waiting and child.takes_pages and len(child.sent) < _WINDOW:
             task = self._waiting[0]
             # A suspect has a child alone, so that its end names the page that caused it.
             if child.sent and (task.is_suspect or child.sent[0].is_suspect):
@@ -322,7 +321,7 @@ class ExtensionChild:
         """Kill the child when it does not answer for its first page, or does not start."""
         while True:
             longest_s = WALL_FACTOR * self._section.page_s
-            limit_s = longest_s if child.report is not None else max(START_S, longest_s)
+            limit_s = longest_s if child.report is not None else max(LOAD_S, longest_s)
             waited_s = self._clock.monotonic() - child.head_since
             is_busy = bool(child.sent) or child.report is None
             if is_busy and waited_s >= limit_s:

@@ -67,7 +67,7 @@ class _Output(io.TextIOBase):
         return kept
 
 
-def serve(frames: FrameSocket) -> None:
+def serve_pages(frames: FrameSocket) -> None:
     """Load the code, and answer pages until the peer closes or something is left behind."""
     first = frames.receive()
     if first is None:
@@ -130,7 +130,7 @@ def main(arguments: list[str]) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
     # the errors are those of a parent that went away
     with socket.socket(fileno=fd) as sock, suppress(FrameError, ConnectionError):
-        serve(FrameSocket(sock))
+        serve_pages(FrameSocket(sock))
     return 0
 
 

@@ -1,4 +1,4 @@
-"""The user code of a crawl, stored beside its settings, in a folder and in object storage alike.
+"""The user code of a crawl, stored next to its settings, in a folder and in object storage alike.
 
 ================  ================================================================================
 ``code/SHA256.py``   a module, ``.zip`` for a package (``base.system.code_file``); never replaced
@@ -19,7 +19,8 @@ from contextlib import suppress
 
 import msgspec
 
-from lycosa.base.model.code_version import CodeVersion, is_digest
+from lycosa.base.config.checks import is_digest
+from lycosa.base.model.code_version import CodeVersion
 from lycosa.base.system.code_file import FILE, PACKAGE, CodeFile
 from lycosa.base.system.frames import UNREADABLE
 from lycosa.state.objects.object_errors import ObjectExists, ObjectMissing
