@@ -154,6 +154,10 @@ def test_a_lost_table_is_built_again_with_the_same_bytes(tmp_path: Path) -> None
     path.unlink()
     (lacking,) = lacking_files(tmp_path)
     assert (lacking.file, lacking.reason) == (f"items/products/1/{name}.parquet", "")
+    path.parent.rmdir()
+    path.parent.parent.rmdir()
+    path.parent.parent.parent.rmdir()
+    assert lacking_files(tmp_path) == [lacking]  # also if all tables are lost
     assert rebuild(tmp_path) == ([f"items/products/1/{name}.parquet"], {})
     assert path.read_bytes() == before and lacking_files(tmp_path) == []
     build_again(tmp_path, "items/products/1", name, tmp_path / "again")

@@ -373,6 +373,6 @@ def test_every_kind_of_row_and_every_counter_has_a_rule() -> None:
     assert set(Counters.__struct_fields__) == {
         *("discovered", "states", "captures", "pages", "requests", "body_bytes", "rule_refusals"),
         *("reasons", "hosts", "hosts_parked", "hosts_retired", "hosts_asleep", "asked", "asking"),
-        *("hosts_paused", "leased", "stated", "cells", "due", "refetched", "validators"),
+        *("hosts_paused", "leased", "stated", "cells", "due", "refetched", "validators", "items"),
         "set_back",
     }

@@ -205,6 +205,7 @@ class ItemTables:
 _ALLOWED = (
     " WHERE _capture IN (SELECT warc_record_id FROM fetches WHERE may_use IS DISTINCT FROM false)"
 )
+# Each column has the name of its table: the fields of an item may have any names.
 _NEWEST = """
 CREATE VIEW "{name}" AS
 WITH said AS (SELECT * FROM fetches WHERE kind = 'page' AND ({says_something})),
@@ -218,13 +219,15 @@ seen AS (
     FROM said GROUP BY url
 ),
 source AS (
-    SELECT url, seen_at, CASE WHEN is_own AND NOT EXISTS (
-        SELECT 1 FROM items."{name}" own WHERE own._url = url AND own._fetched = made_at
-    ) THEN duplicate_of_time ELSE made_at END AS made_at
-    FROM content JOIN seen USING (url) WHERE is_used
+    SELECT content.url, seen.seen_at, CASE WHEN content.is_own AND NOT EXISTS (
+        SELECT 1 FROM items."{name}" own
+        WHERE own._url = content.url AND own._fetched = content.made_at
+    ) THEN content.duplicate_of_time ELSE content.made_at END AS made_at
+    FROM content JOIN seen ON seen.url = content.url WHERE seen.is_used
 )
-SELECT url AS _url, seen_at AS _fetched, made.* EXCLUDE (_url, _fetched)
-FROM source JOIN items."{name}" made ON made._url = url AND made._fetched = made_at
+SELECT source.url AS _url, source.seen_at AS _fetched, made.* EXCLUDE (_url, _fetched)
+FROM source JOIN items."{name}" made
+    ON made._url = source.url AND made._fetched = source.made_at
 """
 
 

@@ -86,9 +86,12 @@ def lacking_files(folder: Path) -> list[LackingFile]:
     tables of items a segment has only its journal says.
     """
     there = {kind: layout.segment_names(folder, kind) for kind in folders_of_kinds(folder)}
-    has_items = (folder / ITEMS).exists()
-    found = []
-    for name in layout.closed_segments(folder):
+    closed, found = list(layout.closed_segments(folder)), list[LackingFile]()
+    # Also when all of them are lost: then the newest segment tells whether there were any.
+    has_items = (folder / ITEMS).exists() or any(
+        kind.startswith(f"{ITEMS}/") for name in closed[-1:] for kind in _wanted(folder, name)
+    )
+    for name in closed:
         if not has_items and all(name in names for names in there.values()):
             continue
         wanted, reason = wanted_or_certain(folder, name)
@@ -98,6 +101,10 @@ def lacking_files(folder: Path) -> list[LackingFile]:
             if name not in there.get(kind, ())
         ]
     return found
+
+
+def _wanted(folder: Path, name: str) -> list[str]:
+    return wanted_or_certain(folder, name)[0]
 
 
 def wanted_or_certain(folder: Path, name: str) -> tuple[list[str], str]:
