@@ -8,8 +8,12 @@ from typing import Any
 import msgspec
 
 from lycosa.base.model.capture import StoredOriginal
+from lycosa.base.model.fetched import FetchKind
 from lycosa.base.model.item_schema import ItemColumn, ItemSchema
+from lycosa.state.store import layout, read_header, read_rows
+from lycosa.state.store.journal import encode_header, encode_journal_frame, encode_line
 from lycosa.state.store.journal_rows import Extractor
+from lycosa.state.store.segment_recovery import rebuild
 from sample_crawl import SampleCrawl
 from store_samples import START, capture, close_all, fetched
 
@@ -55,3 +59,25 @@ class ItemCrawl(SampleCrawl):
         self.commit([])
         self.segments += [each.name for each in close_all(self.store)]
         self.commit([])
+
+
+def plant_items(folder: Path, schema: ItemSchema = PRODUCTS) -> int:
+    """Let a finished crawl have items: each page one row, as if an extractor had made them.
+
+    Gives the number of items. Journals are written again, so their recorded lengths are too.
+    """
+    planted = 0
+    for name in layout.closed_segments(folder):
+        path = folder / layout.file_name(layout.JOURNAL, name)
+        header = msgspec.structs.replace(read_header(path), extractors=(Extractor.of(schema),))
+        lines = [encode_header(header)]
+        for row in read_rows(path):
+            if row.status == 200 and row.kind is FetchKind.PAGE and not row.revisit:
+                row = msgspec.structs.replace(row, items={schema.name: [[row.title, row.depth]]})
+                planted += 1
+            lines.append(encode_line(row))
+        path.write_bytes(encode_journal_frame(lines))
+    for each in (folder / "log").glob("closed-w*"):
+        each.unlink()
+    rebuild(folder)
+    return planted

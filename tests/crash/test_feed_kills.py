@@ -1,4 +1,6 @@
-"""Feeds of a running crawl: crawl and readers are killed again and again, each row is given once."""
+"""Feeds of a running crawl: crawl and readers are killed again and again, each row and each item of
+user code is given once.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from lycosa.base.model.fetched import FetchKind
 from lycosa.base.model.url_state import UrlState
 from lycosa.inspect.committed_state import read_folder
+from lycosa.inspect.crawl_tables import CrawlTables
+from lycosa.inspect.sql_query import ask
 from lycosa.synthetic import SyntheticWeb, WebPlan
 from proofs.crawls import RunningCrawl, Whom, lycosa
 from serving import served
@@ -27,6 +32,18 @@ _SETTINGS = {
     "store.segment_bytes": 200_000,
     "store.commit_s": 0.1,
 }
+_CODE = """
+import lycosa
+
+class Title(lycosa.Item, frozen=True):
+    url: str
+    part: int
+
+@lycosa.extract(Title)
+def titles(page):
+    for part in range(3):
+        yield Title(page.url, part)
+"""
 
 
 class Reader:
@@ -65,16 +82,18 @@ class Reader:
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="finds processes in /proc")
 def test_crawl_and_readers_are_killed_and_each_row_is_given_once(tmp_path: Path) -> None:
     web, folder = SyntheticWeb(_PLAN), tmp_path / "crawl"
+    (tmp_path / "shop.py").write_text(_CODE)
     with served(web) as port:
         crawl = [
             web.seed_url(port=port),
             *("--scope", "any", "--resolve", "*=127.0.0.1", "--delay", "300ms"),
-            *("--workers", "2"),
+            *("--workers", "2", "--extension", f"{tmp_path / 'shop.py'}:titles"),
             *(word for name, value in _SETTINGS.items() for word in ("--set", f"{name}={value}")),
         ]
         running = RunningCrawl(folder, crawl, tmp_path / "crawl.out")
         assert running.runs_until(lambda: any(folder.glob("journal/*")), 60)
-        readers = [Reader(kind, folder, tmp_path / f"{kind}.jsonl") for kind in ("pages", "dlq")]
+        kinds = "pages", "dlq", "items.titles"
+        readers = [Reader(kind, folder, tmp_path / f"{kind}.jsonl") for kind in kinds]
         for kill in range(KILLS):
             running.runs_until(readers[0].has_grown(readers[0].size), 20)
             for reader in readers:
@@ -89,15 +108,28 @@ def test_crawl_and_readers_are_killed_and_each_row_is_given_once(tmp_path: Path)
         assert done.code == 0, done.err
     pages = [json.loads(row) for row in readers[0].file.read_bytes().splitlines()]
     stored = read_folder(folder)
-    wanted = Counter(
-        row.record_id
-        for segment in stored.source.list_segments()
-        for row in stored.source.read_rows(segment)
-    )
-    assert Counter(row["record_id"] for row in pages) == wanted
+    rows = [
+        row for segment in stored.source.list_segments() for row in stored.source.read_rows(segment)
+    ]
+    assert Counter(row["record_id"] for row in pages) == Counter(row.record_id for row in rows)
+    items = [json.loads(row) for row in readers[2].file.read_bytes().splitlines()]
+    made = {(row.record_id, row.url, part) for row in rows if row.items for part in range(3)}
+    assert Counter((row["_capture"], row["url"], row["part"]) for row in items) == Counter(made)
+    read = {
+        row.url
+        for row in rows
+        if row.status == 200 and row.kind is FetchKind.PAGE and row.media_type == "text/html"
+    }
+    assert {row.url for row in rows if row.items} == read
+    with CrawlTables(stored, ["titles"]) as tables:
+        found = ask(tables, "SELECT url, count(*) FROM titles GROUP BY url")[1]
+        assert dict(found) == dict.fromkeys(read, 3)
     captures = Counter((row["url8"], row["fetch_number"]) for row in pages if not row.get("kind"))
     assert set(captures.values()) == {1} and len(captures) > 500
     dead = Counter(json.loads(row)["url"] for row in readers[1].file.read_bytes().splitlines())
     failed = {entry.url for entry in stored.urls() if entry.state is UrlState.FAILED}
     assert dead == dict.fromkeys(failed, 1) and failed
-    print(f"{len(pages)} rows of {len(captures)} pages, {len(dead)} dead letters, each once")
+    print(
+        f"{len(pages)} rows of {len(captures)} pages, {len(dead)} dead letters,"
+        f" {len(items)} items, each once"
+    )

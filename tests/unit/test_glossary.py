@@ -46,11 +46,12 @@ order original outcome owned pacing packed pair park parsed parser part passed p
 piece pin place plan planner plugin point position post postpone price process progress projector
 protocol purpose query question queue quota range rate reader reading ready received receiver
 record recovered recycled reliever reparsed reparser reply report request resolver response rest
-result retire robot round route router row run runner said saved saver schema scorer search section sender
-server service session setting shape shipper sign signal signer silence since size slice snooze
-socket source stalled state status step stop storage store stored stream style submission summary
-superseded suppressed suspicion taken tally target task thread trace transaction transfer tried
-truth type unknown unread up url use value variant version visibility walk want watch wildcard write writer
+result retire robot round route router row run runner said saved saver schema scorer search section
+sender server service session setting shape shipper sign signal signer silence since size slice
+snooze socket source stalled state status step stop storage store stored stream style submission
+summary superseded suppressed suspicion taken tally target task thread trace transaction transfer
+tried truth type unknown unread up url use value variant version visibility walk want watch
+wildcard write writer
 """
 ORDINARY = frozenset(_ORDINARY.split())
 

@@ -10,9 +10,11 @@ from typing import Any
 import msgspec
 import pyarrow.parquet as pq
 import pytest
+from test_use_policy import DENIED
 
 from item_crawl import PRODUCTS, SECOND, SITE, ItemCrawl
 from lycosa.__main__ import main
+from lycosa.base.model.item_schema import ItemColumn, ItemSchema
 from lycosa.inspect.committed_state import read_folder
 from lycosa.inspect.crawl_tables import CrawlTables
 from lycosa.inspect.sql_query import SqlError, ask, wanted_tables
@@ -86,18 +88,48 @@ def test_the_view_has_the_newest_items_of_a_url(crawl: ItemCrawl) -> None:
     assert names(crawl, "items.products") == ["new", "old", "other"]
 
 
-def test_a_revisit_has_the_items_of_its_original(crawl: ItemCrawl) -> None:
-    first = crawl.page("a", 1, ["lamp", 1])
+def test_a_304_has_the_items_of_the_capture_before_and_its_own_time(crawl: ItemCrawl) -> None:
+    first = crawl.page("a", 1, ["old", 1])
+    crawl.page("a", 50, ["new", 2])
     crawl.close_segments()
+    # The place of the body may be that of another capture with the same body.
     crawl.page("a", 60, status=304, original=first, is_304=True)
-    crawl.page("copy", 61, original=first)
     crawl.commit([])
-    rows = answer(crawl, "SELECT name, _url FROM products ORDER BY _url")
-    fetches = dict(answer(crawl, "SELECT url, max(fetch_time) FROM pages GROUP BY url"))
-    seen = dict(answer(crawl, "SELECT _url, _fetched FROM products"))
-    assert rows == [("lamp", f"{SITE}/a"), ("lamp", f"{SITE}/copy")]
-    assert seen == {url: fetches[url] for url in seen}
-    assert len(names(crawl, "items.products")) == 1
+    assert names(crawl) == ["new"]
+    times = answer(crawl, "SELECT _fetched FROM products UNION SELECT max(fetch_time) FROM pages")
+    assert len(times) == 1
+    assert names(crawl, "items.products") == ["new", "old"]
+
+
+def test_a_body_that_came_back_has_the_items_that_it_had(crawl: ItemCrawl) -> None:
+    first = crawl.page("a", 1, ["first", 1])
+    crawl.page("a", 50, ["second", 2])
+    crawl.page("a", 60, original=first)
+    crawl.page("a", 70, status=304, original=first, is_304=True)
+    crawl.commit([])
+    assert names(crawl) == ["first"]
+
+
+def test_a_body_of_another_url_has_the_items_that_were_made_for_this_url(crawl: ItemCrawl) -> None:
+    first = crawl.page("a", 1, ["of a", 1])
+    crawl.page("copy", 2, ["of copy", 1], original=first)
+    crawl.page("unread", 3, original=first)
+    crawl.commit([])
+    rows = answer(crawl, "SELECT name, _url FROM products ORDER BY name")
+    assert rows == [("of a", f"{SITE}/a"), ("of copy", f"{SITE}/copy")]
+
+
+def test_fields_may_have_the_names_of_our_columns(crawl: ItemCrawl) -> None:
+    columns = "url", "made_at", "seen_at", "fetch_time", "is_own", "source", "made", "own"
+    named = ItemSchema("products", 2, tuple(ItemColumn(each, "text") for each in columns))
+    crawl.store.use_extractors([Extractor.of(named)])
+    first = crawl.page("a", 1, [*columns])
+    crawl.page("a", 50, [each.upper() for each in columns])
+    crawl.page("a", 60, original=first)
+    crawl.close_segments()
+    listed = ", ".join(f'"{each}"' for each in columns)
+    assert answer(crawl, f"SELECT {listed} FROM products") == [columns]
+    assert len(answer(crawl, "FROM items.products")) == 2
 
 
 def test_a_page_that_is_gone_or_lost_its_items_has_none(crawl: ItemCrawl) -> None:
@@ -272,3 +304,31 @@ def test_a_damaged_change_is_reported() -> None:
     store.objects["items/products/current/000001.json"] = b'{"version":1,"format":9}'
     with pytest.raises(StoreFailed, match="format 9"):
         read_current(store, "products")
+
+
+def test_another_purpose_leaves_out_items_of_all_versions(
+    crawl: ItemCrawl, capsys: pytest.CaptureFixture[str]
+) -> None:
+    crawl.page("refused", 1, ["refused", 1], preferences=DENIED)
+    crawl.page("allowed", 2, ["allowed", 1])
+    crawl.close_segments()
+    for table in ("products", "items.products"):
+        assert len(exported(capsys, crawl.folder, table)) == 2
+        (row,) = exported(capsys, crawl.folder, table, "--purpose", "ai-train")
+        assert row["name"] == "allowed"
+    store = FolderStore(f"file://{crawl.folder}", crawl.folder)
+    planted(crawl, store, 2, ["again", 1])
+    assert set_current(store, "products", 2, CurrentVersion())
+    assert len(exported(capsys, crawl.folder, "products")) == 2
+    (row,) = exported(capsys, crawl.folder, "products", "--purpose", "ai-train")
+    assert row["_url"] == f"{SITE}/allowed"
+
+
+def test_a_page_whose_use_is_refused_later_has_no_items_any_more(
+    crawl: ItemCrawl, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = crawl.page("a", 1, ["lamp", 1])
+    crawl.page("a", 60, status=304, original=first, is_304=True, preferences=DENIED)
+    crawl.close_segments()
+    assert exported(capsys, crawl.folder, "products", "--purpose", "ai-train") == []
+    assert len(exported(capsys, crawl.folder, "products")) == 1
