@@ -1,0 +1,155 @@
+"""The captures of a crawl as a source of extraction: of a folder, or of a cluster's bucket.
+
+The WARC of a segment is read once from its beginning, in pieces, because its rows are in the order
+of its records. Nothing is locked or changed, and the crawl may run.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+from lycosa.base.model.parsed import Link
+from lycosa.base.system.content_encoding import decode_content
+from lycosa.feeds.extraction.extraction_source import SourceCapture, has_items_of_its_own
+from lycosa.feeds.stored_pages import StoredLinks, header_fields
+from lycosa.stages.extract.stored_document import GivenDocument
+from lycosa.state.store import journal, layout
+from lycosa.state.store.journal_rows import JournalRow, SegmentHeader
+from lycosa.state.store.segment_files import SegmentFiles
+from lycosa.state.store.segments_port import StoredSegment
+from lycosa.state.store.stored_bodies import record_with_body, reference_of
+from lycosa.state.store.stored_data import RecordError, StoredRecord, record_in
+from lycosa.state.store.stored_parts import PieceFile
+
+MAX_BODY_BYTES = 64 << 20
+_MAX_RATIO = 1000  # of decoded to received bytes, beyond the first megabyte
+_PIECE = 4 << 20
+_BUFFER = 256 << 10
+_ENCODING = "content-encoding"
+
+ReadBytes = Callable[[int, int], bytes]
+"""The bytes of a WARC file between two offsets, fewer at its end."""
+
+
+class SegmentContent(Protocol):
+    """The segments of a crawl, as a folder or a cluster has them."""
+
+    def list_segments(self) -> list[StoredSegment]: ...
+    def read_journal(self, segment: StoredSegment) -> Iterator[bytes]: ...
+    def read_warc(self, segment: str, start: int, end: int) -> bytes: ...
+    def read_record(self, segment: str, offset: int) -> StoredRecord: ...
+
+
+class FolderContent:
+    """The segments of a crawl folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._files = folder, SegmentFiles(folder)
+
+    def list_segments(self) -> list[StoredSegment]:
+        """All segments; open ones without their lengths, which nothing here needs."""
+        closed = self._files.list_segments({})
+        names = {each.name for each in closed}
+        opened = {layout.stem_of(path) for path in layout.open_files(self._folder)} - names
+        return [*closed, *(StoredSegment(name, False, 0, None) for name in sorted(opened))]
+
+    def read_journal(self, segment: StoredSegment) -> Iterator[bytes]:
+        path = self._folder / layout.file_name(layout.JOURNAL, segment.name)
+        with layout.open_segment_file(path) as file:
+            while piece := file.read(_BUFFER):
+                yield piece
+
+    def read_warc(self, segment: str, start: int, end: int) -> bytes:
+        path = self._folder / layout.file_name(layout.WARC, segment)
+        with layout.open_segment_file(path) as file:
+            file.seek(start)
+            return file.read(end - start)
+
+    def read_record(self, segment: str, offset: int) -> StoredRecord:
+        return self._files.read_record(segment, offset)
+
+
+class CrawlCaptures:
+    """An ``ExtractionSource``. ``name`` is for people."""
+
+    def __init__(self, name: str, content: SegmentContent) -> None:
+        self.name, self._content = name, content
+        self._segments: dict[str, StoredSegment] = {}
+
+    def closed_segments(self) -> list[str]:
+        """See ``ExtractionSource``."""
+        self._segments = {each.name: each for each in self._content.list_segments()}
+        return sorted(name for name, each in self._segments.items() if _is_whole(each))
+
+    def count_open(self) -> int:
+        """See ``ExtractionSource``; as of the last call of ``closed_segments``."""
+        return sum(not each.is_closed for each in self._segments.values())
+
+    def header(self, segment: str) -> SegmentHeader:
+        """See ``ExtractionSource``."""
+        return journal.header_from(self._journal(segment), segment)
+
+    def captures(self, segment: str) -> Iterator[SourceCapture]:
+        """See ``ExtractionSource``. Captures that the purpose may not use are left out."""
+        policy = self.header(segment).policy
+        window = _Window(partial(self._content.read_warc, segment))
+        for row in journal.rows_from(self._journal(segment), segment):
+            if has_items_of_its_own(row) and policy.allows(row.preferences):
+                yield SourceCapture(row, partial(self._load, row, window))
+
+    def _journal(self, segment: str) -> io.BufferedReader:
+        pieces = self._content.read_journal(self._segments[segment])
+        return io.BufferedReader(PieceFile(pieces), _BUFFER)
+
+    def _load(self, row: JournalRow, window: _Window) -> GivenDocument:
+        own = record_in(window.read(row.offset, row.length), row.length, f"{row.segment}")
+        record = own
+        if reference_of(own) is not None:
+            place = (row.body_segment or row.segment, row.body_offset)
+            places = [place] if row.body_offset else []
+            record = record_with_body(self._content.read_record, places) if places else own
+            if reference_of(record) is not None:
+                raise RecordError(
+                    f"the body of {row.url} is that of an earlier capture, whose place is not known"
+                )
+        sent = header_fields(own.header_block)
+        encodings = [value for name, value in header_fields(record.header_block) if name == _ENCODING]
+        decoded = decode_content(record.body, encodings, MAX_BODY_BYTES, _MAX_RATIO)
+        links: list[Link] | None = None
+        if row.links.urls or not row.outlinks:  # they were stored, or there are none
+            links = list(StoredLinks(row.links))
+        return GivenDocument(
+            row.url,
+            row.status,
+            sent,
+            row.date_us / 1_000_000,
+            row.media_type_detected or row.media_type,
+            row.charset,
+            row.language,
+            row.preferences,
+            decoded.body[:MAX_BODY_BYTES],
+            links=links,
+            is_cut=bool(decoded.reason) or bool(row.truncated),
+        )
+
+
+class _Window:
+    """Reads a file in pieces, for places that come in ascending order."""
+
+    def __init__(self, read: ReadBytes) -> None:
+        self._read, self._start, self._data = read, 0, b""
+
+    def read(self, offset: int, length: int) -> bytes:
+        at = offset - self._start
+        if at < 0 or at + length > len(self._data):
+            self._start, self._data = offset, self._read(offset, offset + max(length, _PIECE))
+            at = 0
+        return self._data[at : at + length]
+
+
+def _is_whole(segment: StoredSegment) -> bool:
+    return segment.is_closed and segment.journal_length is not None
