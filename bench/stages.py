@@ -35,6 +35,7 @@ STAGES = {
     "lycosa.stages.parse.running_child": "hop to the parse child",
     "lycosa.stages.parse.child_parser": "hop to the parse child",
     "lycosa.stages.parse.parser_process": "hop to the parse child",
+    "lycosa.stages.extract": "user code",
     "lycosa.stages.parse": "parse: directives, headers and the rest",
     "lycosa.stages.parse.html": "parse: tree, links, text",
     "lycosa.stages.parse.element_readers": "parse: tree, links, text",

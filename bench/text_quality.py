@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 import turbohtml
 
 from lycosa.base.config.sections import CanonicalSection, ParseSection
-from lycosa.base.model.parsed import Document
+from lycosa.base.model.parsed import ParseInput
 from lycosa.base.urls.identity import Canonicalizer
 from lycosa.stages.parse.document import DocumentParser
 
@@ -54,7 +54,7 @@ Extract = Callable[[bytes], str]
 
 def _lycosa(html: bytes) -> str:
     parsed = _PARSER.parse(
-        Document("https://page.example/", 200, [("content-type", "text/html")], html)
+        ParseInput("https://page.example/", 200, [("content-type", "text/html")], html)
     )
     return parsed.content.main_text(parsed.text) if parsed.content else ""
 

@@ -24,6 +24,24 @@ if TYPE_CHECKING:
     from lycosa.processes.embedded_crawl import Crawl, Report
     from lycosa.processes.worker_handle import WorkerFailed
     from lycosa.stages.admit.refusal import Refusal
+    from lycosa.stages.extract.code_source import CodeError
+    from lycosa.stages.extract.stored_document import (
+        Article,
+        Document,
+        Element,
+        Headers,
+        StructuredData,
+        document,
+    )
+    from lycosa.stages.extract.user_code_marks import (
+        ItemExtractor,
+        LinkFinder,
+        LinkScorer,
+        extract,
+        links,
+        score,
+    )
+    from lycosa.stages.extract.user_item import Item
     from lycosa.stages.parse.page import Page
     from lycosa.state.commit import LogDamaged
     from lycosa.state.folder.lock import CrawlInUse
@@ -54,6 +72,14 @@ else:
             "processes.embedded_crawl": "Crawl Report",
             "processes.worker_handle": "WorkerFailed",
             "stages.admit.refusal": "Refusal",
+            "stages.extract.code_source": "CodeError",
+            "stages.extract.stored_document": (
+                "Article Document Element Headers StructuredData document"
+            ),
+            "stages.extract.user_code_marks": (
+                "ItemExtractor LinkFinder LinkScorer extract links score"
+            ),
+            "stages.extract.user_item": "Item",
             "stages.parse.page": "Page",
             "state.commit": "LogDamaged",
             "state.folder.lock": "CrawlInUse",
@@ -69,20 +95,29 @@ else:
     )
 
 __all__ = [
+    "Article",
+    "CodeError",
     "CodeFailure",
     "CommittedDataMissing",
     "Config",
     "Crawl",
     "CrawlInUse",
     "Discovered",
+    "Document",
+    "Element",
     "End",
     "FailureNote",
     "FetchKind",
+    "Headers",
     "IdentityChanged",
+    "Item",
+    "ItemExtractor",
     "JournalError",
     "KeyFileError",
     "Link",
+    "LinkFinder",
     "LinkKind",
+    "LinkScorer",
     "LogDamaged",
     "ManifestError",
     "NewerFormat",
@@ -99,8 +134,13 @@ __all__ = [
     "SeedSource",
     "SettingsError",
     "StoreDamaged",
+    "StructuredData",
     "TableLocked",
     "WorkerFailed",
+    "document",
+    "extract",
+    "links",
     "open",
+    "score",
     "settings",
 ]

@@ -15,7 +15,7 @@ import pytest
 
 from lycosa.base.config.sections import CanonicalSection, ParseSection
 from lycosa.base.model.discovered import LinkKind
-from lycosa.base.model.parsed import Document, Parsed
+from lycosa.base.model.parsed import Parsed, ParseInput
 from lycosa.base.urls.identity import Canonicalizer, resolve
 from lycosa.stages.parse.charset import charset_name, decode_text, decode_whatwg
 from lycosa.stages.parse.document import DocumentParser
@@ -67,7 +67,7 @@ def parse(
     headers: Iterable[tuple[str, str]] = (("content-type", "text/html"),),
 ) -> Parsed:
     return PARSER.parse(
-        Document(url, 200, list(headers), body.encode() if isinstance(body, str) else body)
+        ParseInput(url, 200, list(headers), body.encode() if isinstance(body, str) else body)
     )
 
 

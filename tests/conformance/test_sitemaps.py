@@ -11,7 +11,7 @@ import pytest
 
 from lycosa.base.config.sections import CanonicalSection, ParseSection
 from lycosa.base.model.discovered import LinkKind
-from lycosa.base.model.parsed import Document
+from lycosa.base.model.parsed import ParseInput
 from lycosa.base.urls.identity import Canonicalizer, InvalidUrl
 from lycosa.stages.admit.sitemap_scope import may_list
 from lycosa.stages.parse.document import DocumentParser
@@ -47,7 +47,7 @@ def verdicts() -> Iterable[tuple[str, object, object]]:
             [("content-type", row["content_type"])],
             base64.b64decode(row["content_b64"]),
         )
-        parsed = parser.parse(Document(row["url"], 200, headers, body, is_sitemap=True))
+        parsed = parser.parse(ParseInput(row["url"], 200, headers, body, is_sitemap=True))
         kind, is_index, _ = (row["kind"] or "|false|").split("|")
         wanted = (
             {LinkKind.FEED}

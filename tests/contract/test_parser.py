@@ -10,7 +10,7 @@ import pytest
 
 from lycosa.base.config.sections import CanonicalSection, ParseSection
 from lycosa.base.model.discovered import LinkKind
-from lycosa.base.model.parsed import Document, Parsed
+from lycosa.base.model.parsed import Parsed, ParseInput
 from lycosa.base.ports import Parser
 from lycosa.base.reasons import Reason
 from lycosa.base.system.clock import SystemClock
@@ -28,8 +28,8 @@ def config(**settings: object) -> ParserConfig:
     return ParserConfig(ParseSection(**section), CanonicalSection(), "lycosa")  # type: ignore[arg-type]
 
 
-def page(url: str = "http://example.org/a/p", body: bytes = PAGE) -> Document:
-    return Document(url, 200, [("content-type", "text/html; charset=utf-8")], body)
+def page(url: str = "http://example.org/a/p", body: bytes = PAGE) -> ParseInput:
+    return ParseInput(url, 200, [("content-type", "text/html; charset=utf-8")], body)
 
 
 @pytest.fixture(params=["inline", "child"])
@@ -74,7 +74,7 @@ async def test_documents_at_once_get_their_own_answers(parser: Parser) -> None:
 
 async def test_bytes_that_are_no_document_give_a_reason(parser: Parser) -> None:
     parsed = await parser.parse(
-        Document(
+        ParseInput(
             "http://example.org/p.pdf", 200, [("content-type", "application/pdf")], b"%PDF-1.7"
         )
     )
@@ -89,14 +89,14 @@ async def test_a_spooled_body_is_read_from_its_file(parser: Parser, tmp_path: Pa
     spool = tmp_path / "body"
     spool.write_bytes(PAGE)
     parsed = await parser.parse(
-        Document("http://example.org/", 200, [("content-type", "text/html")], b"", str(spool))
+        ParseInput("http://example.org/", 200, [("content-type", "text/html")], b"", str(spool))
     )
     assert parsed.title == "Wolves & spiders"
 
 
 async def test_a_spool_that_is_gone_is_an_internal_reason(parser: Parser, tmp_path: Path) -> None:
     parsed = await parser.parse(
-        Document("http://example.org/", 200, [], b"", str(tmp_path / "none"))
+        ParseInput("http://example.org/", 200, [], b"", str(tmp_path / "none"))
     )
     assert parsed.reason is Reason.INTERNAL
 
@@ -109,7 +109,7 @@ async def test_large_bodies_pass(parser: Parser) -> None:
 
 async def test_text_that_is_no_unicode_is_an_internal_reason_at_most(parser: Parser) -> None:
     parsed = await parser.parse(
-        Document(
+        ParseInput(
             "http://example.org/", 200, [("content-type", "text/html"), ("x", "\ud800")], b"<p>x"
         )
     )

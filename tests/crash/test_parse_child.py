@@ -15,15 +15,15 @@ import pytest
 import uvloop
 
 from lycosa.base.config.sections import CanonicalSection, ParseSection
-from lycosa.base.model.parsed import Document
+from lycosa.base.model.parsed import ParseInput
 from lycosa.base.reasons import Reason
 from lycosa.base.system.clock import SystemClock
 from lycosa.stages.parse.child_parser import ChildParser
 from lycosa.stages.parse.parser_config import ParserConfig
 
 
-def document(name: str, body: bytes = b"<a href=x>y</a>") -> Document:
-    return Document(f"http://example.org/{name}", 200, [("content-type", "text/html")], body)
+def document(name: str, body: bytes = b"<a href=x>y</a>") -> ParseInput:
+    return ParseInput(f"http://example.org/{name}", 200, [("content-type", "text/html")], body)
 
 
 def made_parser(deadline_s: float = 60.0) -> ChildParser:

@@ -17,7 +17,7 @@ from judging import quick_config
 from lycosa.base.calls import Call, CallReply, ContentFound, ContentQuery
 from lycosa.base.config.sections import FrontierSection, StoreSection
 from lycosa.base.messages.coordinator_messages import ClusterStatus
-from lycosa.base.model.parsed import Document, Parsed
+from lycosa.base.model.parsed import Parsed, ParseInput
 from lycosa.base.ports import Parser
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8, host_of
@@ -259,7 +259,7 @@ class FailingParser:
         self._inner, self._urls = inner, urls
         self.health, self.close = inner.health, inner.close
 
-    async def parse(self, document: Document) -> Parsed:
+    async def parse(self, document: ParseInput) -> Parsed:
         if document.url in self._urls:
             return Parsed(Reason.INTERNAL, "injected")
         return await self._inner.parse(document)

@@ -22,7 +22,7 @@ from lycosa.base.calls import ContentFound, ContentQuery
 from lycosa.base.config.scope_sections import UnstatedUse
 from lycosa.base.config.sections import AgentSection, Config, RefetchSection, StoreSection
 from lycosa.base.model.fetched import FetchKind
-from lycosa.base.model.parsed import Document, Parsed
+from lycosa.base.model.parsed import Parsed, ParseInput
 from lycosa.base.preferences.preference_model import PreferenceSource
 from lycosa.base.reasons import Reason
 from lycosa.cli.main import main
@@ -56,7 +56,7 @@ class FailingParser(InlineParser):
         super().__init__(config)
         self._failing = failing
 
-    async def parse(self, document: Document) -> Parsed:
+    async def parse(self, document: ParseInput) -> Parsed:
         if document.url == self._failing:
             return Parsed(reason=Reason.INTERNAL)
         return await super().parse(document)

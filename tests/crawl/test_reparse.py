@@ -16,7 +16,7 @@ import pytest
 from crawling import QUICK, Pages, crawl_folder, page
 from lycosa.base.calls import DecisionAnswer, ReparseDecision, decode_reply, encode_call
 from lycosa.base.config.sections import PolitenessSection
-from lycosa.base.model.parsed import Document, Parsed
+from lycosa.base.model.parsed import Parsed, ParseInput
 from lycosa.base.model.url_state import UrlState
 from lycosa.base.reasons import Reason
 from lycosa.cli import main
@@ -47,7 +47,7 @@ class FailingParser(InlineParser):
         super().__init__(config)
         self._failing, self._reason = failing, reason
 
-    async def parse(self, document: Document) -> Parsed:
+    async def parse(self, document: ParseInput) -> Parsed:
         return (
             Parsed(reason=self._reason)
             if document.url in self._failing
@@ -182,7 +182,7 @@ class BusyParser(InlineParser):
         super().__init__(config)
         self._reason, self._fails, self._tries = reason, fails, tries
 
-    async def parse(self, document: Document) -> Parsed:
+    async def parse(self, document: ParseInput) -> Parsed:
         if document.url == f"{HOST}b":
             self._tries.append(document.tries)
             if len(self._tries) <= self._fails:
@@ -362,7 +362,7 @@ SUSPECT, OTHER = "http://b.test/x", "http://c.test/"
 class SlowParser(InlineParser):
     """Needs half a second for a document."""
 
-    async def parse(self, document: Document) -> Parsed:
+    async def parse(self, document: ParseInput) -> Parsed:
         await asyncio.sleep(0.5)
         return await super().parse(document)
 

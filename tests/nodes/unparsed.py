@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import random
 
-from lycosa.base.model.parsed import Document, Parsed, ParserHealth
+from lycosa.base.model.parsed import Parsed, ParseInput, ParserHealth
 from lycosa.base.ports import Parser
 from lycosa.base.reasons import Reason
 from nodes.history import NodesHistory
@@ -27,7 +27,7 @@ class NodeParser:
         world, machine = process.machine.world, process.machine
         self._chance = random.Random(f"{world.seed} {machine.name} {process.shard}")
 
-    async def parse(self, document: Document) -> Parsed:
+    async def parse(self, document: ParseInput) -> Parsed:
         """Half of the documents wait while there is no parser; the others fail."""
         while self._away_since() is not None:
             if self._chance.random() < 0.5:

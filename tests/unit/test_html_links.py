@@ -6,7 +6,7 @@ import pytest
 
 from lycosa.base.config.sections import CanonicalSection, ParseSection
 from lycosa.base.model.discovered import LinkKind
-from lycosa.base.model.parsed import Document, Parsed
+from lycosa.base.model.parsed import Parsed, ParseInput
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import Canonicalizer, hash8
 from lycosa.stages.parse.document import DocumentParser
@@ -20,7 +20,7 @@ def parse(html: str | bytes, *headers: tuple[str, str], url: str = URL, **settin
     )
     body = html.encode() if isinstance(html, str) else html
     return parser.parse(
-        Document(url, 200, [("content-type", "text/html; charset=utf-8"), *headers], body)
+        ParseInput(url, 200, [("content-type", "text/html; charset=utf-8"), *headers], body)
     )
 
 
@@ -338,5 +338,5 @@ def test_a_query_is_encoded_in_the_pages_charset() -> None:
     parser = DocumentParser(
         ParseSection(language=False), Canonicalizer(CanonicalSection()), "lycosa"
     )
-    parsed = parser.parse(Document(URL, 200, [("content-type", "text/html")], body))
+    parsed = parser.parse(ParseInput(URL, 200, [("content-type", "text/html")], body))
     assert [link.url for link in parsed.links] == ["http://example.org/%D0%B6?q=%D6"]

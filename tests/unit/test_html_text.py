@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from costs import run_below
 from lycosa.base.config.sections import CanonicalSection, ParseSection
-from lycosa.base.model.parsed import Directives, Document, Parsed
+from lycosa.base.model.parsed import Directives, Parsed, ParseInput
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import Canonicalizer
 from lycosa.stages.parse.document import DocumentParser
@@ -27,7 +27,7 @@ def parse(
     body: str | bytes, *headers: tuple[str, str], content_type: str = "text/html; charset=utf-8"
 ) -> Parsed:
     return PARSER.parse(
-        Document(
+        ParseInput(
             URL,
             200,
             [("content-type", content_type), *headers],
@@ -86,7 +86,9 @@ def test_text_has_a_maximum() -> None:
         ParseSection(language=False, max_text=10), Canonicalizer(CanonicalSection()), "lycosa"
     )
     assert (
-        parser.parse(Document(URL, 200, [("content-type", "text/html")], b"<p>0123456789abc")).text
+        parser.parse(
+            ParseInput(URL, 200, [("content-type", "text/html")], b"<p>0123456789abc")
+        ).text
         == "0123456789"
     )
 
@@ -241,7 +243,7 @@ def test_language_is_found_in_real_sentences() -> None:
 )
 def test_media_types(content_type: str, body: bytes, media_type: str, reason: Reason) -> None:
     headers = [("content-type", content_type)] if content_type else []
-    parsed = PARSER.parse(Document(URL, 200, headers, body))
+    parsed = PARSER.parse(ParseInput(URL, 200, headers, body))
     assert (parsed.media_type, parsed.reason) == (media_type, reason)
 
 
@@ -302,7 +304,7 @@ WEBM = b"\x1a\x45\xdf\xa3\x9fB\x86\x81\x01B\xf7\x81\x01B\x82\x84webmB\x87\x81\x0
     ],
 )
 def test_a_body_without_a_type_is_known_by_its_first_bytes(body: bytes, media_type: str) -> None:
-    parsed = PARSER.parse(Document(URL, 200, [], body))
+    parsed = PARSER.parse(ParseInput(URL, 200, [], body))
     assert parsed.media_type == media_type
 
 
@@ -324,7 +326,7 @@ def test_several_content_types_are_one_list(
     values: tuple[str, ...], media_type: str, charset: str
 ) -> None:
     headers = [("content-type", value) for value in values]
-    parsed = PARSER.parse(Document(URL, 200, headers, "<p>é".encode()))
+    parsed = PARSER.parse(ParseInput(URL, 200, headers, "<p>é".encode()))
     assert (parsed.media_type, parsed.charset) == (media_type, charset)
 
 
@@ -401,7 +403,7 @@ def test_any_bytes_are_parsed(body: bytes, content_type: str) -> None:
     )
 )
 def test_any_headers_are_parsed(headers: list[tuple[str, str]]) -> None:
-    assert PARSER.parse(Document(URL, 200, headers, b"<p>x")).reason is not Reason.INTERNAL
+    assert PARSER.parse(ParseInput(URL, 200, headers, b"<p>x")).reason is not Reason.INTERNAL
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,9 @@ STAGE_TOOLS = {
     "state.seen.seen_port",
 }
 
+# User code reads pages as the crawl does.
+STAGE_USES = {("stages.extract", "stages.parse")}
+
 # Stages, or parts of them, that only decide: no loop, no files, no threads, no clock of their own.
 PURE = [
     "stages.admit",
@@ -160,6 +163,7 @@ def test_stages_do_not_know_each_other() -> None:
             _part(target) == "base"
             or _package(target) == _package(name)
             or {_package(target), target} & STAGE_TOOLS
+            or (_package(name), _package(target)) in STAGE_USES
         )
         if _part(name) == "stages" and not is_shared:
             wrong.append(f"{name} imports {target}")

@@ -15,7 +15,7 @@ import pytest
 
 from crawling import HTML, QUICK, Pages, crawl_folder, page
 from lycosa.base.config.sections import CanonicalSection, ParseSection
-from lycosa.base.model.parsed import Document, Parsed
+from lycosa.base.model.parsed import Parsed, ParseInput
 from lycosa.base.reasons import Reason
 from lycosa.base.system.clock import SystemClock
 from lycosa.inspect.audit.folder_audit import audit
@@ -42,7 +42,7 @@ def parse(body: bytes, encoding: str = "", content_type: str = "text/html") -> P
         ParserConfig(ParseSection(language=False, max_bytes=LIMIT), CanonicalSection(), "lycosa")
     )
     encodings = [("content-encoding", encoding)] if encoding else []
-    return parser.parse(Document(URL, 200, [("content-type", content_type), *encodings], body))
+    return parser.parse(ParseInput(URL, 200, [("content-type", content_type), *encodings], body))
 
 
 @pytest.mark.parametrize("content_type", ["text/html", "application/xhtml+xml"])
@@ -116,7 +116,7 @@ async def test_a_page_that_memory_has_no_room_for_is_parsed_as_far_as_it_has() -
             b'<li><a href="/p/%d"><b>x</b></a><i>y</i>' % number for number in range(350_000)
         )
         parsed = await parser.parse(
-            Document(
+            ParseInput(
                 URL,
                 200,
                 [("content-type", "text/html"), ("content-encoding", "gzip")],
@@ -126,7 +126,7 @@ async def test_a_page_that_memory_has_no_room_for_is_parsed_as_far_as_it_has() -
         assert parsed.is_cut and parsed.reason is Reason.DECODE_LIMIT
         assert len(parsed.links) == section.max_links
         assert parser.health().tried_again == 1
-        small = await parser.parse(Document(URL, 200, [("content-type", "text/html")], large(10)))
+        small = await parser.parse(ParseInput(URL, 200, [("content-type", "text/html")], large(10)))
         assert (small.reason, len(small.links)) == (Reason.NONE, 10)
     finally:
         await parser.close()

@@ -11,7 +11,7 @@ from markdown_it import MarkdownIt
 
 from lycosa.base.config.sections import CanonicalSection, ParseSection
 from lycosa.base.model.page_content import Alternate, Heading, PageContent
-from lycosa.base.model.parsed import Document
+from lycosa.base.model.parsed import ParseInput
 from lycosa.base.urls.identity import Canonicalizer
 from lycosa.stages.parse.content_reader import find_lines
 from lycosa.stages.parse.document import DocumentParser
@@ -29,7 +29,9 @@ KEPT = ["A bridge", ONE, TWO, THREE]
 def read(body: str, head: str = "") -> tuple[PageContent, list[str]]:
     """The content and the lines of its main text."""
     html = f"<!doctype html><html><head>{head}</head><body>{body}</body></html>".encode()
-    parsed = PARSER.parse(Document(URL, 200, [("content-type", "text/html; charset=utf-8")], html))
+    parsed = PARSER.parse(
+        ParseInput(URL, 200, [("content-type", "text/html; charset=utf-8")], html)
+    )
     assert parsed.content is not None
     return parsed.content, parsed.content.main_text(parsed.text).split("\n")
 
@@ -220,7 +222,9 @@ def _pages(draw: st.DrawFn) -> str:
 @given(_pages())
 def test_of_any_page_the_main_text_is_a_part_of_the_visible_text(page: str) -> None:
     html = (STORY + page).encode()
-    parsed = PARSER.parse(Document(URL, 200, [("content-type", "text/html; charset=utf-8")], html))
+    parsed = PARSER.parse(
+        ParseInput(URL, 200, [("content-type", "text/html; charset=utf-8")], html)
+    )
     assert parsed.content is not None and not parsed.detail
     lines = parsed.text.split("\n")
     for line in parsed.content.main_text(parsed.text).split("\n"):

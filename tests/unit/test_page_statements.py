@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lycosa.base.config.sections import CanonicalSection, ParseSection
-from lycosa.base.model.parsed import Document
+from lycosa.base.model.parsed import ParseInput
 from lycosa.base.preferences.page_statements import (
     header_statements,
     markup_statements,
@@ -152,7 +152,7 @@ def parsed(markup: str) -> tuple[Statement, ...]:
     )
     body = markup.encode()
     headers = [("content-type", "text/html"), ("content-usage", "search=n")]
-    return parser.parse(Document("https://a.org/b/", 200, headers, body)).statements
+    return parser.parse(ParseInput("https://a.org/b/", 200, headers, body)).statements
 
 
 def test_the_parse_stage_gives_the_statements_of_the_markup_alone() -> None:

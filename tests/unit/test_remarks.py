@@ -11,7 +11,7 @@ import pytest
 from lycosa.base.config.sections import CanonicalSection, ParseSection
 from lycosa.base.model.capture import Capture
 from lycosa.base.model.compatibility import FIRST_FORMATS, PROTOCOL
-from lycosa.base.model.parsed import Document, Parsed
+from lycosa.base.model.parsed import Parsed, ParseInput
 from lycosa.base.model.remark import Remark
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import Canonicalizer
@@ -30,7 +30,7 @@ def parsed(
     section = ParseSection(max_bytes=max_bytes)
     headers = [("content-type", media_type), *(("content-encoding", each) for each in encodings)]
     parser = DocumentParser(section, Canonicalizer(CanonicalSection()), "lycosa")
-    return parser.parse(Document(f"{SITE}/a", 200, headers, body))
+    return parser.parse(ParseInput(f"{SITE}/a", 200, headers, body))
 
 
 def reasons(found: Parsed) -> list[Reason]:
@@ -100,7 +100,7 @@ def test_a_parser_that_failed_is_the_reason_and_what_was_noted_before_follows() 
     headers = [("content-type", "text/html"), ("content-encoding", "gzip")]
     # a header value that is no text is an error of the caller, after the body was decoded
     broken = [*headers, ("x-robots-tag", None)]
-    found = parser.parse(Document(f"{SITE}/a", 200, broken, body))  # type: ignore[arg-type]
+    found = parser.parse(ParseInput(f"{SITE}/a", 200, broken, body))  # type: ignore[arg-type]
     assert reasons(found) == [Reason.INTERNAL, Reason.DECODE_FAILED]
     assert found.reason is Reason.INTERNAL and found.detail == found.remarks[0].detail
 

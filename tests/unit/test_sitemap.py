@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from costs import run_below
 from lycosa.base.config.sections import CanonicalSection, ParseSection
 from lycosa.base.model.discovered import LinkKind
-from lycosa.base.model.parsed import Document, Parsed
+from lycosa.base.model.parsed import Parsed, ParseInput
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import Canonicalizer
 from lycosa.stages.parse.document import DocumentParser
@@ -43,7 +43,7 @@ def parse(
     parser = DocumentParser(
         ParseSection(language=False, **settings_), Canonicalizer(CanonicalSection()), "lycosa"
     )
-    return parser.parse(Document(url, 200, [("content-type", content_type)], body))
+    return parser.parse(ParseInput(url, 200, [("content-type", content_type)], body))
 
 
 def test_entries_keep_their_hints() -> None:
@@ -171,7 +171,7 @@ def test_a_sitemap_that_was_asked_for_may_be_as_large_as_the_protocol_allows(
     if is_compressed:
         headers.append(("content-encoding", "gzip"))
         body = gzip.compress(body, 1)
-    document = Document("http://example.org/s", 200, headers, body, is_sitemap=True)
+    document = ParseInput("http://example.org/s", 200, headers, body, is_sitemap=True)
     parsed = DocumentParser(
         ParseSection(language=False), Canonicalizer(CanonicalSection()), "lycosa"
     ).parse(document)
@@ -196,7 +196,7 @@ def test_a_gzip_file_may_be_gzip_encoded_too() -> None:
         ParseSection(language=False), Canonicalizer(CanonicalSection()), "lycosa"
     )
     assert (
-        len(parser.parse(Document("http://example.org/sitemap.xml.gz", 200, headers, body)).links)
+        len(parser.parse(ParseInput("http://example.org/sitemap.xml.gz", 200, headers, body)).links)
         == 4
     )
 
@@ -213,7 +213,7 @@ def test_what_was_asked_for_as_a_sitemap_is_read_by_its_content(content_type: st
         b"http://example.org/1\nhttp://example.org/2",
     ):
         for asked_for in (True, False):
-            document = Document(
+            document = ParseInput(
                 "http://example.org/s",
                 200,
                 [("content-type", content_type)],
@@ -422,7 +422,7 @@ def read_as_sitemap(
     )
     url = "http://example.org/s"
     parsed = parser.parse(
-        Document(
+        ParseInput(
             url,
             200,
             [("content-type", content_type), *headers],

@@ -23,7 +23,7 @@ from lycosa.base.calls import (
     read_remark,
 )
 from lycosa.base.model.dead_letter import DeadLetterAction
-from lycosa.base.model.parsed import Document, Parsed
+from lycosa.base.model.parsed import Parsed, ParseInput
 from lycosa.base.model.url_state import UrlState
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.near_hosts import HostUnknown
@@ -59,7 +59,7 @@ class DeadlyPages(InlineParser):
         super().__init__(config)
         self._url = url
 
-    async def parse(self, document: Document) -> Parsed:
+    async def parse(self, document: ParseInput) -> Parsed:
         if document.url == self._url:
             return Parsed(reason=Reason.PARSE_KILLED)
         return await super().parse(document)

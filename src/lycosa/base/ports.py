@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
 from lycosa.base.model.fetched import Fetched, FetchRequest
-from lycosa.base.model.parsed import Document, Parsed, ParserHealth
+from lycosa.base.model.parsed import Parsed, ParseInput, ParserHealth
 from lycosa.base.reasons import Reason
 
 _T = TypeVar("_T")
@@ -99,7 +99,7 @@ class Parser(Protocol):
     there is no parser, and ``health`` has the cause.
     """
 
-    async def parse(self, document: Document) -> Parsed: ...
+    async def parse(self, document: ParseInput) -> Parsed: ...
     def health(self) -> ParserHealth: ...
     async def close(self) -> None: ...
 

@@ -19,7 +19,7 @@ import msgspec
 
 from lycosa.base.config.sections import Config
 from lycosa.base.model.capture import Change
-from lycosa.base.model.parsed import Document
+from lycosa.base.model.parsed import ParseInput
 from lycosa.base.system.clock import SystemClock
 from lycosa.inspect.committed_state import CrawlReader
 from lycosa.inspect.queries.capture_queries import decoded_body, segments_with
@@ -169,7 +169,7 @@ def compared(
 def parsed_text(config: Config, row: JournalRow, record: StoredRecord) -> str:
     """The visible text of a stored body, parsed in a child that a hostile document may kill."""
     body = decoded_body(record).body
-    document = Document(row.url, row.status, [("content-type", row.media_type_detected)], body)
+    document = ParseInput(row.url, row.status, [("content-type", row.media_type_detected)], body)
     limits = ParserConfig(config.parse, config.canonical, config.agent.product)
 
     async def parse() -> str:

@@ -47,7 +47,7 @@ _TEXT = "An answer that is not as it should be, kept long enough to be a page of
 _BOMB_BYTES = 40_000_000
 
 
-def document(content: str = "", *, head: str = "", title: str = "Misbehaviour") -> bytes:
+def html_document(content: str = "", *, head: str = "", title: str = "Misbehaviour") -> bytes:
     """A small HTML page with some content."""
     return (
         f"<!DOCTYPE html>\n<html><head>{head}<title>{title}</title></head>\n"
@@ -63,7 +63,7 @@ def page(
     status: int = 200,
 ) -> Response:
     """``document`` as a response."""
-    return Response(status, [HTML, *extra], document(content, head=head, title=title))
+    return Response(status, [HTML, *extra], html_document(content, head=head, title=title))
 
 
 def _links(*references: str) -> str:
@@ -71,7 +71,7 @@ def _links(*references: str) -> str:
 
 
 def _redirect(location: str, status: int = 302) -> Response:
-    return Response(status, [HTML, ("Location", location)], document())
+    return Response(status, [HTML, ("Location", location)], html_document())
 
 
 def _step(visit: MisbehaviourRequest) -> int:
@@ -97,7 +97,7 @@ def _redirect_chain(visit: MisbehaviourRequest) -> Response:
 
 
 def _redirect_no_location(visit: MisbehaviourRequest) -> Response:
-    return Response(302, [HTML], document())
+    return Response(302, [HTML], html_document())
 
 
 # Statuses that pass, or do not
@@ -112,7 +112,7 @@ def _at_first(
     if visit.earlier >= times:
         return page(title="Now it works")
     extra = [("Retry-After", retry(visit))] if retry else []
-    return Response(status, [HTML, *extra], document(title="Not now"))
+    return Response(status, [HTML, *extra], html_document(title="Not now"))
 
 
 def _seconds(seconds: int) -> Callable[[MisbehaviourRequest], str]:
@@ -145,7 +145,7 @@ def packed_spaces(label: str) -> bytes:
 
 
 def _gzip(visit: MisbehaviourRequest, *, spoil: Callable[[bytes], bytes] = bytes) -> Response:
-    return _encoded("gzip", spoil(gzip.compress(document(title="Packed"), 6, mtime=0)))
+    return _encoded("gzip", spoil(gzip.compress(html_document(title="Packed"), 6, mtime=0)))
 
 
 def _garble(packed: bytes) -> bytes:
@@ -154,7 +154,7 @@ def _garble(packed: bytes) -> bytes:
 
 def _raw_deflate(visit: MisbehaviourRequest) -> Response:
     packer = zlib.compressobj(6, zlib.DEFLATED, -zlib.MAX_WBITS)
-    return _encoded("deflate", packer.compress(document()) + packer.flush())
+    return _encoded("deflate", packer.compress(html_document()) + packer.flush())
 
 
 # Charsets
@@ -178,7 +178,7 @@ def _charset(
 
 
 def _broken_utf8(visit: MisbehaviourRequest) -> Response:
-    body = document(title="Broken UTF-8").replace(
+    body = html_document(title="Broken UTF-8").replace(
         b"answer", b"\xff\xfe\xc3(\xf0\x9f\x98answer\xed\xa0\x80"
     )
     return Response(200, [HTML], body)
@@ -326,18 +326,24 @@ HANDLERS: dict[str, Handler] = {
     "gzip-broken": partial(_gzip, spoil=_garble),
     "gzip-twice": partial(_gzip, spoil=lambda packed: gzip.compress(packed, 6, mtime=0)),
     "gzip-trailing": partial(_gzip, spoil=lambda packed: packed + b"\0" * 100),
-    "gzip-mislabelled": lambda visit: _encoded("gzip", document(title="Not packed")),
-    "gzip-unlabelled": lambda visit: Response(200, [HTML], gzip.compress(document(), 6, mtime=0)),
+    "gzip-mislabelled": lambda visit: _encoded("gzip", html_document(title="Not packed")),
+    "gzip-unlabelled": lambda visit: Response(
+        200, [HTML], gzip.compress(html_document(), 6, mtime=0)
+    ),
     "gzip-bomb": lambda visit: _encoded("gzip", packed_spaces("gzip")),
     "br": lambda visit: _encoded(
-        "br", brotli.compress(document(title="Packed by Brotli"), quality=4)
+        "br", brotli.compress(html_document(title="Packed by Brotli"), quality=4)
     ),
     "br-bomb": lambda visit: _encoded("br", packed_spaces("br")),
-    "zstd": lambda visit: _encoded("zstd", zstd.compress(document(title="Packed by Zstandard"), 3)),
+    "zstd": lambda visit: _encoded(
+        "zstd", zstd.compress(html_document(title="Packed by Zstandard"), 3)
+    ),
     "zstd-bomb": lambda visit: _encoded("zstd", packed_spaces("zstd")),
-    "deflate": lambda visit: _encoded("deflate", zlib.compress(document(title="Packed by zlib"))),
+    "deflate": lambda visit: _encoded(
+        "deflate", zlib.compress(html_document(title="Packed by zlib"))
+    ),
     "deflate-raw": _raw_deflate,
-    "encoding-unknown": lambda visit: _encoded("x-packed", document(title="Who knows")),
+    "encoding-unknown": lambda visit: _encoded("x-packed", html_document(title="Who knows")),
     "charset-wrong": partial(
         _charset, "utf-8", "latin-1", "Crème brûlée à côté, Grüße aus München. "
     ),
@@ -351,11 +357,11 @@ HANDLERS: dict[str, Handler] = {
     "shift-jis": partial(_charset, "", "shift_jis", _FOREIGN["shift_jis"]),
     "utf-8-broken": _broken_utf8,
     "empty-body": lambda visit: Response(200, [HTML]),
-    "no-content-type": lambda visit: Response(200, [], document(title="Of no declared type")),
+    "no-content-type": lambda visit: Response(200, [], html_document(title="Of no declared type")),
     "binary-as-html": _binary,
-    "html-as-text": lambda visit: Response(200, [("Content-Type", "text/plain")], document()),
+    "html-as-text": lambda visit: Response(200, [("Content-Type", "text/plain")], html_document()),
     "nul-bytes": lambda visit: Response(
-        200, [HTML], document(title="Nul\0 bytes").replace(b" ", b"\0 ")
+        200, [HTML], html_document(title="Nul\0 bytes").replace(b" ", b"\0 ")
     ),
     "deep-nesting": lambda visit: page("<div>" * 10_000 + '<a href="/bad/leaf/deep">deep</a>'),
     "many-links": _many_links,

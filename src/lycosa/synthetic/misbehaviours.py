@@ -11,7 +11,7 @@ from enum import Enum
 from urllib.parse import urljoin
 
 from lycosa.base.reasons import Reason
-from lycosa.synthetic.bad_answers import HANDLERS, HTML, LINKS, MisbehaviourRequest, document
+from lycosa.synthetic.bad_answers import HANDLERS, HTML, LINKS, MisbehaviourRequest, html_document
 from lycosa.synthetic.bad_wire import BEHAVIOURS
 from lycosa.synthetic.sent_response import Response
 from lycosa.synthetic.synthetic_pages import Sketch
@@ -274,7 +274,7 @@ def misbehaviour_answer(path: str, visit: MisbehaviourRequest) -> Response | Non
     """
     name, arg = _split(path)
     if name in BEHAVIOURS:
-        return Response(200, [HTML], document(title=name), behaviour=name)
+        return Response(200, [HTML], html_document(title=name), behaviour=name)
     handler = HANDLERS.get(name)
     return (
         handler(MisbehaviourRequest(visit.origin, arg, visit.query, visit.earlier, visit.at))

@@ -11,7 +11,7 @@ import msgspec
 from fuzz.judging import MAX_BYTES, vectors
 from hostile_documents import DOCUMENTS
 from lycosa.base.config.sections import CanonicalSection, ParseSection
-from lycosa.base.model.parsed import Document, Parsed
+from lycosa.base.model.parsed import Parsed, ParseInput
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import Canonicalizer, hash8, host_of
 from lycosa.stages.parse.document import DocumentParser
@@ -80,7 +80,7 @@ def check(data: bytes) -> None:
     first line is no header line.
     """
     headers, body = parts(data, "text/html")
-    parsed = _PARSER.parse(Document(_URL, 200, headers, body))
+    parsed = _PARSER.parse(ParseInput(_URL, 200, headers, body))
     assert parsed.reason in _REASONS, f"{parsed.reason.label}: {parsed.detail}"
     within_limits(parsed, _SECTION, _CANONICALIZER)
 

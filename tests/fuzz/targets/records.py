@@ -18,7 +18,7 @@ from lycosa.base.messages.worker_messages import (
 )
 from lycosa.base.model.capture import Original, StoredOriginal
 from lycosa.base.model.discovered import Discovered, LinkKind
-from lycosa.base.model.parsed import Document, Link, Parsed
+from lycosa.base.model.parsed import Link, Parsed, ParseInput
 from lycosa.base.model.url_state import History, UrlState
 from lycosa.base.model.usage import Usage
 from lycosa.base.system.frames import UNREADABLE, FrameError, FrameReader, frame_pieces
@@ -59,7 +59,7 @@ _CODECS = (
             StoredOriginal,
             Commit,
             list[Discovered],
-            Document,
+            ParseInput,
             Parsed,
         ),
     ),
@@ -152,7 +152,7 @@ def samples() -> Iterator[bytes]:
         [StoredOriginal("http://a/", 1_790_000_000_000_000, "urn:uuid:1", "s.warc.gz", 9)],
         [Commit(term=1, sequence=2, wall=3.5, lengths={"warc/a": 4}, batches=[batch])],
         [[discovered]],
-        [Document("http://a/", 200, [("content-type", "text/html")], b"<p>")],
+        [ParseInput("http://a/", 200, [("content-type", "text/html")], b"<p>")],
         [Parsed(title="t", links=[link], hints={"http://a/b": (5, 0.5)}, refused_links={1: 2})],
         [
             *(

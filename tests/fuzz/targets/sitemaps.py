@@ -8,7 +8,7 @@ from fuzz.judging import MAX_BYTES, vectors
 from fuzz.targets.html import parts, within_limits
 from hostile_documents import SITEMAPS
 from lycosa.base.config.sections import CanonicalSection, ParseSection
-from lycosa.base.model.parsed import Document
+from lycosa.base.model.parsed import ParseInput
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import Canonicalizer
 from lycosa.stages.parse.document import DocumentParser
@@ -92,7 +92,7 @@ def check(data: bytes) -> None:
     _of_sitemap(read_text_sitemap(text), body)
     looks_like_text_sitemap(text)
     parsed = _PARSER.parse(
-        Document(
+        ParseInput(
             "https://www.example.org/a/sitemap.xml",
             200,
             headers,

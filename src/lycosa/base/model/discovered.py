@@ -12,7 +12,8 @@ class LinkKind(IntEnum):
 
     ``SITEMAP`` is a page that a sitemap lists. ``SITEMAP_FILE`` is a sitemap, named in robots.txt
     or listed in an index. ``GIVEN`` is a URL that another program gave to the crawl. ``LICENSE`` is
-    a licence that a site names for its pages (RSL).
+    a licence that a site names for its pages (RSL). ``CODE`` is a link that user code found in a
+    page; it is written only under formats 2 (``model.compatibility``).
     """
 
     SEED = 0
@@ -32,6 +33,7 @@ class LinkKind(IntEnum):
     PREV = 17
     REFRESH = 18
     FORM = 19
+    CODE = 20
     IMG = 30
     SCRIPT = 31
     STYLE = 32

@@ -12,7 +12,7 @@ from lycosa.base.preferences.preference_model import Statement
 from lycosa.base.reasons import Reason
 
 
-class Document(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class ParseInput(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A response body to parse.
 
     ``url`` is its canonical URL. ``headers`` are the response's, in order, names in lower case.

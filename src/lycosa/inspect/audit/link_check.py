@@ -18,7 +18,7 @@ import msgspec
 
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.fetched import Fetched, FetchKind
-from lycosa.base.model.parsed import Document, Link
+from lycosa.base.model.parsed import Link, ParseInput
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import InvalidUrl, hash8, host_of, partition_of
 from lycosa.inspect.audit.audit_report import Check
@@ -112,7 +112,7 @@ class LinkCheck:
             return
         self.pages += 1
         parsed = self._parser.parse(
-            Document(
+            ParseInput(
                 row.url,
                 row.status,
                 answer.headers(),

@@ -40,7 +40,7 @@ from lycosa.base.calls import (
     StateQuestion,
     UrlQuery,
 )
-from lycosa.base.model.parsed import Document, Link, Parsed
+from lycosa.base.model.parsed import Link, Parsed, ParseInput
 from lycosa.base.preferences.preference_model import Preferences, combine
 from lycosa.base.preferences.use_policy import UsePolicy, agent_policy
 from lycosa.base.system.clock import SystemClock
@@ -265,7 +265,7 @@ class StateReader:
             self._ending_texts.cancel()
         about = msgspec.json.decode(reply.about)
         headers = [("content-type", reply.media_type)] if reply.media_type else []
-        document = Document(about["url"], int(about["status"]), headers, reply.body)
+        document = ParseInput(about["url"], int(about["status"]), headers, reply.body)
         parsed = await self._texts.parse(document)
         if self._ending_texts is not None:
             self._ending_texts.cancel()  # of a question that was answered meanwhile

@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from lycosa.base.model.parsed import Document, Parsed, ParserHealth
+from lycosa.base.model.parsed import Parsed, ParseInput, ParserHealth
 from lycosa.base.ports import Clock
 from lycosa.base.reasons import Reason
 from lycosa.base.system.frames import UNREADABLE
@@ -82,7 +82,7 @@ class ChildParser:
         # while no child can be started
         self._away_since, self._away_why, self._away_total_s = 0.0, "", 0.0
 
-    async def parse(self, document: Document) -> Parsed:
+    async def parse(self, document: ParseInput) -> Parsed:
         """The content of the document.
 
         ``PARSE_TIMEOUT`` or ``PARSE_KILLED`` when it ended two children in a row,

@@ -63,6 +63,11 @@ class ContentReader:
         """The places of the main text in the visible text of the page that was read."""
         return find_lines(text, self._main)
 
+    @property
+    def main_text(self) -> str:
+        """The main text of the page that was read; a line for each block."""
+        return self._main
+
     def _markdown(self, found: MainContent) -> str:
         """The main content as Markdown; its text is kept for ``places``."""
         for each in found.left_out():

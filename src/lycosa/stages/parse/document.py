@@ -21,7 +21,7 @@ from lycosa.base.config.sections import ParseSection
 from lycosa.base.listing_kind import ListingKind
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.fetched import MAX_SITEMAP_BYTES, as_sent
-from lycosa.base.model.parsed import Directives, Document, Parsed
+from lycosa.base.model.parsed import Directives, Parsed, ParseInput
 from lycosa.base.model.remark import Remark, distinct
 from lycosa.base.preferences.page_statements import markup_statements
 from lycosa.base.preferences.preference_model import Statement
@@ -77,7 +77,7 @@ class DocumentParser:
         self._reads_content = reads_content
         self._languages = LanguageGuesser()
 
-    def parse(self, document: Document) -> Parsed:
+    def parse(self, document: ParseInput) -> Parsed:
         """The content of a document. Never raises because of it."""
         started = time.process_time()
         reading = _Reading(
@@ -116,7 +116,7 @@ class _Reading:
         canonicalizer: Canonicalizer,
         product: str,
         languages: LanguageGuesser,
-        document: Document,
+        document: ParseInput,
         reads_content: bool,
     ) -> None:
         self._section = section

@@ -75,7 +75,7 @@ def read_html(
     ``read_more`` may read the tree after everything but the text was found; it must not change it.
     The order is that of WHATWG: BOM, HTTP, meta prescan, UTF-8 check, detector.
     """
-    tree = _parse(body, label)
+    tree = parse_tree(body, label)
     page = RawPage((tree.encoding or "utf-8").lower(), max_links=max_links)
     if tree.select("template"):
         _remove_templates(tree)
@@ -146,7 +146,8 @@ def _remove_templates(tree: turbohtml.Document) -> None:
             element.decompose()
 
 
-def _parse(body: bytes | str, label: str | None) -> turbohtml.Document:
+def parse_tree(body: bytes | str, label: str | None = None) -> turbohtml.Document:
+    """The tree of a page. ``label`` is the charset from HTTP."""
     charset = charset_name(label) if label else None
     if charset is not None and isinstance(body, bytes):
         return _tree(body, charset, has_scripts=True)

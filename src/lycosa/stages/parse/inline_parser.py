@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from lycosa.base.model.parsed import Document, Parsed, ParserHealth
+from lycosa.base.model.parsed import Parsed, ParseInput, ParserHealth
 from lycosa.base.urls.identity import Canonicalizer
 from lycosa.stages.parse.document import DocumentParser
 from lycosa.stages.parse.parser_config import ParserConfig
@@ -25,7 +25,7 @@ class InlineParser:
     def __init__(self, config: ParserConfig) -> None:
         self._parser = build_parser(config)
 
-    async def parse(self, document: Document) -> Parsed:
+    async def parse(self, document: ParseInput) -> Parsed:
         """The content of the document, with an elapsed time of zero.
 
         The real CPU time would make two histories of one seed differ.

@@ -37,6 +37,6 @@ class ParserConfig(msgspec.Struct, frozen=True):
 
         A document is limited by processor time. This bound is for a child that hangs without using
         any, so it is far: a process that gets a twentieth of a core stays below it. It doubles
-        with each failed try (``Document.tries``).
+        with each failed try (``ParseInput.tries``).
         """
         return float(_WALL_FACTOR * self.section.deadline_s * 2 ** min(tries, _MAX_DOUBLINGS))

@@ -32,7 +32,7 @@ import msgspec
 
 from lycosa.base.logs.log_records import LogLevel
 from lycosa.base.logs.log_writer import opened_log
-from lycosa.base.model.parsed import Document
+from lycosa.base.model.parsed import ParseInput
 from lycosa.base.system.frames import FrameError, FrameSocket
 from lycosa.stages.parse.answer_parts import in_parts
 from lycosa.stages.parse.inline_parser import build_parser
@@ -56,7 +56,7 @@ def serve(sock: socket.socket) -> None:
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGPROF])
     has_hooks = os.environ.get(_HOOKS_VARIABLE) == "1"
-    decoder, encoder = msgspec.msgpack.Decoder(Document), msgspec.msgpack.Encoder()
+    decoder, encoder = msgspec.msgpack.Decoder(ParseInput), msgspec.msgpack.Encoder()
     while (frame := frames.receive()) is not None:
         document = decoder.decode(frame)
         signal.setitimer(signal.ITIMER_PROF, config.section.deadline_s)

@@ -18,7 +18,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 
-from lycosa.base.model.parsed import Document, Parsed
+from lycosa.base.model.parsed import Parsed, ParseInput
 from lycosa.base.system.environment import for_parser
 from lycosa.base.system.frame_stream import FrameStream
 
@@ -31,7 +31,7 @@ class ParseJob:
     once more, alone.
     """
 
-    document: Document
+    document: ParseInput
     answer: asyncio.Future[Parsed]
     is_suspect: bool = False
 

@@ -15,7 +15,7 @@ from operator import attrgetter
 import msgspec
 
 from lycosa.base.model.fetched import Fetched
-from lycosa.base.model.parsed import Document, Parsed
+from lycosa.base.model.parsed import Parsed, ParseInput
 from lycosa.base.model.url_state import History
 from lycosa.base.ports import Offload, Parser
 from lycosa.base.preferences.kept_markup import markup_of
@@ -179,7 +179,7 @@ class Reparser:
         headers = Fetched(lease.url, Reason.NONE, header_block=record.header_block).headers()
         is_sitemap, is_cut = self._intake.is_sitemap(lease), "WARC-Truncated" in record.fields
         return await self._parser.parse(
-            Document(lease.url, 200, headers, record.body, "", is_sitemap, is_cut, tries=tries)
+            ParseInput(lease.url, 200, headers, record.body, "", is_sitemap, is_cut, tries=tries)
         )
 
     async def _read(self, lease: Lease, body: UnparsedBody) -> StoredRecord | None:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import TypeVar, cast
 
 from lycosa.base.model.fetched import Fetched
-from lycosa.base.model.parsed import Document, Parsed, ParserHealth
+from lycosa.base.model.parsed import Parsed, ParseInput, ParserHealth
 from lycosa.base.ports import Clock, Parser
 from lycosa.base.reasons import Reason
 from lycosa.base.system.meter import Histogram
@@ -85,7 +85,7 @@ class ParserQueue:
     async def parse_body(self, fetched: Fetched, *, is_sitemap: bool) -> Parsed:
         """Parse a body; wait while the parser is unavailable."""
         is_cut = bool(fetched.truncated)
-        document = Document(
+        document = ParseInput(
             fetched.url,
             fetched.status,
             fetched.headers(),

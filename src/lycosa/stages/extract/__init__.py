@@ -1,0 +1,1 @@
+"""User code that reads stored pages: what it gets, what it may answer, and where it runs."""
