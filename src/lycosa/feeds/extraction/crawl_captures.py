@@ -117,9 +117,8 @@ class CrawlCaptures:
                     f"the body of {row.url} is that of an earlier capture, whose place is not known"
                 )
         sent = header_fields(own.header_block)
-        encodings = [
-            value for name, value in header_fields(record.header_block) if name == _ENCODING
-        ]
+        of_body = header_fields(record.header_block)
+        encodings = [value for name, value in of_body if name == _ENCODING]
         decoded = decode_content(record.body, encodings, MAX_BODY_BYTES, _MAX_RATIO)
         links: list[Link] | None = None
         if row.links.urls or not row.outlinks:  # they were stored, or there are none

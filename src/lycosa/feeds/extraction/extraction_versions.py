@@ -1,8 +1,8 @@
 """Which version of an extractor's items is made, and from which captures. Pure.
 
-A version is made by one code, and its tables are never replaced. So the same command again continues
-an interrupted version, and other code begins the next one. ``VersionRecord`` stands beside the
-tables, and tells which of the two it is.
+A version is made by one code, and its tables are never replaced. So the same command again
+continues an interrupted version, and other code begins the next one. ``VersionRecord`` stands
+beside the tables, and tells which of the two it is.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class ExtractionRefused(Exception):
 
 
 class VersionRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A version that was extracted again. ``code`` is the SHA-256 of the source, ``source`` where it
-    was. Of ``base`` are the items of captures at which user code had not failed (0 = none).
+    """A version that was extracted again. ``code`` is the SHA-256 of the source, ``source`` its
+    name. Of ``base`` are the items of captures at which user code had not failed (0 = none).
     """
 
     name: str
@@ -120,8 +120,8 @@ def _fill(schema: ItemSchema, code: str, known: KnownVersions) -> tuple[int, int
         )
     if version < known.newest:
         raise ExtractionRefused(
-            f"the code has version {version} of {name}, and there is version {known.newest}; --again"
-            f" makes version {known.newest + 1}"
+            f"the code has version {version} of {name}, and there is version {known.newest};"
+            f" --again makes version {known.newest + 1}"
         )
     return version, 0
 
@@ -137,6 +137,12 @@ def _failed(schema: ItemSchema, code: str, known: KnownVersions) -> tuple[int, i
     made = known.extracted.get(known.newest)
     if made is not None and made.code == code and made.base and made.version > known.current:
         return made.version, made.base  # it was interrupted
+    if made is not None and made.version > known.current:
+        # Its tables would be seen with the next version, of which only some segments have one.
+        raise ExtractionRefused(
+            f"version {made.version} of {schema.name} is not complete; give the command that made"
+            f" it again, or `--forget {schema.name} {made.version}`"
+        )
     base = known.seen
     if not base:
         raise ExtractionRefused(
@@ -144,7 +150,7 @@ def _failed(schema: ItemSchema, code: str, known: KnownVersions) -> tuple[int, i
         )
     if known.digest(base) != schema.digest:
         raise ExtractionRefused(
-            f"version {base} of {schema.name} has other columns, so its items cannot be kept; --again"
-            " makes all of them again"
+            f"version {base} of {schema.name} has other columns, so its items cannot be kept;"
+            " --again makes all of them again"
         )
     return max(schema.version, known.newest + 1), base

@@ -1,12 +1,12 @@
-"""Divides work among programs on any number of machines: one object says who does one part of it.
+"""Divides work among programs on any number of machines: one object says who does a part of it.
 
-A claim only saves work. What a part gives is stored by ``ObjectStore.create``, which decides between
-two programs that did the same part. So nothing here must be certain: no clock of another machine is
-read, and a program that was only slow and lost its claim does no harm.
+A claim only saves work. What a part gives is stored by ``ObjectStore.create``, which decides
+between two programs that did the same part. So nothing here must be certain: no clock of another
+machine is read, and a program that was only slow and lost its claim does no harm.
 
-The holder writes its claim again every ``RENEWED_S`` seconds, with another number. A claim that this
-program has seen unchanged for ``STALE_S`` seconds, by its own clock, is taken over; that of a process
-of this machine which does not exist any more, at once.
+The holder writes its claim again every ``RENEWED_S`` seconds, with another number. A claim that
+this program has seen unchanged for ``STALE_S`` seconds, by its own clock, is taken over; that of a
+process of this machine which does not exist any more, at once.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ def machine_text(root: Path = Path("/proc")) -> str:
     """
     try:
         boot = (root / "sys/kernel/random/boot_id").read_text().strip()
-        return f"{boot} {os.readlink(root / 'self/ns/pid')}"
+        return f"{boot} {(root / 'self/ns/pid').readlink()}"
     except OSError:
         return uuid.uuid4().hex
 

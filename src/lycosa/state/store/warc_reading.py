@@ -18,7 +18,7 @@ import re
 import sys
 import zlib
 from collections.abc import Iterator
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, Protocol, cast
 
 import msgspec
 from isal import isal_zlib
@@ -49,7 +49,8 @@ _MAX_DICTIONARY = 16 << 20
 _WINDOW_LOG = 27  # 128 MB, what the zstd program itself accepts
 _VERSION = re.compile(rb"WARC/\d{1,3}\.\d{1,3}[ \t]*\r?\n")
 _DIGITS = re.compile(r"[0-9]{1,18}")
-_ERRORS = (isal_zlib.IsalError, zlib.error, zstd.ZstdError, EOFError)
+_FastError = cast("type[Exception]", isal_zlib.IsalError)  # its stub calls it an instance
+_ERRORS = (_FastError, zlib.error, zstd.ZstdError, EOFError)
 
 
 class WarcRecord(msgspec.Struct, frozen=True):
@@ -80,10 +81,11 @@ class Damage(msgspec.Struct, frozen=True):
 class _Unpacker(Protocol):
     """One member or frame."""
 
-    eof: bool
-    unused_data: bytes
-
-    def decompress(self, data: bytes, max_length: int, /) -> bytes: ...
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    def decompress(self, data: bytes, max_length: int) -> bytes: ...
 
 
 class _BrokenError(Exception):
