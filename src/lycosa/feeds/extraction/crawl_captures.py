@@ -7,7 +7,7 @@ of its records. Nothing is locked or changed, and the crawl may run.
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -18,7 +18,7 @@ from lycosa.feeds.extraction.extraction_source import SourceCapture, has_items_o
 from lycosa.feeds.stored_pages import StoredLinks, header_fields
 from lycosa.stages.extract.stored_document import GivenDocument
 from lycosa.state.store import journal, layout
-from lycosa.state.store.journal_rows import JournalRow, SegmentHeader
+from lycosa.state.store.journal_rows import Extractor, JournalRow, SegmentHeader
 from lycosa.state.store.segment_files import SegmentFiles
 from lycosa.state.store.segments_port import StoredSegment
 from lycosa.state.store.stored_bodies import record_with_body, reference_of
@@ -89,17 +89,20 @@ class CrawlCaptures:
         """See ``ExtractionSource``; as of the last call of ``closed_segments``."""
         return sum(not each.is_closed for each in self._segments.values())
 
-    def header(self, segment: str) -> SegmentHeader:
+    def extractors(self, segment: str) -> Sequence[Extractor]:
         """See ``ExtractionSource``."""
-        return journal.header_from(self._journal(segment), segment)
+        return self._header(segment).extractors
 
     def captures(self, segment: str) -> Iterator[SourceCapture]:
         """See ``ExtractionSource``. Captures that the purpose may not use are left out."""
-        policy = self.header(segment).policy
+        policy = self._header(segment).policy
         window = _Window(partial(self._content.read_warc, segment))
         for row in journal.rows_from(self._journal(segment), segment):
             if has_items_of_its_own(row) and policy.allows(row.preferences):
                 yield SourceCapture(row, partial(self._load, row, window))
+
+    def _header(self, segment: str) -> SegmentHeader:
+        return journal.header_from(self._journal(segment), segment)
 
     def _journal(self, segment: str) -> io.BufferedReader:
         pieces = self._content.read_journal(self._segments[segment])

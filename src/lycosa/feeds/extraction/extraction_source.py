@@ -7,14 +7,14 @@ file is a segment.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 import msgspec
 
 from lycosa.base.model.fetched import FetchKind
 from lycosa.stages.extract.stored_document import GivenDocument
-from lycosa.state.store.journal_rows import UNCHANGED, JournalRow, SegmentHeader
+from lycosa.state.store.journal_rows import UNCHANGED, Extractor, JournalRow
 
 
 class SourceCapture(msgspec.Struct, frozen=True):
@@ -41,8 +41,11 @@ class ExtractionSource(Protocol):
         """The number of segments that are not closed yet."""
         ...
 
-    def header(self, segment: str) -> SegmentHeader:
-        """The header of a segment. Raises ``JournalError`` or ``OSError``."""
+    def extractors(self, segment: str) -> Sequence[Extractor]:
+        """The extractors whose items the crawl itself stored with a segment.
+
+        Raises ``JournalError`` or ``OSError``.
+        """
         ...
 
     def captures(self, segment: str) -> Iterator[SourceCapture]:
