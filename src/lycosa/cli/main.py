@@ -26,6 +26,7 @@ _COMMANDS = {
     "explain": "Everything about one URL: state, rule, robots line, history.",
     "audit": "Prove from disk that nothing was lost and every delay was kept.",
     "reparse": "Parse stored documents that were never parsed; add their links.",
+    "extract": "Items from stored captures by your code, without a request.",
     "simulate": "Predict pages a day, freshness, disk and cost of a crawl.",
     "check": "What a crawl would do with a URL, and why, without crawling.",
     "config": "Every setting with its value, source and meaning.",
@@ -134,6 +135,9 @@ _EXPECTED: dict[str, tuple[ExitCode, str]] = {
     "lycosa.inspect.saved_settings.SettingsUnreadable": (ExitCode.USAGE, ""),
     "lycosa.feeds.registry.registry_port.RegistryError": (ExitCode.USAGE, ""),
     "lycosa.inspect.sql_query.SqlError": (ExitCode.USAGE, ""),
+    "lycosa.feeds.extraction.extraction_versions.ExtractionRefused": (ExitCode.USAGE, ""),
+    "lycosa.feeds.extraction.code_pool.CodeSuspended": (ExitCode.INTERNAL, ""),
+    "lycosa.stages.extract.code_source.CodeError": (ExitCode.USAGE, ""),
     "lycosa.simulate.sample_parts.PartLostError": (
         ExitCode.INTERNAL,
         "if memory was short, use a smaller --sample or --jobs 1",

@@ -14,11 +14,14 @@ from typing import Protocol
 
 from lycosa.base.model.parsed import Link
 from lycosa.base.system.content_encoding import decode_content
+from lycosa.cluster.shards.cluster_view import sealed_segments
 from lycosa.feeds.extraction.extraction_source import SourceCapture, has_items_of_its_own
 from lycosa.feeds.stored_pages import StoredLinks, header_fields
 from lycosa.stages.extract.stored_document import GivenDocument
+from lycosa.state.objects.objects_port import ObjectStore
 from lycosa.state.store import journal, layout
 from lycosa.state.store.journal_rows import Extractor, JournalRow, SegmentHeader
+from lycosa.state.store.object_segments import ObjectSegments
 from lycosa.state.store.segment_files import SegmentFiles
 from lycosa.state.store.segments_port import StoredSegment
 from lycosa.state.store.stored_bodies import record_with_body, reference_of
@@ -71,6 +74,38 @@ class FolderContent:
 
     def read_record(self, segment: str, offset: int) -> StoredRecord:
         return self._files.read_record(segment, offset)
+
+
+class BucketContent:
+    """The segments of a cluster's crawl, from its object storage alone. ``work`` is a folder for
+    temporary files.
+    """
+
+    def __init__(self, objects: ObjectStore, work: Path) -> None:
+        self._objects, self._work = objects, work
+        self._readers: dict[int, ObjectSegments] = {}
+
+    def list_segments(self) -> list[StoredSegment]:
+        """All sealed segments; open ones, of which there are parts, without their lengths."""
+        sealed = sealed_segments(self._objects)
+        opened = {each.key.split("/")[2] for each in self._objects.list("parts/")} - sealed.keys()
+        return [
+            *sealed.values(),
+            *(StoredSegment(name, False, 0, None) for name in sorted(opened)),
+        ]
+
+    def read_journal(self, segment: StoredSegment) -> Iterator[bytes]:
+        return self._reader(segment.name).read_journal(segment)
+
+    def read_warc(self, segment: str, start: int, end: int) -> bytes:
+        return self._reader(segment).read_warc(segment, start, end)
+
+    def read_record(self, segment: str, offset: int) -> StoredRecord:
+        return self._reader(layout.stem_of(segment)).read_record(segment, offset)
+
+    def _reader(self, segment: str) -> ObjectSegments:
+        number = layout.segment_worker(segment)
+        return self._readers.setdefault(number, ObjectSegments(self._objects, number, self._work))
 
 
 class CrawlCaptures:
