@@ -27,6 +27,8 @@ _COMMANDS = {
     "audit": "Prove from disk that nothing was lost and every delay was kept.",
     "reparse": "Parse stored documents that were never parsed; add their links.",
     "extract": "Items from stored captures by your code, without a request.",
+    "shell": "A page as your code gets it, at a Python prompt.",
+    "init": "Begin a crawl with code of your own: settings, extractor, test.",
     "simulate": "Predict pages a day, freshness, disk and cost of a crawl.",
     "check": "What a crawl would do with a URL, and why, without crawling.",
     "config": "Every setting with its value, source and meaning.",

@@ -24,7 +24,7 @@ from lycosa.state.store.journal_rows import Extractor, JournalRow, SegmentHeader
 from lycosa.state.store.object_segments import ObjectSegments
 from lycosa.state.store.segment_files import SegmentFiles
 from lycosa.state.store.segments_port import StoredSegment
-from lycosa.state.store.stored_bodies import record_with_body, reference_of
+from lycosa.state.store.stored_bodies import ReadRecord, record_with_body, reference_of
 from lycosa.state.store.stored_data import RecordError, StoredRecord, record_in
 from lycosa.state.store.stored_parts import PieceFile
 
@@ -144,36 +144,42 @@ class CrawlCaptures:
         return io.BufferedReader(PieceFile(pieces), _BUFFER)
 
     def _load(self, row: JournalRow, window: _Window) -> GivenDocument:
-        own = record_in(window.read(row.offset, row.length), row.length, f"{row.segment}")
-        record = own
-        if reference_of(own) is not None:
-            place = (row.body_segment or row.segment, row.body_offset)
-            places = [place] if row.body_offset else []
-            record = record_with_body(self._content.read_record, places) if places else own
-            if reference_of(record) is not None:
-                raise RecordError(
-                    f"the body of {row.url} is that of an earlier capture, whose place is not known"
-                )
-        sent = header_fields(own.header_block)
-        of_body = header_fields(record.header_block)
-        encodings = [value for name, value in of_body if name == _ENCODING]
-        decoded = decode_content(record.body, encodings, MAX_BODY_BYTES, _MAX_RATIO)
-        links: list[Link] | None = None
-        if row.links.urls or not row.outlinks:  # they were stored, or there are none
-            links = list(StoredLinks(row.links))
-        return GivenDocument(
-            row.url,
-            row.status,
-            sent,
-            row.date_us / 1_000_000,
-            row.media_type_detected or row.media_type,
-            row.charset,
-            row.language,
-            row.preferences,
-            decoded.body[:MAX_BODY_BYTES],
-            links=links,
-            is_cut=bool(decoded.reason) or bool(row.truncated),
-        )
+        own = record_in(window.read(row.offset, row.length), row.length, row.segment)
+        return given_document(row, own, self._content.read_record)
+
+
+def given_document(row: JournalRow, own: StoredRecord, read: ReadRecord) -> GivenDocument:
+    """What user code gets of a capture, of which ``own`` is the record.
+
+    The body of a revisit is read from another one. Raises ``RecordError`` or ``OSError``.
+    """
+    record = own
+    if reference_of(own) is not None:
+        place = (row.body_segment or row.segment, row.body_offset)
+        record = record_with_body(read, [place]) if row.body_offset else own
+        if reference_of(record) is not None:
+            raise RecordError(
+                f"the body of {row.url} is that of an earlier capture, whose place is not known"
+            )
+    of_body = header_fields(record.header_block)
+    encodings = [value for name, value in of_body if name == _ENCODING]
+    decoded = decode_content(record.body, encodings, MAX_BODY_BYTES, _MAX_RATIO)
+    links: list[Link] | None = None
+    if row.links.urls or not row.outlinks:  # they were stored, or there are none
+        links = list(StoredLinks(row.links))
+    return GivenDocument(
+        row.url,
+        row.status,
+        header_fields(own.header_block),
+        row.date_us / 1_000_000,
+        row.media_type_detected or row.media_type,
+        row.charset,
+        row.language,
+        row.preferences,
+        decoded.body[:MAX_BODY_BYTES],
+        links=links,
+        is_cut=bool(decoded.reason) or bool(row.truncated),
+    )
 
 
 class _Window:
