@@ -70,6 +70,8 @@ class Log:
         self.claims: list[int] = []  # assignment numbers; the n-th begins term n
         self.commits = self.captures = self.work = self.inbox = 0
         self.taken: set[str] = set()
+        # by process that was started: its node, and the digests of the code in force there
+        self.code: list[tuple[str, set[str]]] = []
 
 
 class Worker:
@@ -168,13 +170,20 @@ class Node:
         self.starts = 0
         self.ahead_s = 0.0
         self.free = PLENTY
+        self.allowed: tuple[str, ...] = ()
         self.start()
 
     def start(self) -> None:
         """The node's program begins, with nothing running."""
         self.starts += 1
         self.plan = NodePlan(self.world.now + self.ahead_s + self.starts / 1000.0)
+        self.plan.allowed = self.allowed
         self.workers: dict[int, Worker] = {}
+
+    def allow(self, *digests: str) -> None:
+        """From now on its machine allows this user code, also after a restart."""
+        self.allowed = digests
+        self.do(self.plan.allow(digests, self.world.now))
 
     def tick(self) -> None:
         self.do(
@@ -200,6 +209,11 @@ class Node:
 
     def _start_worker(self, act: StartWorker) -> None:
         log = self.world.logs[act.shard]
+        if objection := self.plan.code_objection:
+            failed = Failed("PermissionError", objection, "", is_local=True)
+            self.do(self.plan.handle_worker_end(act.shard, failed, self.world.now))
+            return
+        log.code.append((self.name, {each.digest for each in self.plan.code.values()}))
         if log.claims and max(log.claims) > act.assignment:
             self.do(self.plan.handle_worker_end(act.shard, FENCED, self.world.now))
             return

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 import lycosa
 from lycosa import Document
 from lycosa.base.model.item_schema import MAX_ITEM_BYTES, BadSchema
-from lycosa.stages.extract.code_run import MAX_LINKS, ExtensionAnswer, run_code
+from lycosa.stages.extract.code_messages import ExtensionAnswer
+from lycosa.stages.extract.code_run import MAX_LINKS, run_code
 from lycosa.stages.extract.code_source import CodeError, LoadedCode, load_code
 from lycosa.stages.extract.user_code_marks import Marked
 from lycosa.stages.extract.user_item import item_schema
@@ -277,7 +278,7 @@ def test_a_score_is_a_number_from_0_to_1_or_none(value: Any) -> None:
     if value is None:
         assert found == ExtensionAnswer()
     elif isinstance(value, (int, float)) and 0 <= value <= 1:
-        assert set(found.scores.values()) == {round(value * 254)} and not found.failures
+        assert set(found.scores.values()) == {round(value * 255)} and not found.failures
     else:
         assert found.failures[0].error.startswith("ValueError") and not found.scores
 
@@ -295,7 +296,7 @@ def test_of_several_scores_the_greatest_counts_also_for_added_links() -> None:
     def lamp(page: Document, link: lycosa.Link) -> float | None:
         return 1.0 if link.url.endswith("/lamp") else None
 
-    assert sorted(answer(more, low, lamp).scores.values()) == [64, 64, 254]
+    assert sorted(answer(more, low, lamp).scores.values()) == [64, 64, 255]
 
 
 def _file(folder: Path, text: str) -> Path:

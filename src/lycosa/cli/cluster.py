@@ -25,6 +25,7 @@ from lycosa.cli.cluster_parts import (
     redis_findings,
     topics_of,
 )
+from lycosa.cli.extension import store_first_code
 from lycosa.cli.output import ExitCode, emit, emit_json, human_bytes
 from lycosa.cli.setting_options import config_option, set_option
 
@@ -71,8 +72,21 @@ def command() -> None:
 @click.argument("file", type=CLUSTER_FILE)
 @config_option
 @set_option
+@click.option(
+    "--extension",
+    "extensions",
+    multiple=True,
+    metavar="FILE.py:NAME",
+    help="Run this code on fetched pages, on nodes that allow it; may be repeated.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-def init(file: Path, config_file: Path | None, pairs: tuple[str, ...], as_json: bool) -> int:
+def init(
+    file: Path,
+    config_file: Path | None,
+    pairs: tuple[str, ...],
+    extensions: tuple[str, ...],
+    as_json: bool,
+) -> int:
     """Create the missing topics, and the crawl that FILE (cluster.toml) describes.
 
     The crawl's identity and settings are stored in object storage. If the crawl exists, the given
@@ -83,7 +97,7 @@ def init(file: Path, config_file: Path | None, pairs: tuple[str, ...], as_json: 
     client, store = kafka_client(given), object_store(given)
     from lycosa.cluster.kafka import check_topics, make_topics
 
-    config = _config(given, store, config_file, pairs)
+    config = _config(given, store, config_file, pairs, extensions)
     topics = topics_of(given, store)
     cluster_rescue.refuse_lost_topics(given, store, client, topics)
     _refuse_contradictions(given, store, client, topics)
@@ -92,6 +106,7 @@ def init(file: Path, config_file: Path | None, pairs: tuple[str, ...], as_json: 
         *check_topics(client, topics),
         *redis_findings(given),
     ]
+    store_first_code(store, given, config)
     return _report(given, made, findings, _store(given, store, config), as_json)
 
 
@@ -128,7 +143,11 @@ for _each in cluster_control.COMMANDS:
 
 
 def _config(
-    given: ClusterFile, store: ObjectStore, file: Path | None, pairs: Sequence[str]
+    given: ClusterFile,
+    store: ObjectStore,
+    file: Path | None,
+    pairs: Sequence[str],
+    extensions: Sequence[str],
 ) -> Config:
     """The settings of all sources; those of an existing crawl replace the defaults.
 
@@ -137,7 +156,8 @@ def _config(
     from lycosa.base.config.sources import DEFAULT, SAVED, SettingsError, load_settings
     from lycosa.cluster.shards.stored_crawl import check_cluster_settings, stored_config
 
-    settings = load_settings(file, os.environ, pairs, base=stored_config(store, given))
+    flags = {"extensions.code": tuple(extensions)}
+    settings = load_settings(file, os.environ, pairs, flags, base=stored_config(store, given))
     origin = settings.origin("frontier.partitions")
     if origin not in (DEFAULT, SAVED) and settings.config.frontier.partitions != given.shards:
         raise SettingsError(

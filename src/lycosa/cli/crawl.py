@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import signal
 import sys
 import time
@@ -42,6 +43,7 @@ Examples:
   lycosa crawl --seeds seeds.txt --dir news --scope site --contact https://you.example/bot
   lycosa crawl --dir news                                resume that crawl
   lycosa crawl --dir news --continuous                   keep it fresh, until Ctrl-C
+  lycosa crawl https://shop.example/ --extension ./shop.py:products   with your own extractor
   lycosa crawl https://example.org/ --feed pages.jsonl   a JSON line for each capture, at once
   lycosa crawl https://example.org/ --cluster cluster.toml   on many machines
   lycosa crawl http://shop.test:8080/ --resolve 'shop.test=127.0.0.1' --allow-address 127.0.0.0/8
@@ -113,6 +115,13 @@ Exit codes: 0 finished, 1 internal error, 2 bad usage or settings, 3 stopped by 
     help="Stop after 500MB, 10GB of bodies received, over the life of the crawl; 0 is no limit.",
 )
 @click.option("--delay", metavar="TIME", help="Minimum pause between two requests to a host [1s].")
+@click.option(
+    "--extension",
+    multiple=True,
+    metavar="FILE.py:NAME",
+    help="Run this code on fetched pages; may be repeated. A crawl that has extensions is resumed"
+    " with them named again.",
+)
 @click.option("--workers", metavar="N|auto", help="Worker processes; auto is one per core [1].")
 @click.option(
     "--memory",
@@ -372,6 +381,7 @@ _SETTING_OF_FLAG = {
     "continuous": "limits.continuous",
     "max_bytes": "limits.max_bytes",
     "delay": "politeness.delay_s",
+    "extension": "extensions.code",
     "workers": "workers",
     "memory": "memory_bytes",
     "contact": "agent.contact",
@@ -394,10 +404,10 @@ def crawl_settings(folder: Path, options: dict[str, Any], tell: Callable[[str], 
     import msgspec
 
     from lycosa.base.config.sections import LimitSection
-    from lycosa.base.config.sources import SettingsError, load_settings
+    from lycosa.base.config.sources import DEFAULT, SettingsError, load_settings
     from lycosa.state.folder.live_changes import saved_changes, settle
     from lycosa.state.folder.manifest import has_manifest, prepare_folder
-    from lycosa.state.folder.saved_config import saved_settings
+    from lycosa.state.folder.saved_config import saved_settings, without_code
 
     if folder.is_dir() and not has_manifest(folder):
         prepare_folder(folder)  # a folder with other files in it is the first error to report
@@ -407,14 +417,24 @@ def crawl_settings(folder: Path, options: dict[str, Any], tell: Callable[[str], 
         for name, value in options.items()
         if name in _SETTING_OF_FLAG and value not in (None, ())
     }
-    saved = saved_settings(folder)
+    saved, code = saved_settings(folder), tuple[str, ...]()
     if saved is not None:
+        code, saved = saved.extensions.code, without_code(saved)
         # A limit applies to one run: a crawl that reached it resumes when it is started without the
         # limit.
         saved = msgspec.structs.replace(saved, limits=LimitSection())
     settings = load_settings(
         options["config_file"], os.environ, options["pairs"], flags, base=saved
     )
+    if code and settings.origin("extensions.code") == DEFAULT:
+        names = " ".join(f"--extension {shlex.quote(each)}" for each in code)
+        raise SettingsError(
+            [
+                f"extensions.code: the crawl has extensions, and code runs only when the command"
+                f" names it again: add {clean(names)}, or --set extensions.code= to continue"
+                " without"
+            ]
+        )
     if (file := settings.config.fetch.ca_file) and not Path(file).is_file():
         raise SettingsError(
             [f"{settings.origin('fetch.ca_file')}: fetch.ca_file: there is no file {file}"]

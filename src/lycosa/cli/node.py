@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from lycosa.cluster.shards.stored_crawl import StoredCrawl
     from lycosa.processes.cluster.cluster_node import NodeEnd
     from lycosa.processes.cluster.cluster_session import ClusterSession
+    from lycosa.processes.cluster.node_code import NodeCode
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _EPILOG = """
@@ -44,6 +45,7 @@ Examples:
   lycosa node --cluster cluster.toml                     one node a machine
   lycosa node --cluster cluster.toml --listen 10.0.0.12  where other machines reach its workers
   lycosa node --cluster cluster.toml --name b            a second one on the same machine
+  lycosa node --cluster cluster.toml --allow ./shop.py   with an extension that you trust
 
 The first Ctrl-C (or SIGTERM) lets workers commit what is in flight, so that other nodes continue
 without a pause; the second ends at once. A node that is killed loses nothing either: others take
@@ -88,6 +90,13 @@ Exit codes: 0 left the cluster in order, 1 internal error, 2 bad usage or settin
     help="File with this node's private key, by which its requests are signed (`lycosa identity"
     " new`) [agent.key_file of the crawl; environment LYCOSA_AGENT__KEY_FILE].",
 )
+@click.option(
+    "--allow",
+    multiple=True,
+    metavar="SHA256|FILE",
+    help="Let this machine run user code of that SHA-256, or that in this file or folder; may be"
+    " repeated [allow of [extensions] in FILE].",
+)
 @health_option
 @click.option("--json", "as_json", is_flag=True, help="Print events as JSON lines.")
 @log_options
@@ -98,6 +107,7 @@ def command(
     listen: str | None,
     most_shards: int | None,
     key_file: str | None,
+    allow: tuple[str, ...],
     health_file: Path | None,
     as_json: bool,
 ) -> None:
@@ -113,16 +123,20 @@ def command(
         )
     log = NodeLog(name, as_json)
     with redirect_stdout(Unbroken(sys.stdout)), redirect_stderr(Unbroken(sys.stderr)):
-        own = OwnOptions(listen or "", most_shards or 0, key_file or "")
+        own = OwnOptions(listen or "", most_shards or 0, key_file or "", allow)
         sys.exit(run(file, folder, name, own, log, health_file))
 
 
 class OwnOptions(NamedTuple):
-    """What is of this machine only: ``--listen``, ``--most-shards`` and ``--key-file``."""
+    """What is of this machine only.
+
+    ``--listen``, ``--most-shards``, ``--key-file`` and ``--allow``.
+    """
 
     listen: str = ""
     most_shards: int = 0
     key_file: str = ""
+    allow: tuple[str, ...] = ()
 
 
 class NodeLog:
@@ -162,8 +176,10 @@ def run(
     from lycosa.cluster.shards.stored_crawl import read_crawl
     from lycosa.processes.cluster.cluster_node import NodeEnd
     from lycosa.processes.cluster.cluster_session import ClusterSession, NodeMemory
+    from lycosa.processes.cluster.node_code import NodeCode, read_allowed
     from lycosa.processes.cluster.node_folder import NodeFolder
 
+    read_allowed(own.allow)  # a mistake is reported before anything is begun
     given = reachable_cluster(file)
     check_redis_client(given)
     listen = own.listen or _own_address(given.coordinators)
@@ -189,7 +205,8 @@ def run(
         log.show_event(
             f"node of {given.name} in {local.path}: up to {memory.most} of {given.shards} shards"
         )
-        end = asyncio.run(_work(session, credentials, name, log, health, protocol))
+        code = NodeCode(local.path, given.path, own.allow, log.show_event)
+        end = asyncio.run(_work(session, credentials, name, log, health, protocol, code))
     finally:
         local.release()
         health.remove()
@@ -204,12 +221,13 @@ async def _work(
     log: NodeLog,
     health: HealthFile,
     protocol: int,
+    code: NodeCode,
 ) -> NodeEnd:
     """Run the node, and write its health until it ends."""
     from lycosa.processes.cluster.cluster_node import ClusterNode
 
     await check_listen(session.listen, credentials)
-    node = ClusterNode(session, credentials, name, log, protocol)
+    node = ClusterNode(session, credentials, name, log, protocol, code)
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, node.stop)
     keeping = asyncio.create_task(health.keep(node.health))

@@ -68,6 +68,12 @@ Exit codes: 0 ended by a signal, or another coordinator took over
 @config_option
 @set_option
 @click.option(
+    "--extension",
+    multiple=True,
+    metavar="FILE.py:NAME",
+    help="Run this code on fetched pages of a FOLDER's crawl; may be repeated.",
+)
+@click.option(
     "--listen",
     metavar="HOST:PORT",
     help="Address for nodes and callers [the first of coordinator.addresses that is free here].",
@@ -99,10 +105,10 @@ def command(
         api = api_given(options, DEFAULT_ADDRESS)
         assert api is not None, "it has a default"
         return serve_folder.run(folder, CrawlSeeds(seeds), options, api, health_file)
-    if seeds or options["config_file"] or options["pairs"]:
+    if seeds or options["config_file"] or options["pairs"] or options["extension"]:
         raise click.UsageError(
-            "--seed, --config and --set are for a FOLDER: a cluster has its settings from"
-            " `lycosa cluster init`, and its seeds from `lycosa crawl --cluster`"
+            "--seed, --extension, --config and --set are for a FOLDER: a cluster has its settings"
+            " from `lycosa cluster init`, and its seeds from `lycosa crawl --cluster`"
         )
     assert file is not None
     return run(file, listen, health_file, api_given(options))
@@ -189,7 +195,9 @@ async def _serve(
             runner,
             read_limits,
             tell_line,
-            crawl=ServedCrawl(crawl.manifest.crawl, crawl.manifest.generation, crawl.formats),
+            crawl=ServedCrawl(
+                crawl.manifest.crawl, crawl.manifest.generation, crawl.formats, crawl.code
+            ),
             protocol=protocol,
         )
         keeping = asyncio.create_task(health.keep(runner.health))

@@ -141,7 +141,7 @@ def change_stopped_settings(folder: Path, values: Mapping[str, str], by: str, wh
     pairs = ", ".join(f"{key}={value}" for key, value in sorted(values.items()))
     date_us = int(time.time() * 1_000_000)
     action = CrawlAction(new_call("lycosa"), by, date_us, "set", pairs, why)
-    with open_session(folder, config) as session:
+    with open_session(folder, config, fetches=False) as session:
         # "Paused" leaves the note of a pause as it is, whether there is one or not.
         saved = SettingsSaved(1, dict(values), is_paused=True, actions=[action])
         if problem := session.keep_steering(saved):

@@ -85,6 +85,7 @@ class Node:
         self._memory = plan
         self._listener = listener
         self.plan = NodePlan(time.time())
+        self.plan.allowed = session.code.allowed
         self.workers = WorkerGroup(self.plan, plan.total, listener.show_note)
         partitions, count = session.config.frontier.partitions, plan.workers
         for number in range(count):

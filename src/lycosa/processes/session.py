@@ -29,6 +29,7 @@ from lycosa.base.system.durable import replace_file
 from lycosa.base.system.memory_plan import RECOVERY_BYTES, MemoryPlan, fitted, worker_count
 from lycosa.base.system.plugins import active_plugins
 from lycosa.base.system.software import SOFTWARE
+from lycosa.processes.folder_code import FolderCode
 from lycosa.stages.fetch.headers import build_user_agent
 from lycosa.stages.fetch.key_check import check_key
 from lycosa.stages.frontier.crawl_clock import ahead_s, time_at_start
@@ -56,7 +57,7 @@ from lycosa.state.folder.seed_sources import load_sources
 from lycosa.state.kv.kv_port import Opener, Reader
 from lycosa.state.kv.read_only import table_reader
 from lycosa.state.kv.rocks import rocks_opener
-from lycosa.worker.job import WorkerJob
+from lycosa.worker.job import RunCode, WorkerJob
 from lycosa.worker.machine_table import NoMachineTable, machine_table
 
 
@@ -65,7 +66,7 @@ class Session:
 
     A new crawl gets the ID ``crawl_id``, by default a random UUID. ``read_table`` reads tables that
     ``open_table`` opens. A run that never ``fetches`` needs no key and no extensions. Raises
-    ``SettingsError`` for an extension that is not installed, ``KeyFileError``,
+    ``SettingsError`` for an extension that is not installed or not there, ``KeyFileError``,
     ``ManifestError``, ``CrawlInUse``, ``IdentityChanged``, ``CommittedDataMissing``,
     ``LogDamaged``, ``StoreDamaged``, ``TableLocked`` or ``OSError``.
     """
@@ -94,6 +95,10 @@ class Session:
         if fetches:
             check_key(config.agent)
             active_plugins(config.extensions)  # raises for what is not installed
+        # What never fetches runs no code, whatever the folder's settings name.
+        self._code = FolderCode(folder, config.extensions) if fetches else None
+        self.code = RunCode()
+        """The user code of this run."""
         self.user_agent = build_user_agent(
             config.agent.product, version("lycosa"), config.agent.page or config.agent.contact
         )
@@ -140,6 +145,9 @@ class Session:
         return ""
 
     def _save_settings(self, config: Config) -> None:
+        # what a machine allows is no setting of the crawl
+        section = msgspec.structs.replace(config.extensions, allow=())
+        config = msgspec.structs.replace(config, extensions=section)
         content = msgspec.json.format(msgspec.json.encode(config), indent=2)
         replace_file(settings_path(self.folder), content)
 
@@ -179,6 +187,7 @@ class Session:
             plan=plan,
             time_base=self.time_base,
             machine_table=self.machine_table,
+            code=self.code,
         )
 
     def recover_worker(self, number: int, owned: Sequence[int]) -> Recovered:
@@ -224,6 +233,10 @@ class Session:
         self.manifest: Manifest = manifests.begin_run(
             self.folder, manifest, SOFTWARE, self._clock.wall(), new_seeds, workers=workers
         )
+        if self._code is not None:
+            last = self.recovered.settings
+            version, term = last + 1 if last else 0, self.manifest.term
+            self.code = self._code.keep(version, term, self._clock.wall())
 
     # Both modules are imported only for an existing crawl. They import numpy and the stages, which
     # takes a fifth of a second. A new crawl has nothing to check: ``manifests.prepare_folder``

@@ -131,7 +131,9 @@ class Supervisor:
         # The settings of this start get the version after the last one of the previous run.
         version, rules = session.recovered.settings, hosting or RunRules(Path())
         is_first = not (version or rules.changed or rules.is_paused)
-        settings = SettingsSaved(0 if is_first else version + 1, rules.changed, rules.is_paused)
+        settings = SettingsSaved(
+            0 if is_first else version + 1, rules.changed, rules.is_paused, code=session.code.code
+        )
         control = Control(_permits(session, plan.workers), settings)
         number, limits = session.manifest.term, session.config.limits
         self._coordinator = Coordinator(

@@ -27,6 +27,7 @@ from lycosa.base.logs.log_records import LogLevel
 from lycosa.base.logs.log_writer import EventLog, opened_log, traced_share
 from lycosa.base.messages.progress import Progress
 from lycosa.base.messages.worker_messages import (
+    AllowedCode,
     Ended,
     Failed,
     FromWorker,
@@ -282,6 +283,8 @@ class WorkerProcess:
                 assembled.worker.stop(End(message.end))
         elif isinstance(message, Memory):
             await self._reliever.relieve(message.total_bytes)
+        elif isinstance(message, AllowedCode):
+            assembled.live.code.allow(message.digests)
         else:
             await duties.handle_message(message)
         assembled.worker.wake()

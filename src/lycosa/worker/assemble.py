@@ -21,6 +21,7 @@ from lycosa.state.store.segments import SegmentStore
 from lycosa.worker.calls.call_parts import CallParts, build_calls
 from lycosa.worker.calls.call_router import CallRouter
 from lycosa.worker.calls.incoming_parcels import IncomingParcels
+from lycosa.worker.code_in_use import CodeInUse
 from lycosa.worker.commit.commit_parts import build_commit
 from lycosa.worker.commit.folder_shard import open_folder_shard
 from lycosa.worker.extension_failures import ExtensionFailures
@@ -145,7 +146,13 @@ def _assembled(
         visit.permits,
         visit.stages.store,
         owned.clock,
-        AppliedSettings(owned.job.config, worker, visit.stages.pacing, owned.prices),
+        AppliedSettings(
+            owned.job.config,
+            worker,
+            visit.stages.pacing,
+            owned.prices,
+            CodeInUse(owned.job.code),
+        ),
         meter,
         grids,
         calls.calls,

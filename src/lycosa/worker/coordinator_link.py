@@ -146,7 +146,11 @@ class CoordinatorLink:
             permits.set_permit(message.serial, message.captures)
         elif isinstance(message, LiveSettings):
             self._assembled.live.follow(
-                message.version, message.values, message.is_paused, message.actions
+                message.version,
+                message.values,
+                message.is_paused,
+                message.actions,
+                message.code,
             )
         elif isinstance(message, PriceFound):
             self._assembled.grids.follow(message)

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable
 from lycosa.base.model.code_failure import CodeFailure, FailureNote
 from lycosa.base.model.remark import Remark, distinct
 
+KINDS = ("rule", "sink", "extractor", "links", "score", "extension")
+"""Kinds of functions of users; ``extension`` is the process that calls the last three of them."""
 MAX_NOTED = 5
 """Functions of which a report of the progress has the first failure."""
 _AGAIN_S = 60.0
@@ -30,7 +32,7 @@ class ExtensionFailures:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.tell, self._monotonic = tell, monotonic
-        self.counts = {"rule": 0, "sink": 0}
+        self.counts = dict.fromkeys(KINDS, 0)
         """Failures by kind of function."""
         self._numbers: dict[tuple[str, str], tuple[int, CodeFailure]] = {}
         self._told: dict[tuple[str, str], tuple[float, int]] = {}

@@ -12,8 +12,10 @@ from pathlib import Path
 import msgspec
 
 from lycosa.base.config.sections import Config, StoreSection
+from lycosa.base.model.code_version import CodeVersion
 from lycosa.base.model.compatibility import FIRST_FORMATS, LATE_FIELDS, PROTOCOL
 from lycosa.base.model.end import PreviousEnd
+from lycosa.base.system.code_file import FILE, PACKAGE
 from lycosa.base.system.memory_plan import MemoryPlan
 from lycosa.base.system.plugins import Plugins
 from lycosa.state.folder.manifest import Manifest
@@ -42,6 +44,25 @@ class ClusterJob(msgspec.Struct, frozen=True):
     formats: int = FIRST_FORMATS
 
 
+class RunCode(msgspec.Struct, frozen=True):
+    """The user code of a worker.
+
+    The crawl runs ``code``. Copies of it are in ``folder``, named by their digests. Only code of
+    the digests ``allowed`` is run, whatever the crawl and the folder have.
+    """
+
+    code: dict[str, CodeVersion] = {}
+    folder: Path = Path()
+    allowed: tuple[str, ...] = ()
+
+    def copy_of(self, digest: str) -> Path | None:
+        """The copy to run, if there is one and it is allowed. Blocks for a moment."""
+        if digest not in self.allowed:
+            return None
+        copies = (self.folder / f"{digest}{suffix}" for suffix in (FILE, PACKAGE))
+        return next((path for path in copies if path.is_file()), None)
+
+
 class WorkerJob(msgspec.Struct, frozen=True):
     """The job of one worker: its partitions (``owned``) and everything that it starts from.
 
@@ -58,7 +79,7 @@ class WorkerJob(msgspec.Struct, frozen=True):
     A worker in a separate process is the ``process``-th of this worker in this run. It loads
     ``plugins`` by name. ``sockets`` are the sockets of the exchange, by worker, where
     there are several workers or callers. ``cluster`` is set for a worker of a cluster, whose shard
-    is in Kafka and object storage.
+    is in Kafka and object storage. ``code`` is the user code that it runs.
     """
 
     folder: Path
@@ -80,6 +101,7 @@ class WorkerJob(msgspec.Struct, frozen=True):
     plugins: Plugins = Plugins()
     sockets: tuple[Path, ...] = ()
     cluster: ClusterJob | None = None
+    code: RunCode = RunCode()
 
     @property
     def formats(self) -> int:

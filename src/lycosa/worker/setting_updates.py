@@ -16,10 +16,12 @@ from lycosa.base.config.sections import Config, RefetchSection
 from lycosa.base.logs.log_records import without_secrets
 from lycosa.base.messages.control_records import CrawlAction
 from lycosa.base.messages.worker_messages import Seeds
+from lycosa.base.model.code_version import CodeTable
 from lycosa.stages.frontier.decision_log import ActionRow
 from lycosa.stages.politeness.delay import longest_wait
 from lycosa.stages.schedule.price_in_force import PriceInForce
 from lycosa.stages.schedule.refetch import longest_interval
+from lycosa.worker.code_in_use import CodeInUse
 from lycosa.worker.visit.pacing import Pacing
 from lycosa.worker.worker import Worker
 
@@ -39,11 +41,12 @@ class AppliedSettings:
         worker: Worker,
         pacing: Pacing,
         prices: PriceInForce,
+        code: CodeInUse,
     ) -> None:
         # The version that the shard's last commit names.
         self._config, self._committed = config, worker.committer.settings
         self._worker, self._frontier, self._pacing = worker, worker.frontier, pacing
-        self._prices = prices
+        self._prices, self.code = prices, code
         self._is_paused = False
         self.config, self.version = config, 0
 
@@ -53,12 +56,14 @@ class AppliedSettings:
         values: Mapping[str, str],
         is_paused: bool = False,
         actions: Sequence[CrawlAction] = (),
+        code: CodeTable | None = None,
     ) -> None:
         """Follow the coordinator's settings: all live settings that differ from those of the start.
 
         A version that is not newer than the current one is ignored. While the crawl ``is_paused``
         no visit is started. ``actions`` are the latest ones of operators on the whole crawl; the
-        owner of the first partition keeps them in its log, each once.
+        owner of the first partition keeps them in its log, each once. ``code`` is the user code of
+        this version.
         """
         if version <= self.version:
             return
@@ -77,6 +82,8 @@ class AppliedSettings:
             self._is_paused = is_paused
             (self._worker.pause if is_paused else self._worker.resume)()
         self._keep_actions(actions)
+        if code is not None:
+            self.code.follow(code)
         self.config = config
         self.version = version
         self._worker.committer.settings = max(version, self._committed)

@@ -21,6 +21,7 @@ from lycosa.base.config.given_values import given_in_file, read_given
 from lycosa.base.config.near_names import near_name
 from lycosa.base.config.setting import setting
 from lycosa.base.config.sources import SettingsError
+from lycosa.base.model.code_version import is_digest
 
 MAX_SHARDS = 1024
 MAX_NODES = 1024
@@ -81,7 +82,8 @@ class ClusterFile(msgspec.Struct, frozen=True):
     ``objects`` is the URL of the object storage, empty when there is none. ``coordinators`` are the
     addresses (``HOST:PORT``) at which a coordinator may listen. ``nodes`` is the maximum number of
     nodes at the same time: each of them sends requests to an IP address as if there were so many.
-    ``token_file`` is an absolute path.
+    ``token_file`` is an absolute path. ``allow`` are the digests of user code that the machine of
+    this file runs; the files of other machines may have others.
     """
 
     path: Annotated[Path, setting("Not a key of the file.")]
@@ -96,6 +98,9 @@ class ClusterFile(msgspec.Struct, frozen=True):
         msgspec.field(default=(), name="coordinator.addresses")
     )
     token_file: Annotated[Path | None, setting("File that has the token of all machines.")] = None
+    allow: Annotated[tuple[str, ...], setting("SHA-256 of code that may run here.")] = (
+        msgspec.field(default=(), name="extensions.allow")
+    )
     tls: TlsSection | None = None
     redis: RedisSection | None = None
 
@@ -163,6 +168,12 @@ def _unreadable(values: Mapping[str, object]) -> Iterator[str]:
 def _contradictions(values: Mapping[str, Any], replication: int) -> Iterator[str]:
     if values["kafka.min_insync"] > replication:
         yield f"kafka.min_insync: greater than kafka.replication ({replication})"
+    for each in values.get("extensions.allow", ()):
+        if not is_digest(each):
+            yield (
+                f"extensions.allow: {each!r} is not a SHA-256 of 64 hexadecimal digits in lower"
+                " case; `lycosa extension digest FILE.py:NAME` prints it"
+            )
     if "redis.authority" in values and not values.get("redis.tls"):
         yield "redis.authority: without tls = true it is not used"
 

@@ -29,6 +29,7 @@ SAVED = "saved with the crawl"
 SETTING_OPTIONS: dict[str, str] = {
     "agent.contact": "--contact",
     "dns.pins": "--resolve",
+    "extensions.code": "--extension",
     "fetch.allow_addresses": "--allow-address",
     "fetch.cookies": "--cookies",
     "limits.max_bytes": "--max-bytes",

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from lycosa.base.model.code_version import CodeVersion
 from lycosa.base.model.compatibility import FIRST_FORMATS
 
 
@@ -42,12 +43,16 @@ class CrawlAction(msgspec.Struct, frozen=True):
 
 
 class SettingsSaved(msgspec.Struct, frozen=True, tag=True):
-    """What operators steer while the crawl runs: settings, a pause, and their latest actions."""
+    """What operators steer while the crawl runs: settings, a pause, and their latest actions.
+
+    ``code`` is the user code that the crawl runs.
+    """
 
     version: int
     values: dict[str, str]
     is_paused: bool = False
     actions: list[CrawlAction] = []
+    code: dict[str, CodeVersion] = {}
 
 
 class EndSaved(msgspec.Struct, frozen=True, tag=True):

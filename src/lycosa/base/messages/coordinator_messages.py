@@ -9,8 +9,8 @@ They are MessagePack, over sockets or within a process:
     coordinator -> node        Assignments  everything that the node should run, in answer to
                                every report and after each change
                                Relay        a message for one of its workers
-    caller -> coordinator      MoreAsks, Ask, NoMoreAsks, StopCrawl, ChangeSettings, Drain, Move,
-                               UpgradeFormats, StatusQuery
+    caller -> coordinator      MoreAsks, Ask, NoMoreAsks, StopCrawl, ChangeSettings, ChangeCode,
+                               Drain, Move, UpgradeFormats, StatusQuery
     coordinator -> caller      Answered, ClusterStatus, and Accepted or Refused for the others
     coordinator -> control     the records of ``control``
 
@@ -29,6 +29,7 @@ import msgspec
 from lycosa.base.messages.control_records import Record
 from lycosa.base.messages.progress import ProcessMemory, Progress
 from lycosa.base.messages.worker_messages import Request, ToldCoordinator, ToldWorker
+from lycosa.base.model.code_version import CodeVersion
 from lycosa.base.model.compatibility import FIRST_FORMATS, PROTOCOL
 
 CALLER, CONTROL = "caller", "control"
@@ -62,12 +63,14 @@ class CoordinatorHello(msgspec.Struct, frozen=True):
 class ServedCrawl(msgspec.Struct, frozen=True):
     """The crawl that a coordinator has read from its bucket, as a node must have read it too.
 
-    ``formats`` are those that the bucket names.
+    ``formats`` are those that the bucket names. ``code`` is the user code with which the crawl
+    begins.
     """
 
     crawl_id: str = ""
     generation: str = ""
     formats: int = FIRST_FORMATS
+    code: dict[str, CodeVersion] = {}
 
 
 class ShardState(Enum):
@@ -111,7 +114,8 @@ class NodeReport(msgspec.Struct, frozen=True, tag=True):
     ``is_leaving`` it stops its workers, and the shards that it no longer lists may be given to
     others. ``deaths`` counts worker processes that died since the program started; ``memory`` is
     that of the node's own process. ``echo`` is the ``at`` of the last ``Assignments`` of this
-    ``coordinator`` (0 = none), which came ``echo_age_s`` seconds before the report.
+    ``coordinator`` (0 = none), which came ``echo_age_s`` seconds before the report. ``code`` are
+    the digests of the user code that its machine allows, and that it has.
     """
 
     began: float
@@ -129,6 +133,7 @@ class NodeReport(msgspec.Struct, frozen=True, tag=True):
     memory: ProcessMemory | None = None
     echo: float = 0.0
     echo_age_s: float = 0.0
+    code: tuple[str, ...] = ()
 
 
 class Said(msgspec.Struct, frozen=True, tag=True):
@@ -159,6 +164,7 @@ class Assignments(msgspec.Struct, frozen=True, tag=True):
     says why the node gets no shards, for its operator; it is empty when the node may have some.
     ``formats`` are the formats in force (``model.compatibility``). ``at`` is the time by a clock
     that only this coordinator has: nodes send it back, which bounds how long their reports travel.
+    ``code`` is the user code that the crawl runs: a node starts no worker if it lacks any of it.
     """
 
     coordinator: int
@@ -171,6 +177,7 @@ class Assignments(msgspec.Struct, frozen=True, tag=True):
     notice: str = ""
     formats: int = FIRST_FORMATS
     at: float = 0.0
+    code: dict[str, CodeVersion] = {}
 
 
 class Relay(msgspec.Struct, frozen=True, tag=True):
@@ -229,6 +236,18 @@ class ChangeSettings(msgspec.Struct, frozen=True, tag=True):
     by: str = ""
     why: str = ""
     shown: dict[str, str] = {}
+
+
+class ChangeCode(msgspec.Struct, frozen=True, tag=True):
+    """Run other user code from the next version of the settings on.
+
+    ``digests`` are by name; an empty one ends the use of a name. Refused while a connected node has
+    not reported one of them. ``by`` is the operator, ``why`` a remark.
+    """
+
+    digests: dict[str, str]
+    by: str = ""
+    why: str = ""
 
 
 class PauseCrawl(msgspec.Struct, frozen=True, tag=True):
@@ -308,7 +327,7 @@ class NodeStatus(msgspec.Struct, frozen=True):
     are in bytes. ``shards`` are those that it reports, none once it is lost; ``memory`` is that of
     its process. ``clock`` is a ``ClockState``. ``trouble`` says why a shard could not run there
     in the last minutes, though it may run on another node. ``is_spare``: it gets none only because
-    the maximum number of nodes has shards.
+    the maximum number of nodes has shards. ``code`` are the digests of user code that it allows.
     """
 
     name: str
@@ -326,6 +345,7 @@ class NodeStatus(msgspec.Struct, frozen=True):
     clock: str = "right"
     trouble: str = ""
     is_spare: bool = False
+    code: tuple[str, ...] = ()
 
 
 class ShardStatus(msgspec.Struct, frozen=True):
@@ -364,6 +384,7 @@ class ClusterStatus(msgspec.Struct, frozen=True, tag=True):
     the live ones. ``is_paused``: an operator paused the crawl. ``worker_deaths`` counts worker
     processes that died while this coordinator listened. ``clock`` is what the nodes' clocks say of
     the coordinator's (``ClockState``); ``clock_alarm`` is a line for operators.
+    ``code`` is the user code that the crawl runs.
     """
 
     crawl: str
@@ -387,6 +408,7 @@ class ClusterStatus(msgspec.Struct, frozen=True, tag=True):
     worker_deaths: int = 0
     clock_alarm: str = ""
     clock: str = "right"
+    code: dict[str, CodeVersion] = {}
 
 
 CallerMessage = (
@@ -395,6 +417,7 @@ CallerMessage = (
     | NoMoreAsks
     | StopCrawl
     | ChangeSettings
+    | ChangeCode
     | PauseCrawl
     | Drain
     | Move
@@ -411,6 +434,7 @@ ToCoordinator = (
     | NoMoreAsks
     | StopCrawl
     | ChangeSettings
+    | ChangeCode
     | PauseCrawl
     | Drain
     | Move

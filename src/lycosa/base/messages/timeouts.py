@@ -6,6 +6,7 @@ import math
 
 import msgspec
 
+from lycosa.base.model.code_version import CodeVersion
 from lycosa.base.model.compatibility import FIRST_FORMATS, PROTOCOL
 
 
@@ -20,7 +21,8 @@ class ClusterRules(msgspec.Struct, frozen=True):
     others, ``restarts`` starts workers again that ended with a crawl that continues. At most
     ``most_nodes`` have shards at the same time; the place of a node that was lost is free after
     ``vacant_s``, when it certainly sends no more requests. ``protocol`` is the number of the
-    coordinator, ``formats`` are those in force (``model.compatibility``).
+    coordinator, ``formats`` are those in force (``model.compatibility``). A node that lacks any of
+    the ``code`` that the crawl runs gets no new shards.
     """
 
     node_timeout_s: float = 20.0
@@ -34,6 +36,7 @@ class ClusterRules(msgspec.Struct, frozen=True):
     vacant_s: float = 90.0
     protocol: int = PROTOCOL
     formats: int = FIRST_FORMATS
+    code: dict[str, CodeVersion] = {}
 
 
 ONE_PROCESS = ClusterRules(

@@ -16,6 +16,7 @@ import msgspec
 
 from lycosa.base.messages.control_records import CrawlAction
 from lycosa.base.messages.progress import Progress
+from lycosa.base.model.code_version import CodeVersion
 
 
 class Seeds(msgspec.Struct, frozen=True, tag=True):
@@ -64,13 +65,24 @@ class LiveSettings(msgspec.Struct, frozen=True, tag=True):
     version.
 
     While the crawl ``is_paused`` nothing is requested. ``actions`` are the latest ones of operators
-    on the whole crawl, oldest first.
+    on the whole crawl, oldest first. ``code`` is the user code that the crawl runs from this
+    version on.
     """
 
     version: int
     values: dict[str, str]
     is_paused: bool = False
     actions: list[CrawlAction] = []
+    code: dict[str, CodeVersion] = {}
+
+
+class AllowedCode(msgspec.Struct, frozen=True, tag=True):
+    """The digests of all user code that the worker's machine allows now, and has.
+
+    Its node sends it, so it is decided on that machine only.
+    """
+
+    digests: tuple[str, ...]
 
 
 class Routes(msgspec.Struct, frozen=True, tag=True):
@@ -238,7 +250,7 @@ ToldWorker = Seeds | NoMoreCalls | Permit | LiveSettings | Routes | Probe | Pric
 """The messages of a coordinator to a worker."""
 ToldCoordinator = WorkerStatus | SeedsTaken | ProbeAnswer | Progress | RefetchGrid
 """The messages of a worker to its coordinator."""
-ToWorker = Stop | Memory | ToldWorker
+ToWorker = Stop | Memory | AllowedCode | ToldWorker
 FromWorker = ToldCoordinator | Ended | Failed
 
 encode_worker_message = msgspec.msgpack.Encoder().encode

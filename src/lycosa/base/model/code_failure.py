@@ -28,7 +28,8 @@ class TooSlow(BaseException):
 class CodeFailure(msgspec.Struct, frozen=True):
     """One failure of user code.
 
-    ``kind`` is ``rule`` or ``sink``, ``name`` is ``module:function``. ``error`` is the class of the
+    ``kind`` is ``rule``, ``sink``, ``extractor``, ``links``, ``score``, or ``extension`` for the
+    process of user code. ``name`` is ``module:function``. ``error`` is the class of the
     exception with the line, ``message`` its text, and ``trace`` the end of the traceback.
     """
 

@@ -6,7 +6,7 @@ worker, which runs an operator's own plug-ins, gets everything except secrets th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 TOKENS_VARIABLE = "LYCOSA_API_TOKENS"
 """The environment variable with tokens of the API, for services that get secrets that way."""
@@ -15,6 +15,8 @@ TOKENS_VARIABLE = "LYCOSA_API_TOKENS"
 _ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 _NEEDED = frozenset({"HOME", "LANG", "LANGUAGE", "PATH", "TMPDIR", "TZ", "VIRTUAL_ENV"})
 _NEEDED_FAMILIES = ("LC_", "LD_", "LYCOSA_LOG", "LYCOSA_TEST_", "MALLOC_", "PYTHON")
+_BARE = frozenset({"LANG", "TMPDIR", "TZ"})
+_BARE_FAMILIES = ("LC_", "LD_", "MALLOC_", "PYTHON")
 # Where the clients of the object store and of Redis look for credentials.
 _SERVICE_FAMILIES = ("AWS_", "AZURE_", "GOOGLE_", "LYCOSA_REDIS_PASSWORD")
 
@@ -40,5 +42,16 @@ def for_parser(environ: Mapping[str, str]) -> dict[str, str]:
         name: value
         for name, value in environ.items()
         if name in _NEEDED or name.startswith(_NEEDED_FAMILIES)
+    }
+    return {**kept, **_ONE_THREAD}
+
+
+def for_user_code(environ: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
+    """For a process of user code: what Python needs to start, and what the settings name."""
+    wanted = frozenset(names)
+    kept = {
+        name: value
+        for name, value in environ.items()
+        if name in wanted or name in _BARE or name.startswith(_BARE_FAMILIES)
     }
     return {**kept, **_ONE_THREAD}

@@ -60,6 +60,7 @@ from lycosa.cluster.coordinator.steering import (
     settings_for_owners,
     steered,
     unpaused,
+    with_first_code,
 )
 
 
@@ -93,7 +94,9 @@ class Coordinator:
         self._prices = PriceSearch(shards)
         self._shard_owners = ShardOwners(shards, self._placement)
         self._routes = RouteTable(number)
-        self._settings = control.settings
+        # What the store says of code counts for a new crawl; later the records do.
+        self._settings = with_first_code(control.settings, rules.code)
+        self._placement.follow_code(self._settings)
         self._end = control.end
         self._asks = control.asks
         self._expects_asks = not control.asks.are_over
@@ -102,6 +105,8 @@ class Coordinator:
         self._out: list[messages.OutgoingMessage] = []
         if control.is_first and formats.number > FIRST_FORMATS:
             self._send(messages.CONTROL, formats)
+        if self._settings != control.settings:
+            self._send(messages.CONTROL, self._settings)
 
     def __repr__(self) -> str:
         return (
@@ -230,7 +235,9 @@ class Coordinator:
             if message.by and ended(self._end, message.end, message.at_once) != self._end:
                 self._record_action(message, now)
             self._decide_end(message.end, message.at_once)
-        elif isinstance(message, messages.ChangeSettings | messages.PauseCrawl):
+        elif isinstance(
+            message, messages.ChangeSettings | messages.ChangeCode | messages.PauseCrawl
+        ):
             self._record_action(message, now)
         elif isinstance(message, messages.Drain):
             self._send(messages.CONTROL, DrainSaved(message.node, message.is_over))
@@ -261,6 +268,7 @@ class Coordinator:
     def _steer(self, settings: SettingsSaved) -> None:
         self._settings = settings
         self._send(messages.CONTROL, settings)
+        self._placement.follow_code(settings)
         self._rounds.start_over()
 
     # -- what owners say

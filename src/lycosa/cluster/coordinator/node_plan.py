@@ -35,7 +35,15 @@ from lycosa.base.messages.coordinator_messages import (
     ToNode,
 )
 from lycosa.base.messages.progress import Progress
-from lycosa.base.messages.worker_messages import Ended, Failed, FromWorker, Stop, WorkerStatus
+from lycosa.base.messages.worker_messages import (
+    AllowedCode,
+    Ended,
+    Failed,
+    FromWorker,
+    Stop,
+    WorkerStatus,
+)
+from lycosa.base.model.code_version import CodeVersion, code_refusal
 from lycosa.base.model.compatibility import PROTOCOL
 from lycosa.base.model.end import End
 from lycosa.cluster.coordinator.node_acts import (
@@ -49,6 +57,7 @@ from lycosa.cluster.coordinator.node_acts import (
     TellCoordinator,
     TellWorker,
 )
+from lycosa.cluster.coordinator.shard_run import ShardRun
 
 MAX_DEATHS = 10
 """Maximum number of deaths in a row without a commit in between."""
@@ -60,42 +69,6 @@ _UNABLE_SKIPS = 2  # the pauses that are too short for a machine that lacks some
 _OURS = "lycosa.state.commit."
 _NO_DEATH = ("Fenced", "OutcomeUnknown")
 _ALIVE = (ShardState.STARTING, ShardState.RUNNING, ShardState.STOPPING)
-
-
-class ShardRun:
-    """One shard on a node. ``assignment`` is the number under which the node has it."""
-
-    __slots__ = (
-        "asked",
-        "assignment",
-        "commits",
-        "due",
-        "end",
-        "fruitless",
-        "is_local",
-        "known_since",
-        "last_commits",
-        "state",
-        "term",
-        "unable",
-        "why",
-    )
-
-    def __init__(self) -> None:
-        self.assignment = 0
-        self.state = ShardState.STARTING
-        self.term = -1
-        # the serial of the first report that names it under this assignment; 0 = none yet
-        self.known_since = 0
-        self.fruitless = 0  # deaths in a row without a commit in between
-        self.asked = 0  # the same for ends that are not deaths
-        self.unable = 0  # the same for ends by a reason of this machine
-        self.is_local = False  # whether the last end was one by such a reason
-        self.commits = 0
-        self.last_commits = -1  # the commits when a process last ended
-        self.due = 0.0  # when it is restarted
-        self.end = ""
-        self.why = ""
 
 
 class NodePlan:
@@ -113,6 +86,10 @@ class NodePlan:
         self.is_over = False
         """The coordinator said that all shards of the crawl have ended."""
         self.protocol = PROTOCOL
+        self.code: dict[str, CodeVersion] = {}
+        """The user code that the crawl runs, as the coordinator told last."""
+        self.allowed: tuple[str, ...] = ()
+        """The digests of user code that this machine allows and has; see ``allow``."""
         self._began = began
         self._max_shards = most_shards
         self._serial = 0
@@ -156,6 +133,19 @@ class NodePlan:
         """The message for a new process of the shard after its job."""
         run = self._runs[shard]
         return Stop(End.STOPPED.value) if run.state is ShardState.STOPPING else self.end
+
+    def allow(self, digests: tuple[str, ...], now: float) -> list[NodeAct]:
+        """Allow exactly this user code from now on; workers and coordinator are told."""
+        if digests == self.allowed:
+            return []
+        self.allowed, self._is_changed = digests, True
+        told: list[NodeAct] = [TellWorker(shard, AllowedCode(digests)) for shard in self.alive]
+        return told + self._report_change(now)
+
+    @property
+    def code_objection(self) -> str:
+        """Why no worker may start here: this machine lacks code that the crawl runs."""
+        return code_refusal(self.code, self.allowed)
 
     def abandon(self, now: float) -> list[NodeAct]:
         """Restart nothing from now on: the processes are about to be killed."""
@@ -210,7 +200,7 @@ class NodePlan:
         self._is_changed = self._is_changed or message.version > self._obeyed
         self._echo = (message.at, now)
         self._obeyed, self._upon, self._wanted = message.version, message.upon, dict(message.shards)
-        self.is_over = message.is_over
+        self.is_over, self.code = message.is_over, message.code
         acts = self._receive_notice(message.notice)
         end = Stop(message.end, message.at_once) if message.end else None
         if end is not None and end != self.end:
@@ -453,6 +443,7 @@ class NodePlan:
             # ahead.
             echo=self._echo[0],
             echo_age_s=now - self._echo[1],
+            code=self.allowed,
         )
         return [TellCoordinator(report)]
 

@@ -9,6 +9,7 @@ from enum import Enum
 
 from lycosa.base.messages.coordinator_messages import NodeReport, ShardReport
 from lycosa.base.messages.timeouts import ClusterRules
+from lycosa.base.model.code_version import code_refusal
 from lycosa.base.model.compatibility import work_together
 from lycosa.cluster.coordinator.clocks import ClockSpan, agrees
 
@@ -150,7 +151,7 @@ class NodeView:
         is_known = self.report is not None and not self.is_lost and self.is_admitted
         if self.report is None or not is_known or self.clock is not ClockState.RIGHT:
             return False
-        if self.must_lose(rules):
+        if self.must_lose(rules) or code_refusal(rules.code, self.report.code):
             return False
         return (
             self.report.free_disk >= rules.low_disk and self.report.free_memory >= rules.low_memory
@@ -208,6 +209,8 @@ class NodeView:
                 f"at most {rules.most_nodes} nodes may have shards at the same time (nodes in"
                 " cluster.toml): it waits until one of them is drained or lost"
             )
+        if objection := code_refusal(rules.code, report.code):
+            return objection
         if report.free_disk < rules.low_disk:
             return f"{_gb(report.free_disk)} are free on its disk, less than {_gb(rules.low_disk)}"
         if report.free_memory < rules.low_memory:

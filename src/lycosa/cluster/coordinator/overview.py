@@ -9,6 +9,7 @@ from lycosa.base.config.sources import SettingsError
 from lycosa.base.messages import coordinator_messages as messages
 from lycosa.base.messages.control_records import EndSaved, SettingsSaved
 from lycosa.base.messages.progress import Progress, total
+from lycosa.base.model.code_version import objection_to, shown_digest
 from lycosa.base.model.end import End
 from lycosa.cluster.coordinator.placement import Placement
 from lycosa.cluster.coordinator.shard_owners import ShardOwners
@@ -49,6 +50,7 @@ def cluster_status(
         worker_deaths=placement.worker_deaths,
         clock_alarm=placement.clock_alarm,
         clock=placement.clock.value,
+        code=decided.settings.code,
     )
 
 
@@ -81,6 +83,8 @@ def refusal_of(message: messages.CallerMessage, status: messages.ClusterStatus) 
         return f"the crawl has ended ({status.end}); {then}"
     if isinstance(message, messages.UpgradeFormats):
         return _upgrade_refusal(message.number, status)
+    if isinstance(message, messages.ChangeCode):
+        return _code_refusal(message.digests, status)
     if isinstance(message, messages.ChangeSettings):
         try:
             check_live(message.values)
@@ -129,6 +133,21 @@ def _upgrade_refusal(number: int, status: messages.ClusterStatus) -> str:
     return ""
 
 
+def _code_refusal(digests: dict[str, str], status: messages.ClusterStatus) -> str:
+    """Why the crawl does not run that code: a connected node does not allow it."""
+    if objection := objection_to(digests, status.code):
+        return objection
+    there = [node for node in status.nodes if not (node.is_lost or node.is_leaving)]
+    for name, digest in digests.items():
+        if digest and (lack := [node.name for node in there if digest not in node.code]):
+            return (
+                f"these nodes have not reported {name} (SHA-256 {shown_digest(digest)}):"
+                f" {', '.join(lack)}; allow it there first: `lycosa node --allow {digest}`, or"
+                " allow of [extensions] in their cluster.toml, which is read again while they run"
+            )
+    return ""
+
+
 def _progress(shard_owners: ShardOwners, is_paused: bool) -> Progress:
     """The sum over all shards, with the rates and the processes of all."""
     reports = shard_owners.progress()
@@ -159,6 +178,7 @@ def _nodes(placement: Placement, now: float) -> list[messages.NodeStatus]:
             clock=node.clock.value,
             trouble=node.trouble if node.is_troubled(now) else "",
             is_spare=node.is_spare(placement.rules),
+            code=node.report.code,
         )
         for node in placement.nodes.values()
         if node.report is not None

@@ -23,7 +23,7 @@ from collections import defaultdict
 
 import msgspec
 
-from lycosa.base.messages.control_records import EndSaved, FormatsSaved
+from lycosa.base.messages.control_records import EndSaved, FormatsSaved, SettingsSaved
 from lycosa.base.messages.coordinator_messages import (
     Assignments,
     NodeReport,
@@ -427,6 +427,12 @@ class Placement:
         self.change_all()
         return FormatsSaved(formats)
 
+    def follow_code(self, settings: SettingsSaved) -> None:
+        """Give new shards only to nodes that have the code of these settings; all receive it."""
+        if settings.code != self._rules.code:
+            self._rules = msgspec.structs.replace(self._rules, code=settings.code)
+            self.change_all()
+
     def list_for(self, node: NodeView, end: EndSaved, now: float) -> Assignments:
         """Everything that the node should run, and how the crawl ends."""
         shards = {
@@ -445,6 +451,7 @@ class Placement:
             self.refusal(node),
             self.rules.formats,
             now,
+            self.rules.code,
         )
 
 

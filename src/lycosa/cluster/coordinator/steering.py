@@ -6,13 +6,19 @@ import msgspec
 
 from lycosa.base.calls import MAX_WORDS
 from lycosa.base.messages.control_records import CrawlAction, EndSaved, SettingsSaved
-from lycosa.base.messages.coordinator_messages import ChangeSettings, PauseCrawl, StopCrawl
+from lycosa.base.messages.coordinator_messages import (
+    ChangeCode,
+    ChangeSettings,
+    PauseCrawl,
+    StopCrawl,
+)
 from lycosa.base.messages.worker_messages import LiveSettings
+from lycosa.base.model.code_version import CodeTable, changed_code, shown_digest
 
 MAX_ACTIONS_SENT = 20
 """The latest actions, which owners receive; the owner of the first partition keeps them."""
 
-SteeringMessage = ChangeSettings | PauseCrawl | StopCrawl
+SteeringMessage = ChangeSettings | ChangeCode | PauseCrawl | StopCrawl
 """Decisions of operators about the whole crawl."""
 
 
@@ -24,12 +30,19 @@ def steered(
     A stop changes only the list of actions here; the end of the crawl is a separate record.
     """
     version, values, is_paused = saved.version + 1, saved.values, saved.is_paused
-    subject = ""
+    subject, code = "", saved.code
     if isinstance(message, PauseCrawl):
         action = "pause_crawl" if message.is_paused else "resume_crawl"
         is_paused = message.is_paused
     elif isinstance(message, StopCrawl):
         action, subject = "stop_crawl", "at once" if message.at_once else ""
+    elif isinstance(message, ChangeCode):
+        code = changed_code(code, message.digests, version)
+        pairs = (
+            f"{name}={shown_digest(digest) or 'none'}"
+            for name, digest in sorted(message.digests.items())
+        )
+        action, subject = "set_extension", ", ".join(pairs)
     else:
         pairs = (f"{key}={value}" for key, value in sorted(message.values.items()))
         action, subject = "set", ", ".join(pairs)
@@ -42,7 +55,18 @@ def steered(
         subject,
         message.why[:MAX_WORDS],
     )
-    return SettingsSaved(version, values, is_paused, [*saved.actions, done][-MAX_ACTIONS_SENT:])
+    actions = [*saved.actions, done][-MAX_ACTIONS_SENT:]
+    return SettingsSaved(version, values, is_paused, actions, code)
+
+
+def with_first_code(saved: SettingsSaved, code: CodeTable) -> SettingsSaved:
+    """The settings at the beginning of a crawl that was created with user code.
+
+    Later the code of the settings counts, also when that is none.
+    """
+    if saved.version or saved.code or not code:
+        return saved
+    return msgspec.structs.replace(saved, version=1, code=dict(code))
 
 
 def ended(saved: EndSaved, end: str, at_once: bool) -> EndSaved:
@@ -54,7 +78,7 @@ def ended(saved: EndSaved, end: str, at_once: bool) -> EndSaved:
 
 def settings_for_owners(saved: SettingsSaved) -> LiveSettings:
     """The live settings as sent to owners."""
-    return LiveSettings(saved.version, saved.values, saved.is_paused, saved.actions)
+    return LiveSettings(saved.version, saved.values, saved.is_paused, saved.actions, saved.code)
 
 
 def unpaused(saved: SettingsSaved) -> SettingsSaved:

@@ -24,7 +24,7 @@ from lycosa.base.messages.coordinator_messages import (
     encode_node_message,
 )
 from lycosa.base.messages.timeouts import ClusterRules
-from lycosa.base.model.compatibility import FIRST_FORMATS, PROTOCOL
+from lycosa.base.model.compatibility import PROTOCOL
 from lycosa.base.system.frame_stream import FrameStream
 from lycosa.base.system.frames import UNREADABLE
 from lycosa.base.system.kept_tasks import KeptTasks
@@ -51,11 +51,14 @@ class CannotListen(Exception):
 
 
 def cluster_rules(
-    given: ClusterFile, config: Config, protocol: int = PROTOCOL, formats: int = FIRST_FORMATS
+    given: ClusterFile,
+    config: Config,
+    protocol: int = PROTOCOL,
+    crawl: ServedCrawl = ServedCrawl(),  # noqa: B008 (frozen)
 ) -> ClusterRules:
     """The rules of a crawl's cluster, for a coordinator of that number.
 
-    ``formats`` are those that the store names; they count for the first coordinator.
+    What the store says of formats and of user code counts for the first coordinator.
     """
     return ClusterRules(
         # a worker stops fetching below store.min_free_bytes, so its shard moves before
@@ -63,7 +66,8 @@ def cluster_rules(
         most_nodes=given.nodes,
         vacant_s=LEASE_S + config.fetch.total_s,
         protocol=protocol,
-        formats=formats,
+        formats=crawl.formats,
+        code=crawl.code,
     )
 
 
@@ -119,7 +123,7 @@ class CoordinatorServer:
         """Claim the crawl and be its coordinator. An error ends the service (``_fail``)."""
         runner = self._runner
         try:
-            rules = cluster_rules(self._given, config, self._protocol, self._crawl.formats)
+            rules = cluster_rules(self._given, config, self._protocol, self._crawl)
             await runner.claim(self._given.shards, config.limits, rules)
             self._tasks.begin(self._caller_handler.await_callers())
             await runner.run()

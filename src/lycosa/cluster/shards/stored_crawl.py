@@ -9,6 +9,7 @@
 ``settings.json``          the settings, as in a crawl folder; replaced when they change
 ``formats.json``           the formats in force, at first those of the program that made the crawl;
                            replaced when they are raised. Crawls of earlier versions lack it (1)
+``code.json``              what user code is named, with copies in ``code/``: see ``stored_code``
 =========================  ======================================================================
 
 They are made in this order, and each of the first three only if it does not exist. So two programs
@@ -28,6 +29,7 @@ from lycosa.base.config.cluster_file import ClusterFile
 from lycosa.base.config.fields import fields, value_of
 from lycosa.base.config.sections import Config
 from lycosa.base.config.sources import SettingsError
+from lycosa.base.model.code_version import CodeVersion
 from lycosa.base.model.compatibility import (
     FIRST_FORMATS,
     LATE_FIELDS,
@@ -43,6 +45,7 @@ from lycosa.state.objects.object_errors import ObjectMissing
 from lycosa.state.objects.objects_port import ObjectStore
 from lycosa.state.objects.sameness import create_or_read
 from lycosa.state.objects.store_opening import check_create_only
+from lycosa.state.objects.stored_code import DamagedCode, code_records, present_code
 
 _Content = TypeVar("_Content")
 CLUSTER_NAME = "cluster.json"
@@ -56,6 +59,7 @@ _SINGLE = Config()
 MACHINE_SETTINGS = {
     "workers": "a cluster runs one worker for each shard; set shards in cluster.toml",
     "limits.max_time_s": "a crawl on a cluster is ended by `lycosa cluster stop`",
+    "extensions.allow": "each node allows code by its own cluster.toml, or `lycosa node --allow`",
     "upload.url": "a crawl on a cluster is stored at objects.url of cluster.toml",
 }
 """Settings that concern one machine only, and what a cluster has instead."""
@@ -85,13 +89,15 @@ class _FormatsFile(msgspec.Struct, frozen=True):
 class StoredCrawl(msgspec.Struct, frozen=True):
     """What all machines need to know of a crawl.
 
-    ``suffixes`` is its public suffix list, ``formats`` are those of ``formats.json``.
+    ``suffixes`` is its public suffix list, ``formats`` are those of ``formats.json``. ``code`` is
+    the user code of ``code.json``, which is only named, and not read.
     """
 
     manifest: Manifest
     config: Config
     suffixes: bytes
     formats: int = FIRST_FORMATS
+    code: dict[str, CodeVersion] = {}
 
 
 class CreationReport(msgspec.Struct, frozen=True):
@@ -138,7 +144,15 @@ def read_crawl(
     # an import that was killed may have left the settings of the division before it
     frontier = msgspec.structs.replace(config.frontier, partitions=manifest.identity.partitions)
     config = msgspec.structs.replace(config, frontier=frontier)
-    return StoredCrawl(manifest, config, suffixes, formats)
+    return StoredCrawl(manifest, config, suffixes, formats, stored_code(store))
+
+
+def stored_code(store: ObjectStore) -> dict[str, CodeVersion]:
+    """The user code with which the crawl begins. Raises ``DamagedManifest`` or ``ObjectError``."""
+    try:
+        return present_code(code_records(store))
+    except DamagedCode as error:
+        raise manifests.DamagedManifest(f"object storage: {error}") from error
 
 
 def stored_formats(store: ObjectStore) -> int:

@@ -13,6 +13,7 @@ Otherwise it is started again when the node's program is, or when an operator mo
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import time
 from collections.abc import Callable
@@ -48,14 +49,16 @@ from lycosa.cluster.coordinator.node_plan import NodePlan
 from lycosa.cluster.network import Credentials
 from lycosa.processes.cluster.cluster_session import ClusterSession
 from lycosa.processes.cluster.coordinator_dialer import CoordinatorDialer
+from lycosa.processes.cluster.node_code import NodeCode
 from lycosa.processes.failures import failed_start
 from lycosa.processes.worker_group import WorkerGroup
 from lycosa.processes.worker_handle import WorkerHandle
-from lycosa.worker.job import WorkerJob
+from lycosa.worker.job import RunCode, WorkerJob
 
 _TICK_S = 0.1
 _MEASURE_S = 1.0
 _MEMORY_S = 0.5
+_CODE_S = 5.0  # between two looks for user code that is allowed, or not any more
 _LAST_WORD_S = 5.0  # in which a coordinator should have received that nothing runs here any more
 _LONG_WAIT_S = 5.0  # a shorter one is not shown
 _WAITS_S = 300.0  # between notes about the same wait
@@ -87,8 +90,15 @@ class NodeListener(Protocol):
         ...
 
 
+class CodeNotAllowed(OSError):
+    """This machine lacks user code that the crawl runs, so another one should have the shard."""
+
+
 class ClusterNode:
-    """One run of a node's program. ``name`` is the node's, unique in the cluster."""
+    """One run of a node's program. ``name`` is the node's, unique in the cluster.
+
+    ``code`` is the user code that this machine allows.
+    """
 
     def __init__(
         self,
@@ -97,8 +107,9 @@ class ClusterNode:
         name: str,
         listener: NodeListener,
         protocol: int = PROTOCOL,
+        code: NodeCode | None = None,
     ) -> None:
-        self._session = session
+        self._session, self._code = session, code
         self._name = name
         self._listener = listener
         self.plan = NodePlan(time.time(), session.memory.most)
@@ -141,7 +152,11 @@ class ClusterNode:
 
         A node stays when the crawl is over, because a crawl can be continued.
         """
+        # before a coordinator is told what this machine allows
+        await self._refresh_code()
+        keeping = asyncio.create_task(self._keep_code())
         dialing = [asyncio.create_task(dialer.run()) for dialer in self._dialers]
+        dialing.append(keeping)
         for shard in self._session.folder.known_shards():
             self._workers.begin(self._send_attempts(shard))
         try:
@@ -160,6 +175,19 @@ class ClusterNode:
             for task in dialing:
                 task.cancel()
             await asyncio.gather(*dialing, return_exceptions=True)
+
+    async def _keep_code(self) -> None:
+        while True:
+            await asyncio.sleep(_CODE_S)
+            await self._refresh_code()
+
+    async def _refresh_code(self) -> None:
+        """Look which user code this machine allows and has, and tell workers and coordinators."""
+        if (code := self._code) is None:
+            return
+        digests = await in_thread(lambda: code.refresh(self._session.open_objects))
+        self._session.code = RunCode(self.plan.code, code.folder, digests)
+        self._do(self.plan.allow(digests, time.monotonic()))
 
     def health(self) -> tuple[bool, str]:
         """Whether it does all that it was given to do, and its state in one line."""
@@ -226,6 +254,7 @@ class ClusterNode:
         acts = self.plan.handle_message(message, time.monotonic())
         if isinstance(message, Assignments) and message.coordinator == self.plan.coordinator:
             self._session.formats = message.formats
+            self._session.code = msgspec.structs.replace(self._session.code, code=self.plan.code)
             self._note_end()
         self._do(acts, dialer)
 
@@ -306,6 +335,8 @@ class ClusterNode:
     async def _prepare(self, act: StartWorker) -> Callable[[], WorkerJob]:
         """Prepare the folders of a process; returns what makes its job."""
         shard, session = act.shard, self._session
+        if objection := self.plan.code_objection:
+            raise CodeNotAllowed(errno.EPERM, f"node {self._name}: {objection}")
 
         # the tables of an earlier process of the shard may just be deleted
         async with self._folder_lock(shard):

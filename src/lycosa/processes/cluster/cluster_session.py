@@ -34,8 +34,9 @@ from lycosa.state.folder.manifest import ManifestError
 from lycosa.state.folder.names import attempts_folder
 from lycosa.state.objects.generation import placed_objects
 from lycosa.state.objects.object_errors import ObjectError
+from lycosa.state.objects.objects_port import ObjectStore
 from lycosa.state.objects.store_opening import open_store
-from lycosa.worker.job import ClusterJob, WorkerJob
+from lycosa.worker.job import ClusterJob, RunCode, WorkerJob
 from lycosa.worker.machine_table import NoMachineTable, machine_table
 
 
@@ -94,6 +95,8 @@ class ClusterSession:
         self._generation = crawl.manifest.generation
         self.formats = FIRST_FORMATS
         """The formats in force, as the coordinator told last."""
+        self.code = RunCode()
+        """The user code of workers that start from now on."""
         self._show_note, self._read_again = show_note, read_again
         agent = crawl.config.agent
         check_key(agent)
@@ -178,7 +181,12 @@ class ClusterSession:
             machine_table=self._table,
             plugins=self._plugins,
             cluster=cluster,
+            code=self.code,
         )
+
+    def open_objects(self) -> ObjectStore:
+        """The place of the crawl in object storage. Raises ``ObjectError``."""
+        return open_store(self.given.objects)
 
     def cluster_job(
         self, assignment: int, owner: Path, previous_term: int, previous_crashed: bool

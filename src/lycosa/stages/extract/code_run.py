@@ -18,6 +18,7 @@ from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.item_schema import MAX_ITEM_BYTES
 from lycosa.base.model.parsed import Link
 from lycosa.base.urls.identity import Canonicalizer
+from lycosa.stages.extract.code_messages import ExtensionAnswer
 from lycosa.stages.extract.code_source import LoadedCode
 from lycosa.stages.extract.stored_document import Document, Element
 from lycosa.stages.extract.user_code_marks import ItemExtractor, LinkFinder, LinkScorer
@@ -28,27 +29,13 @@ MAX_LINKS = 1000
 """Links that link finders may add to those of a page."""
 MAX_SCORED = 50_000
 """Links of a page that are scored, the first ones."""
-SCORE_STEPS = 254
+SCORE_STEPS = 255
 """A score of 1 as it is stored (``UrlRecord.score``)."""
 _MAX_ANCHOR = 200
 
 
 class TooMuch(ValueError):
     """User code answered more than is stored of a page."""
-
-
-class ExtensionAnswer(msgspec.Struct, frozen=True, array_like=True):
-    """What user code says of a page.
-
-    ``items`` are rows by the name of the extractor, also an empty list of one that found nothing.
-    ``links`` are added to those of the page, which do not have them. ``scores`` are those of links
-    by URL, in 254ths; a link without an opinion is left out.
-    """
-
-    items: dict[str, list[list[Any]]] = {}
-    links: list[Link] = []
-    scores: dict[str, int] = {}
-    failures: list[CodeFailure] = []
 
 
 def run_code(

@@ -33,7 +33,8 @@ class LoadedCode(msgspec.Struct, frozen=True):
     """User code that is loaded.
 
     ``name`` is as it was given, ``digest`` the SHA-256 of the source in hexadecimal, ``path`` the
-    file. ``objects`` are its extractors, link finders and scorers.
+    file, empty for a module that is imported by its name. ``objects`` are its extractors, link
+    finders and scorers.
     """
 
     name: str
@@ -47,15 +48,16 @@ class LoadedCode(msgspec.Struct, frozen=True):
         return [each for each in self.objects if isinstance(each, ItemExtractor)]
 
 
-def load_code(name: str, path: Path | None = None, digest: str = "") -> LoadedCode:
+def load_code(name: str, path: str | Path = "", digest: str = "") -> LoadedCode:
     """Load ``FILE.py:NAME`` or ``package.module:NAME``.
 
     ``NAME`` is a marked function, or a list of such. ``path`` is the file with the source if it is
-    not the named one. With a ``digest``, other source is refused. Raises ``CodeError``.
+    not the named one; empty for that. With a ``digest``, other source is refused. Raises
+    ``CodeError``.
     """
     place, attribute = split_name(name)
     is_file = place.endswith(".py")
-    file = path or (Path(place) if is_file else _file_of(place))
+    file = Path(path or place).resolve() if path or is_file else _file_of(place)
     try:
         source = file.read_bytes()
     except OSError as error:
@@ -65,7 +67,7 @@ def load_code(name: str, path: Path | None = None, digest: str = "") -> LoadedCo
         raise CodeError(
             f"{name}: {file} has changed: its SHA-256 is {found}, and {digest} was expected"
         )
-    is_named = path is None and not is_file
+    is_named = not path and not is_file
     try:
         module = importlib.import_module(place) if is_named else _run(Path(place), source)
     except BaseException as error:  # also sys.exit
@@ -74,7 +76,7 @@ def load_code(name: str, path: Path | None = None, digest: str = "") -> LoadedCo
         failure = failure_in("extension", name, error)
         said = f": {failure.message}" if failure.message else ""
         raise CodeError(f"{name}: importing it raised {failure.error}{said}") from error
-    return LoadedCode(name, found, _objects(name, module, attribute), str(file))
+    return LoadedCode(name, found, _objects(name, module, attribute), "" if is_named else str(file))
 
 
 def split_name(name: str) -> tuple[str, str]:

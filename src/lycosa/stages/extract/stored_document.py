@@ -19,41 +19,21 @@ import turbohtml
 
 from lycosa.base.config.sections import Config
 from lycosa.base.model.parsed import Link, ParseInput
-from lycosa.base.preferences.preference_model import NOTHING_STATED, Preferences
+from lycosa.base.system.content_encoding import decode_content
 from lycosa.base.urls.identity import Canonicalizer, InvalidUrl, resolve
+from lycosa.stages.extract.code_messages import GivenDocument
 from lycosa.stages.parse.charset import decode_text
 from lycosa.stages.parse.content_reader import ContentReader
 from lycosa.stages.parse.document import DocumentParser
 from lycosa.stages.parse.html import parse_tree
 from lycosa.stages.parse.media_type import media_type_of, sniff
 from lycosa.stages.parse.outlinks import base_of
+from lycosa.stages.parse.page import MAX_BODY_BYTES, MAX_RATIO
 from lycosa.stages.parse.page_metadata import PageMetadata
 
 _Bytes = bytes  # in the class, that name is a method
 _MAX_TEXT = 10 << 20  # characters of Markdown
 _MARKUP = frozenset({"text/html", "application/xhtml+xml"})
-
-
-class GivenDocument(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What a ``Document`` is made of, as it travels to the process that runs user code.
-
-    ``fetched`` is in seconds since 1970. ``body`` is decoded; a large one is in the file ``spool``.
-    ``links`` are ``None`` when they are to be found in the body. ``is_cut`` says that there is only
-    the beginning of the body.
-    """
-
-    url: str
-    status: int = 200
-    headers: list[tuple[str, str]] = []
-    fetched: float = 0.0
-    media_type: str = ""
-    charset: str = ""
-    language: str = ""
-    preferences: Preferences = NOTHING_STATED
-    body: bytes = b""
-    spool: str = ""
-    links: list[Link] | None = None
-    is_cut: bool = False
 
 
 class Headers(Mapping[str, str]):
@@ -191,13 +171,14 @@ class Document:
         return f"<Document {self.url} {self.status}>"
 
     def bytes(self) -> bytes:
-        """The body without content encodings."""
+        """The body without content encodings, up to 64 MB."""
         return self._body
 
     @cached_property
     def _body(self) -> _Bytes:
         given = self._given
-        return Path(given.spool).read_bytes() if given.spool else given.body
+        raw = Path(given.spool).read_bytes() if given.spool else given.body
+        return decode_content(raw, given.encodings, MAX_BODY_BYTES, MAX_RATIO).body[:MAX_BODY_BYTES]
 
     def text(self) -> str:
         """The body as text, by its charset; bytes that are not valid become U+FFFD."""

@@ -25,7 +25,8 @@ from lycosa.base.system.content_encoding import Decoded, decode_content
 
 MAX_BODY_BYTES = 64 << 20
 """Of a body that decodes to more, ``Page.body`` has the beginning."""
-_MAX_RATIO = 1000  # of decoded to received bytes, beyond the first megabyte
+MAX_RATIO = 1000
+"""Of decoded to received bytes, beyond the first megabyte."""
 
 
 class Received(msgspec.Struct, frozen=True):
@@ -108,7 +109,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def _decoded(self) -> Decoded:
         encodings = self._received.encodings
-        return decode_content(self.raw_body, encodings, MAX_BODY_BYTES, _MAX_RATIO)
+        return decode_content(self.raw_body, encodings, MAX_BODY_BYTES, MAX_RATIO)
 
     @property
     def body(self) -> bytes:

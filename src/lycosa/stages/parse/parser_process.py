@@ -17,11 +17,9 @@ fail in that way, so that tests can check that crawls survive it.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import gc
 import mmap
 import os
-import resource
 import signal
 import socket
 import sys
@@ -33,12 +31,12 @@ import msgspec
 from lycosa.base.logs.log_records import LogLevel
 from lycosa.base.logs.log_writer import opened_log
 from lycosa.base.model.parsed import ParseInput
+from lycosa.base.system.child_limits import die_with_parent, limit_memory, limit_processor_time
 from lycosa.base.system.frames import FrameError, FrameSocket
 from lycosa.stages.parse.answer_parts import in_parts
 from lycosa.stages.parse.inline_parser import build_parser
 from lycosa.stages.parse.parser_config import ParserConfig
 
-_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _HOOKS_VARIABLE = "LYCOSA_TEST_HOOKS"
 
 
@@ -50,11 +48,9 @@ def serve(sock: socket.socket) -> None:
         return
     config = msgspec.msgpack.decode(first, type=ParserConfig)
     parser = build_parser(config)
-    _limit_memory(config.section.memory_bytes)
+    limit_memory(config.section.memory_bytes)
     frames.send(b"")
-    # A parent may have ignored or blocked it, and a child inherits that.
-    signal.signal(signal.SIGPROF, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGPROF])
+    limit_processor_time()
     has_hooks = os.environ.get(_HOOKS_VARIABLE) == "1"
     decoder, encoder = msgspec.msgpack.Decoder(ParseInput), msgspec.msgpack.Encoder()
     while (frame := frames.receive()) is not None:
@@ -65,20 +61,6 @@ def serve(sock: socket.socket) -> None:
         answer = encoder.encode(in_parts(parser.parse(document)))
         signal.setitimer(signal.ITIMER_PROF, 0)
         frames.send(answer)
-
-
-def _limit_memory(limit: int) -> None:
-    """Limit the address space, so that a decompression bomb does no harm to the machine.
-
-    Some 250 MB are used by the interpreter, its libraries and the language model.
-    """
-    _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    if hard != resource.RLIM_INFINITY:
-        limit = min(limit or hard, hard)
-    with contextlib.suppress(ValueError, OSError):  # macOS refuses limits below what is mapped
-        if limit:
-            resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 def _misbehave(url: str) -> None:
@@ -98,22 +80,10 @@ def _misbehave(url: str) -> None:
         os.kill(os.getpid(), signal.SIGKILL)  # as the system's memory killer would
 
 
-def _die_with_parent(parent: int) -> None:
-    """Make Linux kill this process when its parent dies.
-
-    Elsewhere the closing socket ends it, except while a document hangs.
-    """
-    if sys.platform == "linux":
-        with contextlib.suppress(OSError, AttributeError):
-            ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != parent:  # the parent died before the call
-            sys.exit(0)
-
-
 def main(arguments: list[str]) -> int:
     """Entry point: file descriptor of the socket, and the parent's process id."""
     fd, parent = int(arguments[0]), int(arguments[1])
-    _die_with_parent(parent)
+    die_with_parent(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
     # Imported objects live until the end, and documents leave few cycles: collecting less often
     # saves 3 % of the time.

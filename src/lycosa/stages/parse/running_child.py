@@ -11,14 +11,13 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 from collections import deque
 from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 
 from lycosa.base.model.parsed import Parsed, ParseInput
+from lycosa.base.system.child_start import start_module
 from lycosa.base.system.environment import for_parser
 from lycosa.base.system.frame_stream import FrameStream
 
@@ -108,28 +107,6 @@ class RunningChild:
 
 
 def start_child(now: float) -> RunningChild:
-    """Start a child. Raises ``OSError`` when there is no process, memory or descriptor for it.
-
-    It is never forked without an exec, because the worker has threads and open files that a child
-    must not inherit.
-    """
-    ours, theirs = socket.socketpair()
-    with theirs, ExitStack() as undo:
-        undo.callback(ours.close)
-        # -P: nothing is imported from the current folder, which is the user's.
-        process = subprocess.Popen(
-            [
-                sys.executable,
-                "-P",
-                "-m",
-                "lycosa.stages.parse.parser_process",
-                str(theirs.fileno()),
-                str(os.getpid()),
-            ],
-            stdin=subprocess.DEVNULL,
-            pass_fds=(theirs.fileno(),),
-            start_new_session=True,  # only the parent reacts to Ctrl-C in the terminal
-            env=for_parser(os.environ),
-        )
-        undo.pop_all()
+    """Start a child. Raises ``OSError`` when there is no process, memory or descriptor for it."""
+    process, ours = start_module("lycosa.stages.parse.parser_process", for_parser(os.environ))
     return RunningChild(process, ours, now)

@@ -32,6 +32,12 @@ def saved_settings(folder: Path) -> Config | None:
         raise DamagedManifest(what) from error
 
 
+def without_code(saved: Config) -> Config:
+    """The settings without user code: a folder cannot say what code the next run has."""
+    section = msgspec.structs.replace(saved.extensions, code=(), allow=())
+    return msgspec.structs.replace(saved, extensions=section)
+
+
 def settings_of(folder: Path) -> Config:
     """The settings of a crawl's last run.
 
