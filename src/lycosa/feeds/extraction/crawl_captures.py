@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Protocol
 
 from lycosa.base.model.parsed import Link
-from lycosa.base.system.content_encoding import decode_content
 from lycosa.cluster.shards.cluster_view import sealed_segments
 from lycosa.feeds.extraction.extraction_source import SourceCapture, has_items_of_its_own
 from lycosa.feeds.stored_pages import StoredLinks, header_fields
-from lycosa.stages.extract.stored_document import GivenDocument
+from lycosa.stages.extract.code_messages import GivenDocument
 from lycosa.state.objects.objects_port import ObjectStore
 from lycosa.state.store import journal, layout
 from lycosa.state.store.journal_rows import Extractor, JournalRow, SegmentHeader
@@ -28,8 +27,6 @@ from lycosa.state.store.stored_bodies import ReadRecord, record_with_body, refer
 from lycosa.state.store.stored_data import RecordError, StoredRecord, record_in
 from lycosa.state.store.stored_parts import PieceFile
 
-MAX_BODY_BYTES = 64 << 20
-_MAX_RATIO = 1000  # of decoded to received bytes, beyond the first megabyte
 _PIECE = 4 << 20
 _BUFFER = 256 << 10
 _ENCODING = "content-encoding"
@@ -163,7 +160,6 @@ def given_document(row: JournalRow, own: StoredRecord, read: ReadRecord) -> Give
             )
     of_body = header_fields(record.header_block)
     encodings = [value for name, value in of_body if name == _ENCODING]
-    decoded = decode_content(record.body, encodings, MAX_BODY_BYTES, _MAX_RATIO)
     links: list[Link] | None = None
     if row.links.urls or not row.outlinks:  # they were stored, or there are none
         links = list(StoredLinks(row.links))
@@ -176,9 +172,10 @@ def given_document(row: JournalRow, own: StoredRecord, read: ReadRecord) -> Give
         row.charset,
         row.language,
         row.preferences,
-        decoded.body[:MAX_BODY_BYTES],
+        record.body,
+        encodings=encodings,
         links=links,
-        is_cut=bool(decoded.reason) or bool(row.truncated),
+        is_cut=bool(row.truncated),
     )
 
 

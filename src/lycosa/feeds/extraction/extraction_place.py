@@ -21,7 +21,6 @@ from lycosa.feeds.extraction.extraction_source import ExtractionSource
 from lycosa.feeds.extraction.extraction_versions import ExtractionRefused
 from lycosa.feeds.extraction.foreign_captures import ForeignCaptures
 from lycosa.state.folder.manifest import load_manifest
-from lycosa.state.folder.names import settings_path
 from lycosa.state.folder.saved_config import saved_settings
 from lycosa.state.objects.folder import FolderStore
 from lycosa.state.objects.generation import placed_objects
@@ -40,9 +39,9 @@ class ExtractionPlace(msgspec.Struct, frozen=True):
 def folder_place(folder: Path) -> ExtractionPlace:
     """A crawl folder; the crawl may run. Raises a ``ManifestError``."""
     load_manifest(folder)
-    config = saved_settings(folder) if settings_path(folder).exists() else Config()
+    config = saved_settings(folder)
     captures = CrawlCaptures(str(folder), FolderContent(folder))
-    return ExtractionPlace(captures, FolderStore(str(folder), folder), config)
+    return ExtractionPlace(captures, FolderStore(str(folder), folder), config or Config())
 
 
 @contextmanager
@@ -55,7 +54,7 @@ def cluster_place(given: ClusterFile) -> Iterator[ExtractionPlace]:
     objects = placed_objects(store, stored.manifest.generation)
     with tempfile.TemporaryDirectory(prefix="lycosa-extract-") as work:
         captures = CrawlCaptures(given.name, BucketContent(objects, Path(work)))
-        yield ExtractionPlace(captures, objects, stored.config)
+        yield ExtractionPlace(captures, objects, stored.config or Config())
 
 
 def files_place(

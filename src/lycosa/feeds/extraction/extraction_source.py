@@ -13,7 +13,7 @@ from typing import Protocol
 import msgspec
 
 from lycosa.base.model.fetched import FetchKind
-from lycosa.stages.extract.stored_document import GivenDocument
+from lycosa.stages.extract.code_messages import GivenDocument
 from lycosa.state.store.journal_rows import UNCHANGED, Extractor, JournalRow
 
 

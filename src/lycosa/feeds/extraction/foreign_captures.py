@@ -19,16 +19,13 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from lycosa.base.system.content_encoding import decode_content
 from lycosa.base.urls.identity import host_of
 from lycosa.feeds.extraction.extraction_source import SourceCapture
 from lycosa.feeds.stored_pages import header_fields
-from lycosa.stages.extract.stored_document import GivenDocument
+from lycosa.stages.extract.code_messages import GivenDocument
 from lycosa.state.store.journal_rows import Extractor, JournalRow
 from lycosa.state.store.warc_reading import Damage, WarcRecord, warc_records
 
-MAX_BODY_BYTES = 64 << 20
-_MAX_RATIO = 1000
 _MAX_URL = 8192
 _KINDS = frozenset({"response", "resource"})
 _SUFFIX = re.compile(r"\.warc(\.gz|\.zst)?$|\.gz$|\.zst$", re.IGNORECASE)
@@ -124,15 +121,14 @@ def _given(row: JournalRow, record: WarcRecord, head: bytes, body: bytes) -> Giv
     if "chunked" in sent.get("transfer-encoding", "").lower():
         body = unchunked(body)  # most programs store the body without this coding
     encodings = [value for name, value in fields if name == "content-encoding"]
-    decoded = decode_content(body, encodings, MAX_BODY_BYTES, _MAX_RATIO)
-    is_cut = record.is_cut or bool(decoded.reason) or "warc-truncated" in record.fields
     return GivenDocument(
         row.url,
         row.status,
         fields,
         row.date_us / 1_000_000,
-        body=decoded.body[:MAX_BODY_BYTES],
-        is_cut=is_cut,
+        body=body,
+        encodings=encodings,
+        is_cut=record.is_cut or "warc-truncated" in record.fields,
     )
 
 

@@ -17,8 +17,7 @@ import msgspec
 from lycosa.base.config.patterns import compile_pattern
 from lycosa.base.model.item_schema import MAX_ITEM_BYTES, ItemSchema
 from lycosa.feeds.extraction.extraction_source import SourceCapture
-from lycosa.stages.extract.code_run import ExtensionAnswer
-from lycosa.stages.extract.stored_document import GivenDocument
+from lycosa.stages.extract.code_messages import ExtensionAnswer, GivenDocument
 from lycosa.state.store.items_table import ItemsBuilder
 from lycosa.state.store.journal_rows import JournalRow
 from lycosa.state.store.stored_data import RecordError
