@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from lycosa.base.model.discovered import Discovered, LinkKind
     from lycosa.base.model.end import End
     from lycosa.base.model.fetched import FetchKind
+    from lycosa.base.model.known_code import CodeError
     from lycosa.base.model.parsed import Link
     from lycosa.base.model.remark import Remark
     from lycosa.base.reasons import Reason
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from lycosa.processes.embedded_crawl import Crawl, Report
     from lycosa.processes.worker_handle import WorkerFailed
     from lycosa.stages.admit.refusal import Refusal
-    from lycosa.stages.extract.code_source import CodeError
     from lycosa.stages.extract.stored_document import (
         Article,
         Document,
@@ -64,6 +64,7 @@ else:
             "base.model.discovered": "Discovered LinkKind",
             "base.model.end": "End",
             "base.model.fetched": "FetchKind",
+            "base.model.known_code": "CodeError",
             "base.model.parsed": "Link",
             "base.model.remark": "Remark",
             "base.reasons": "Reason",
@@ -72,7 +73,6 @@ else:
             "processes.embedded_crawl": "Crawl Report",
             "processes.worker_handle": "WorkerFailed",
             "stages.admit.refusal": "Refusal",
-            "stages.extract.code_source": "CodeError",
             "stages.extract.stored_document": (
                 "Article Document Element Headers StructuredData document"
             ),

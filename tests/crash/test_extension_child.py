@@ -17,12 +17,11 @@ from pathlib import Path
 import pytest
 
 from lycosa.base.config.sections import CanonicalSection, ExtensionSection
-from lycosa.base.model.known_code import KnownCode
+from lycosa.base.model.known_code import CodeError, KnownCode
 from lycosa.base.system.clock import SystemClock
 from lycosa.stages.extract.called_code import MOST_OVERRUNS
 from lycosa.stages.extract.code_check import described
 from lycosa.stages.extract.code_messages import ExtensionAnswer, GivenDocument
-from lycosa.stages.extract.code_source import CodeError
 from lycosa.stages.extract.extension_child import ExtensionChild
 
 SECTION = ExtensionSection(page_s=0.3, environment=("SHOP_KEY",))

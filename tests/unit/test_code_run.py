@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 import lycosa
 from lycosa import Document
 from lycosa.base.model.item_schema import MAX_ITEM_BYTES, BadSchema
+from lycosa.base.model.known_code import CodeError
 from lycosa.stages.extract.code_messages import ExtensionAnswer
 from lycosa.stages.extract.code_run import MAX_LINKS, run_code
-from lycosa.stages.extract.code_source import CodeError, LoadedCode, load_code
+from lycosa.stages.extract.code_source import LoadedCode, load_code
 from lycosa.stages.extract.user_code_marks import Marked
 from lycosa.stages.extract.user_item import item_schema
 

@@ -14,6 +14,7 @@ import msgspec
 
 from lycosa.base.system.meter import Meter
 from lycosa.base.system.process_memory import cpu_s
+from lycosa.stages.extract.extension_child import ExtensionChild
 from lycosa.stages.frontier.crawl_clock import CrawlClock
 from lycosa.state.seen.duplicates import Duplicates
 from lycosa.state.shard.opened_shard import Shard
@@ -22,10 +23,11 @@ from lycosa.worker.calls.call_parts import CallParts, build_calls
 from lycosa.worker.calls.call_router import CallRouter
 from lycosa.worker.calls.incoming_parcels import IncomingParcels
 from lycosa.worker.code_in_use import CodeInUse
+from lycosa.worker.code_runner import WorkerCode, known_codes
 from lycosa.worker.commit.commit_parts import build_commit
 from lycosa.worker.commit.folder_shard import open_folder_shard
 from lycosa.worker.extension_failures import ExtensionFailures
-from lycosa.worker.extensions import Extensions
+from lycosa.worker.extensions import CodeCaller, Extensions
 from lycosa.worker.intake.inbox_topic import InboxTopic
 from lycosa.worker.intake.intake import Intake
 from lycosa.worker.intake.intake_parts import IntakeParts, build_intake
@@ -90,7 +92,8 @@ def assemble(
     shard = shard or open_folder_shard(job, ports.open_table)
     owned = open_owned_shard(job, CrawlClock(ports.clock, job.time_base), shard)
     intake = build_intake(owned, ports, signals, extensions)
-    visit = build_visit(owned, ports, intake, signals, extensions)
+    caller = extensions.code or _code_caller(owned, extensions)
+    visit = build_visit(owned, ports, intake, signals, extensions, caller)
     commit = build_commit(owned, ports, intake, visit, signals)
     worker = Worker(
         owned,
@@ -103,6 +106,15 @@ def assemble(
     )
     calls = build_calls(owned, intake, visit, worker)
     return _assembled(owned, intake, visit, worker, calls, extensions)
+
+
+def _code_caller(owned: OwnedShard, extensions: Extensions) -> CodeCaller:
+    """The process of user code, which the first page starts."""
+    job = owned.job
+    section, path = job.config.extensions, job.plugins.path
+    known = known_codes(CodeInUse(job.code).codes, section, path)
+    tell = extensions.failures.tell_output
+    return ExtensionChild(known, section, job.config.canonical, owned.clock, path, tell)
 
 
 def _assembled(
@@ -124,10 +136,18 @@ def _assembled(
         cpu_s,
     )
     measure_refetches(meter, grids)
+    code = WorkerCode(
+        visit.code.caller,
+        owned.job.config.extensions,
+        failures,
+        visit.stages.store.use_extractors,
+        owned.job.plugins.path,
+    )
 
     def close() -> None:
         meter.stop_watching()
         extensions.close()
+        visit.code.caller.kill()
         visit.close()
         owned.opened.close()
 
@@ -151,7 +171,7 @@ def _assembled(
             worker,
             visit.stages.pacing,
             owned.prices,
-            CodeInUse(owned.job.code),
+            CodeInUse(owned.job.code, code),
         ),
         meter,
         grids,

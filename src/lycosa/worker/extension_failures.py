@@ -37,6 +37,7 @@ class ExtensionFailures:
         self._numbers: dict[tuple[str, str], tuple[int, CodeFailure]] = {}
         self._told: dict[tuple[str, str], tuple[float, int]] = {}
         self._of_rules: list[Remark] = []
+        self._output_told = -_AGAIN_S
 
     def __repr__(self) -> str:
         return f"<ExtensionFailures {self.counts}>"
@@ -50,6 +51,13 @@ class ExtensionFailures:
         if failure.kind == "rule":
             self._of_rules.append(failure.remark)
         self._tell_sometimes(failure)
+
+    def tell_output(self, text: str) -> None:
+        """Tell what user code printed, at most once a minute."""
+        now = self._monotonic()
+        if now - self._output_told >= _AGAIN_S:
+            self._output_told = now
+            self.tell(CodeFailure("extension", "output", "", text), 1)
 
     def note_all(self, failures: Iterable[CodeFailure]) -> tuple[Remark, ...]:
         """Count failures; returns the remarks of their page."""

@@ -12,7 +12,7 @@ the workers. A separate process for user code would be a further implementation 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import msgspec
@@ -20,8 +20,10 @@ import msgspec
 from lycosa.base.model.code_failure import CodeFailure, TooSlow, failure_in, name_of_code
 from lycosa.base.model.discovered import Discovered
 from lycosa.base.model.fetched import Fetched, FetchRequest
+from lycosa.base.model.known_code import KnownCode
 from lycosa.base.reasons import Reason
 from lycosa.stages.admit.refusal import Refusal
+from lycosa.stages.extract.code_messages import ExtensionAnswer, GivenDocument
 from lycosa.stages.parse.page import Page
 from lycosa.worker.extension_failures import ExtensionFailures
 from lycosa.worker.rule_watch import RuleWatch
@@ -48,10 +50,41 @@ class PageSinks(Protocol):
         ...
 
 
+class CodeCaller(Protocol):
+    """Calls user code, usually in another process."""
+
+    @property
+    def codes(self) -> Sequence[KnownCode]:
+        """The code that is called now; empty in most crawls."""
+        ...
+
+    @property
+    def generation(self) -> int:
+        """Grows with each ``use_code``."""
+        ...
+
+    def wanted(self, url: str) -> tuple[int, ...]:
+        """The codes that want the page with this URL, by their numbers."""
+        ...
+
+    async def answer(self, page: GivenDocument, codes: tuple[int, ...] = ()) -> ExtensionAnswer:
+        """What these codes say of a page. Never raises for what user code does."""
+        ...
+
+    def use_code(self, codes: Sequence[KnownCode]) -> None:
+        """Call other code from now on."""
+        ...
+
+    def kill(self) -> None:
+        """Call nothing any more."""
+        ...
+
+
 class Extensions(msgspec.Struct, frozen=True):
     """Rules that judge each URL, sinks that get each capture, listeners that get each attempt.
 
     ``sinks`` are called on the loop and ``pages`` elsewhere. ``watch`` bounds the time of rules.
+    ``code`` calls the code of the job, if that is not to run in a child process.
     """
 
     rules: tuple[UserRule, ...] = ()
@@ -60,6 +93,7 @@ class Extensions(msgspec.Struct, frozen=True):
     pages: tuple[PageSinks, ...] = ()
     failures: ExtensionFailures = msgspec.field(default_factory=ExtensionFailures)
     watch: RuleWatch | None = None
+    code: CodeCaller | None = None
 
     def guarded_rules(self) -> tuple[UserRule, ...]:
         """The rules, so that one that raises refuses."""

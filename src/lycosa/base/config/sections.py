@@ -145,7 +145,7 @@ class SeenSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 class PrioritySection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Weights of the factors of a URL's priority (docs/priority.md). Only their ratios matter; the
-    defaults add up to 1."""
+    defaults add up to 1, without the score of user code."""
 
     importance: Annotated[
         float,
@@ -175,6 +175,12 @@ class PrioritySection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
         float,
         setting("Time since the last fetch; a URL that was never fetched gets the maximum.", ge=0),
     ] = 0.10
+    score: Annotated[
+        float,
+        setting(
+            "What scorers of users say of a URL; it counts only where they say something.", ge=0
+        ),
+    ] = 1.0
 
 
 class RefetchSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

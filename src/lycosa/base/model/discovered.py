@@ -57,6 +57,10 @@ An integer, which takes one byte in a parcel where a float takes nine.
 """
 
 
+NO_SCORE = -1
+"""User code says nothing of a URL."""
+
+
 class Discovered(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One find of a URL.
 
@@ -67,6 +71,9 @@ class Discovered(msgspec.Struct, frozen=True, array_like=True, gc=False):
     since 1970, 0 = unknown), ``hint`` (priority in [0, 1], negative = none) and ``change_s``
     (seconds between changes, 0 = unknown) come from sitemaps. For a ``GIVEN`` URL ``hint`` is the
     priority itself.
+
+    ``score`` is what user code says of the URL, in 255ths (``NO_SCORE``: nothing); it is set only
+    under formats 2.
 
     Two fields have data that the owner, perhaps another worker, cannot look up. ``chain`` has the
     redirects before ``via``, the first requested first. ``vouching`` has the hosts that vouch for a
@@ -86,3 +93,4 @@ class Discovered(msgspec.Struct, frozen=True, array_like=True, gc=False):
     change_s: int = 0
     chain: tuple[str, ...] = ()
     vouching: tuple[str, ...] = ()
+    score: int = NO_SCORE

@@ -13,6 +13,7 @@ class Factors(msgspec.Struct, frozen=True, gc=False):
     changes (0 = unknown), ``age_s`` the time since the last fetch (negative = never fetched),
     ``hint`` a sitemap's priority in [0, 1] (negative = none). ``given`` is the priority that the
     program which gave the URL demands, in [0, 1] (negative = none); the others do not count then.
+    ``score`` is what user code says of it, in [0, 1] (negative = nothing).
     ``chance`` is that of a change since the last fetch, in [0, 1] (negative = not estimated).
     """
 
@@ -24,3 +25,4 @@ class Factors(msgspec.Struct, frozen=True, gc=False):
     hint: float = -1.0
     given: float = -1.0
     chance: float = -1.0
+    score: float = -1.0

@@ -7,6 +7,18 @@ import msgspec
 from lycosa.base.model.item_schema import ItemSchema, schema_in
 
 
+class CodeError(ValueError):
+    """User code cannot be loaded; the message says why."""
+
+
+def split_name(name: str) -> tuple[str, str]:
+    """The file or module, and the object in it. Raises ``CodeError``."""
+    place, _, attribute = name.rpartition(":")
+    if not place or not attribute.isidentifier():
+        raise CodeError(f"{name!r} is not FILE.py:NAME or package.module:NAME")
+    return place, attribute
+
+
 class CodePart(msgspec.Struct, frozen=True):
     """A marked function: ``kind`` is ``extractor``, ``links`` or ``score``.
 

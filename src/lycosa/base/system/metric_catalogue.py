@@ -330,9 +330,9 @@ _PARSE = (
     Metric(
         "lycosa_extension_failures_total",
         _C,
-        "Calls of rules and sinks of users that raised an exception or took too long.",
+        "Calls of users' code that raised an exception, took too long or ended their process.",
         "kind",
-        ("rule", "sink"),
+        ("rule", "sink", "extractor", "links", "score", "extension"),
     ),
     Metric("lycosa_unparsed_bodies", _G, "Stored bodies that wait to be parsed again."),
     Metric("lycosa_reparsed_total", _C, "Stored bodies that were parsed again."),

@@ -511,6 +511,7 @@ class KnownUrl:
         answer.add_fact("depth", record.depth)
         answer.add_fact("hops", record.hops or None)
         answer.add_fact("priority", round(record.priority / 255, 3))
+        answer.add_fact("score", round(record.score / 255, 3) if record.score >= 0 else None)
         answer.add_fact("partition", self._entry.partition)
 
 

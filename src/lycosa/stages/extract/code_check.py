@@ -15,11 +15,10 @@ import msgspec
 
 from lycosa.base.config.sections import CanonicalSection, ExtensionSection
 from lycosa.base.model.item_schema import BadSchema
-from lycosa.base.model.known_code import KnownCode
+from lycosa.base.model.known_code import CodeError, KnownCode, split_name
 from lycosa.base.system.frames import UNREADABLE, FrameError, FrameSocket
 from lycosa.stages.extract.code_messages import ChildOrders, ChildReport
 from lycosa.stages.extract.code_process import START_S, start_code_process
-from lycosa.stages.extract.code_source import CodeError, split_name
 
 
 def described(

@@ -55,11 +55,20 @@ class CodeProcess(Generic[TaskT]):
         """Whether a page can be sent now."""
         return self.report is not None and not self.ended.is_set()
 
+    def kill(self) -> None:
+        """Kill the process with all that it started, and block until it has ended."""
+        self._kill_group()
+        self.process.wait()
+
+    def _kill_group(self) -> None:
+        # The group exists as long as the process is not waited for.
+        if self.process.returncode is None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+
     async def end(self, clock: Clock) -> None:
         """Kill the process with all that it started, and wait for its end."""
-        # The group exists as long as the process is not waited for.
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.process.pid, signal.SIGKILL)
+        self._kill_group()
         if self.frames is not None:
             self.frames.close()
         else:

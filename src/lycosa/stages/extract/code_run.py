@@ -19,7 +19,7 @@ from lycosa.base.model.item_schema import MAX_ITEM_BYTES
 from lycosa.base.model.parsed import Link
 from lycosa.base.urls.identity import Canonicalizer
 from lycosa.stages.extract.code_messages import ExtensionAnswer
-from lycosa.stages.extract.code_source import LoadedCode
+from lycosa.stages.extract.code_source import LoadedCode, called_kind
 from lycosa.stages.extract.stored_document import Document, Element
 from lycosa.stages.extract.user_code_marks import ItemExtractor, LinkFinder, LinkScorer
 from lycosa.stages.parse.element_readers import RawLink
@@ -59,13 +59,6 @@ def run_code(
             if isinstance(each, kind) and each.is_for(page.url):
                 run.guarded(name, each, call)
     return ExtensionAnswer(run.items, run.links, run.scores, run.failures)
-
-
-def called_kind(marked: object) -> str:
-    """The kind of a marked function, as failures name it."""
-    if isinstance(marked, ItemExtractor):
-        return "extractor"
-    return "links" if isinstance(marked, LinkFinder) else "score"
 
 
 class _Run:

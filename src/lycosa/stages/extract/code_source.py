@@ -18,15 +18,12 @@ from typing import Any
 import msgspec
 
 from lycosa.base.model.code_failure import failure_in
+from lycosa.base.model.known_code import CodeError, CodePart, KnownCode, split_name
 from lycosa.stages.extract.user_code_marks import ItemExtractor, LinkFinder, LinkScorer, Marked
 
 _MARKED = (ItemExtractor, LinkFinder, LinkScorer)
 _PREFIX = "lycosa_extension_"
 """Before the name of a module of a file, so that ``json.py`` does not replace another module."""
-
-
-class CodeError(ValueError):
-    """User code cannot be loaded; the message says why."""
 
 
 class LoadedCode(msgspec.Struct, frozen=True):
@@ -56,7 +53,7 @@ def load_code(name: str, path: str | Path = "", digest: str = "") -> LoadedCode:
     ``CodeError``.
     """
     place, attribute = split_name(name)
-    is_file = place.endswith(".py")
+    is_file = place.endswith(".py") or "/" in place
     file = Path(path or place).resolve() if path or is_file else _file_of(place)
     try:
         source = file.read_bytes()
@@ -69,7 +66,7 @@ def load_code(name: str, path: str | Path = "", digest: str = "") -> LoadedCode:
         )
     is_named = not path and not is_file
     try:
-        module = importlib.import_module(place) if is_named else _run(Path(place), source)
+        module = importlib.import_module(place) if is_named else _module(place, file, source, path)
     except BaseException as error:  # also sys.exit
         if isinstance(error, KeyboardInterrupt):
             raise
@@ -79,12 +76,27 @@ def load_code(name: str, path: str | Path = "", digest: str = "") -> LoadedCode:
     return LoadedCode(name, found, _objects(name, module, attribute), "" if is_named else str(file))
 
 
-def split_name(name: str) -> tuple[str, str]:
-    """The file or module, and the object in it. Raises ``CodeError``."""
-    place, _, attribute = name.rpartition(":")
-    if not place or not attribute.isidentifier():
-        raise CodeError(f"{name!r} is not FILE.py:NAME or package.module:NAME")
-    return place, attribute
+def known_of(code: LoadedCode) -> KnownCode:
+    """The description of code that is loaded."""
+    return KnownCode(
+        code.name, code.path, code.digest, tuple(_part_of(each) for each in code.objects)
+    )
+
+
+def _part_of(marked: Marked) -> CodePart:
+    kind = called_kind(marked)
+    if isinstance(marked, ItemExtractor):
+        schema = marked.schema
+        return CodePart(kind, schema.name, marked.match, schema.version, schema.fields_text)
+    version = getattr(marked, "version", 1)
+    return CodePart(kind, getattr(marked, "__name__", "?"), marked.match, version)
+
+
+def called_kind(marked: object) -> str:
+    """The kind of a marked function, as failures name it."""
+    if isinstance(marked, ItemExtractor):
+        return "extractor"
+    return "links" if isinstance(marked, LinkFinder) else "score"
 
 
 def _file_of(module: str) -> Path:
@@ -99,15 +111,22 @@ def _file_of(module: str) -> Path:
     return Path(spec.origin)
 
 
-def _run(place: Path, source: bytes) -> ModuleType:
-    """Run the source of a file as a module. Its folder is where it finds its own modules."""
-    folder = str(place.resolve().parent)
-    if folder not in sys.path:
-        sys.path.append(folder)  # behind all others: no module of the folder replaces an installed
-    module = ModuleType(_PREFIX + place.stem)
-    module.__file__ = str(place)
+def _module(place: str, file: Path, source: bytes, copy: str | Path) -> ModuleType:
+    """Run the source of a file, or of the archive of a package, as a module."""
+    if file.suffix == ".zip":
+        name = place.rstrip("/").rpartition("/")[2].rpartition(".")[2]
+        sys.path.insert(0, str(file))
+        return importlib.import_module(name)
+    if not copy and (folder := str(file.parent)) not in sys.path:
+        sys.path.append(folder)  # behind all others: nothing there replaces what is installed
+    stem = place.removesuffix(".py").rpartition("/")[2]
+    module = ModuleType(_PREFIX + stem.rpartition(".")[2])
+    # the messages name the file of the user, not its copy
+    module.__file__ = shown = f"{stem}.py" if copy else str(file)
+    if "." in stem:
+        module.__package__ = stem.rpartition(".")[0]  # of an installed module
     sys.modules[module.__name__] = module  # structs look for their annotations there
-    exec(compile(source, str(place), "exec"), module.__dict__)
+    exec(compile(source, shown, "exec"), module.__dict__)
     return module
 
 

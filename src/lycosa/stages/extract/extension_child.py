@@ -115,11 +115,6 @@ class ExtensionChild:
         return f"<ExtensionChild waiting={len(self._waiting)} {self.counts}>"
 
     @property
-    def codes(self) -> tuple[KnownCode, ...]:
-        """The code that is called now."""
-        return tuple(each.known for each in self._codes)
-
-    @property
     def suspended(self) -> list[str]:
         """The names of codes that are not called any more."""
         return [each.known.name for each in self._codes if each.is_suspended]
@@ -131,6 +126,7 @@ class ExtensionChild:
 
     def use_code(self, codes: Sequence[KnownCode]) -> None:
         """Call other code from now on. Pages that wait get the answer of the new code."""
+        self.codes = tuple(codes)  # an attribute, because a worker looks at it for each page
         self._codes = [CalledCode(each) for each in codes]
         self._bad_starts, self._load_error = 0, ""
         self.generation += 1
@@ -175,6 +171,15 @@ class ExtensionChild:
         if self._child is not None:
             self._send(self._child)
         return await task.answer
+
+    def kill(self) -> None:
+        """As ``close``, without waiting for more than the end of the process."""
+        if self._running is not None:
+            self._running.cancel()
+        if self._child is not None:
+            self._child.kill()
+        while self._waiting:
+            self._waiting.popleft().answer.cancel()
 
     async def close(self) -> None:
         """Kill the child and cancel all pages without an answer. Further calls do nothing."""

@@ -23,7 +23,7 @@ from contextlib import suppress
 
 import msgspec
 
-from lycosa.base.model.known_code import CodePart, KnownCode
+from lycosa.base.model.known_code import CodeError
 from lycosa.base.system.child_limits import (
     adopt_orphans,
     die_with_parent,
@@ -39,10 +39,9 @@ from lycosa.stages.extract.code_messages import (
     ChildTask,
     ExtensionAnswer,
 )
-from lycosa.stages.extract.code_run import called_kind, run_code
-from lycosa.stages.extract.code_source import CodeError, LoadedCode, load_code
+from lycosa.stages.extract.code_run import run_code
+from lycosa.stages.extract.code_source import LoadedCode, known_of, load_code
 from lycosa.stages.extract.stored_document import Document
-from lycosa.stages.extract.user_code_marks import ItemExtractor, Marked
 
 _MAX_OUTPUT = 2000  # characters that are kept of what the code prints for a page
 _LOADING = 20  # times the processor time of a page that all imports may take
@@ -86,7 +85,7 @@ def serve(frames: FrameSocket) -> None:
     except CodeError as error:
         frames.send(encoder.encode(ChildReport(error=str(error))))
         return
-    frames.send(encoder.encode(ChildReport(tuple(_known(each) for each in codes))))
+    frames.send(encoder.encode(ChildReport(tuple(known_of(each) for each in codes))))
     canonicalizer = Canonicalizer(orders.canonical)
     # Our own names: the code may change those of the modules that it finds.
     own, answer_page, getpid, left = os.getpid(), _answer, os.getpid, left_behind
@@ -109,22 +108,6 @@ def _answer(
     chosen: list[LoadedCode], task: ChildTask, canonicalizer: Canonicalizer, max_links: int
 ) -> ExtensionAnswer:
     return run_code(chosen, Document(task.page, canonicalizer), canonicalizer, max_links)
-
-
-def _known(code: LoadedCode) -> KnownCode:
-    return KnownCode(
-        code.name, code.path, code.digest, tuple(part_of(each) for each in code.objects)
-    )
-
-
-def part_of(marked: Marked) -> CodePart:
-    """The description of a marked function."""
-    kind = called_kind(marked)
-    if isinstance(marked, ItemExtractor):
-        schema = marked.schema
-        return CodePart(kind, schema.name, marked.match, schema.version, schema.fields_text)
-    version = getattr(marked, "version", 1)
-    return CodePart(kind, getattr(marked, "__name__", "?"), marked.match, version)
 
 
 def left_behind() -> str:

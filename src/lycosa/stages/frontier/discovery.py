@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 import numpy as np
 
-from lycosa.base.model.discovered import NO_HINT, Discovered
+from lycosa.base.model.discovered import NO_HINT, NO_SCORE, Discovered
 from lycosa.base.model.parsed import Link
 from lycosa.base.model.url_state import UrlState
 from lycosa.base.reasons import Reason
@@ -41,8 +41,9 @@ class LinkSource(msgspec.Struct, frozen=True, gc=False):
         hint: float = NO_HINT,
         change_s: int = 0,
         vouching: tuple[str, ...] = (),
+        score: int = NO_SCORE,
     ) -> Discovered:
-        """One of the links, with what a sitemap says about it and who vouches for it."""
+        """One of the links, with what a sitemap and user code say about it, and who vouches."""
         by = self.importance
         return Discovered(
             link.url,
@@ -57,6 +58,7 @@ class LinkSource(msgspec.Struct, frozen=True, gc=False):
             hint,
             change_s,
             vouching=vouching,
+            score=score,
         )
 
 
@@ -210,4 +212,5 @@ def record_of(found: Discovered, priority: float, now: float, is_parked: bool) -
         Reason.DISCOVERY_RATE if is_parked else Reason.NONE,
         importance=stored_importance(found),
         chain=found.chain,
+        score=found.score,
     )

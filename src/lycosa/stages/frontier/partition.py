@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from lycosa.base.config.policy_classes import LISTINGS
 from lycosa.base.config.sections import FrontierSection
-from lycosa.base.model.discovered import Discovered, LinkKind
+from lycosa.base.model.discovered import NO_SCORE, Discovered, LinkKind
 from lycosa.base.model.due_band import DUE_BANDS, DueBand
 from lycosa.base.model.parsed import Link
 from lycosa.base.model.source_truth import SignalSource
@@ -71,6 +71,7 @@ _ALWAYS_PROMOTED = 50
 _SEEDS_REOPEN = frozenset({UrlState.FAILED, UrlState.REFUSED, UrlState.RETIRED, UrlState.GONE})
 _PUT_OFF = 200  # URLs that one lease may put off: 5 ms
 # a seed or another URL that was given, and what says which use a site allows
+_MOST_MOVED = 5000  # waiting URLs of a host of which one still gets a better place
 _NEVER_SET_BACK = frozenset({LinkKind.SEED, LinkKind.GIVEN, LinkKind.LICENSE})
 _REFETCHED = frozenset({UrlState.FETCHED, UrlState.REDIRECTED, UrlState.FAILED, UrlState.GONE})
 
@@ -199,13 +200,16 @@ class Partition:
         is_seed = found.kind is LinkKind.SEED
         source = self.rules.forward.source_of(found, host.name, now) if found.lastmod else None
         # Most finds of a known URL end here, before its record is read.
-        if found.depth >= host.record.deepest and not is_seed and source is None:
+        is_scored = found.score != NO_SCORE
+        if found.depth >= host.record.deepest and not is_seed and source is None and not is_scored:
             return
         record = self.find_record(found.host8, found.url8)
         if record is None:
             return
         if is_seed:
             self.set_aside_hosts.reopen_retired(host, now)
+        if is_scored and found.score > record.score:
+            self._score(host, found, record, now)
         if record.state in (UrlState.QUEUED, UrlState.PARKED) and found.depth < record.depth:
             record.depth = found.depth
             self._put(found.host8, found.url8, record)
@@ -219,6 +223,29 @@ class Partition:
         elif source is not None:
             key = found.host8 + found.url8
             self.signals.announce(host, key, record, source, found.lastmod, now)
+
+    def _score(self, host: VisitState, found: Discovered, record: UrlRecord, now: float) -> None:
+        """Let a waiting URL have a higher score, and with it a better place."""
+        if record.state not in (UrlState.QUEUED, UrlState.PARKED) or record.history is not None:
+            return
+        record.score, before = found.score, record.priority
+        self._rank(host, record, now)
+        self._put(found.host8, found.url8, record)
+        lease = self.leased.get(found.host8 + found.url8)
+        if lease is not None:
+            lease.record.score = found.score  # or the end of the lease would restore the old one
+            return
+        band = self._band(record.priority)
+        # Its entry is looked for in the rows of the host, so not in a host with very many.
+        if band < self._band(before) and host.record.waiting <= _MOST_MOVED:
+            for entry in host.queue.pop_chosen(self.table, (found.url8,)):
+                if entry.band >= self._bands:  # it is set back, or its host is over a budget
+                    host.queue.restore_entry(entry)
+                    continue
+                host.queue.finish_entry(entry)
+                host.queue.push(band, found.url8)
+                self.places.note_waiting(host, band)
+            self.visits.mark_changed(host)
 
     def announce_change(
         self, url: bytes, source: SignalSource, at: int, now: float

@@ -36,6 +36,11 @@ def factors_of_found(found: Discovered, authority: float, now: float) -> Factors
         given = min(found.hint, 1.0)
         return Factors(found.importance, authority, found.depth, given=given)
     change_s = found.change_s or (max(now - found.lastmod, _MIN_CHANGE_S) if found.lastmod else 0.0)
+    if found.score >= 0:
+        score = found.score / 255
+        return Factors(
+            found.importance, authority, found.depth, change_s, hint=found.hint, score=score
+        )
     return Factors(found.importance, authority, found.depth, change_s, hint=found.hint)
 
 
@@ -54,7 +59,8 @@ def factors_of_known(
     # stored as the importance of the find, which is 0 without a priority
     given = importance if record.kind is LinkKind.GIVEN and importance > 0 else -1.0
     if history is None or not history.fetches:
-        return Factors(importance, authority, record.depth, given=given)
+        score = record.score / 255 if record.score >= 0 else -1.0
+        return Factors(importance, authority, record.depth, given=given, score=score)
     age_s = max(now - history.fetched_at, 0.0)
     change_s, chance = float(history.interval_s), -1.0
     if history.cell:

@@ -9,6 +9,9 @@ It is the weighted mean of five factors, each mapped to [0, 1]:
 * staleness: the chance that the page has changed since its last fetch; 1 when there was none, and
   ``age / (30 d + age)`` when there is no estimate (a record of an older program).
 
+User code may add a term, its score, which counts as much as the others together by default. Without
+an opinion there is no such term, so the priority is that of a score of the same height.
+
 A program that gives the URL to the crawl may demand a priority; then that is the priority.
 
 The owner of a URL computes it when the URL is found, after each fetch and whenever the URL is
@@ -41,11 +44,15 @@ def prioritizer(weights: PrioritySection) -> Callable[[Factors], float]:
     of_importance, of_authority, of_depth = weights.importance, weights.authority, weights.depth
     of_change, of_staleness = weights.change, weights.staleness
     total = of_importance + of_authority + of_depth + of_change + of_staleness
+    of_score = weights.score
 
     def prioritize(factors: Factors) -> float:
         # A program that submits a URL knows better than any formula.
         if factors.given >= 0:
             return factors.given
+        if factors.score >= 0 and total + of_score > 0:
+            others = total * prioritize(msgspec.structs.replace(factors, score=-1.0))
+            return float((others + of_score * factors.score) / (total + of_score))
         # All weights are 0: every URL has the same priority, and the order is that of discovery.
         if total == 0:
             return 0.5

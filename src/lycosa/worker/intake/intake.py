@@ -13,7 +13,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from lycosa.base.model.discovered import NO_HINT, Discovered, LinkKind
+from lycosa.base.model.discovered import NO_HINT, NO_SCORE, Discovered, LinkKind
 from lycosa.base.model.fetched import Fetched
 from lycosa.base.model.parsed import Link, Parsed
 from lycosa.base.model.usage import Usage
@@ -44,6 +44,7 @@ LINKS_AT_ONCE = 250
 """Links of a slice. It takes 10 ms when all of them are new."""
 
 _FIRST = 0
+NO_SCORES: Mapping[str, int] = {}
 _LIMITED = frozenset({LinkKind.SITEMAP_FILE, LinkKind.LICENSE})
 _LICENSE_LIMIT = Reason.LICENSE_LIMIT
 _NO_HINT = (0, NO_HINT)
@@ -61,6 +62,7 @@ class _Page(NamedTuple):
     origin: LinkSource
     refused: Counter[Reason]
     vouching: tuple[str, ...]
+    scores: Mapping[str, int]
 
 
 class Intake:
@@ -163,8 +165,13 @@ class Intake:
         """Take in the links of a page at once."""
         deque(self.outlink_steps(lease, parsed), maxlen=0)
 
-    def outlink_steps(self, lease: Lease, parsed: Parsed) -> Iterator[None]:
-        """Take in the links of a page by slices, all before the next commit is cut."""
+    def outlink_steps(
+        self, lease: Lease, parsed: Parsed, scores: Mapping[str, int] = NO_SCORES
+    ) -> Iterator[None]:
+        """Take in the links of a page by slices, all before the next commit is cut.
+
+        ``scores`` are what user code says of some of the links, by URL.
+        """
         source, record = lease.host, lease.record
         if parsed.directives.nofollow:
             self._refuse(source, Reason.NOFOLLOW, len(parsed.links))
@@ -186,6 +193,7 @@ class Intake:
             self.link_source(lease.url, record.depth + 1, importance),
             Counter(),
             vouching,
+            scores,
         )
         page.refused.update(
             {Reason(reason): number for reason, number in parsed.refused_links.items()}
@@ -215,10 +223,12 @@ class Intake:
     def _take_links(self, page: _Page, links: Sequence[Link]) -> None:
         """Give links that pass the pure rules to their owners; count others in ``page.refused``."""
         origin, source = page.origin, page.lease.host
-        hints, changes = page.parsed.hints, page.parsed.changes
+        hints, changes, scores = page.parsed.hints, page.parsed.changes, page.scores
         stamps = [bytes([min(origin.depth, 255), way]) for way in range(4)]
         counts_links = self._standing.counts_links
-        one_by_one = bool(counts_links or hints or page.parsed.is_sitemap or self.admission.rules)
+        one_by_one = bool(
+            counts_links or hints or page.parsed.is_sitemap or self.admission.rules or scores
+        )
         fresh: list[Discovered] = []
         passed: list[Link] = []
         for link in links:
@@ -228,6 +238,9 @@ class Intake:
             lastmod, hint = hints.get(link.url, _NO_HINT) if hints else _NO_HINT
             if lastmod:
                 stamp += lastmod.to_bytes(8, "big")
+            score = scores.get(link.url, NO_SCORE) if scores else NO_SCORE
+            if score != NO_SCORE:
+                stamp += b"s%d" % score
             is_news = counts_links and self._standing.is_news(source.host8, link.host8)
             is_vouched = link.kind is LinkKind.SITEMAP_FILE and bool(page.vouching)
             # First of all rules: most links of a page were seen a moment ago, and this is one
@@ -236,7 +249,8 @@ class Intake:
                 continue
             if one_by_one:
                 vouching = page.vouching if is_vouched else ()
-                found = origin.found(link, lastmod, hint, changes.get(link.url, 0), vouching)
+                change_s = changes.get(link.url, 0)
+                found = origin.found(link, lastmod, hint, change_s, vouching, score)
                 refusal = self.admission.judge_url(found, link.nofollow)
             else:
                 refusal = self.admission.judge_link(link, origin.depth)

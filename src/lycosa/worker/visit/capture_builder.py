@@ -29,6 +29,7 @@ from lycosa.base.model.url_state import Completed, History, NotedChange, UrlStat
 from lycosa.base.preferences.kept_markup import markup_of
 from lycosa.base.preferences.preference_model import NOTHING_STATED, Preferences
 from lycosa.base.reasons import Reason
+from lycosa.stages.extract.eligible import is_extracted
 from lycosa.stages.frontier.lease import Lease
 from lycosa.stages.parse.page import Page, page_of
 from lycosa.stages.schedule.fetch_outcome import FetchOutcome, Meaning
@@ -120,6 +121,8 @@ class CaptureBuilder:
             is_304 = self._checks.note_answer(lease, old, found, fetched, body.sent)
         capture = self._capture(lease, fetched, body.parsed, decision, known, stated)
         capture = self._noted_in(capture, old, found, body.remarks, likeness)
+        if body.items:
+            capture = msgspec.structs.replace(capture, items=body.items)
         location = self._append(lease, capture, body, known)
         is_missing = likeness is Likeness.LIKE
         plan = self._planner.plan(lease, body.parsed, old, found, self._store.formats, is_missing)
@@ -199,6 +202,19 @@ class CaptureBuilder:
         is_near = known.near is not None
         simhash = body.parsed.simhash if body.parsed is not None else 0
         self._duplicates.remember_capture(known.digest, simhash, made, body.known, is_near)
+
+    def is_extracted(
+        self, lease: Lease, fetched: Fetched, body: ExaminedBody, stated: Preferences
+    ) -> bool:
+        """Whether user code gets the page, if it wants its URL."""
+        original = self._duplicates.find_original(body.digest, 0, body.known)[0]
+        return is_extracted(
+            FetchKind.SITEMAP if self._intake.is_sitemap(lease) else FetchKind.PAGE,
+            fetched.status,
+            lease.url,
+            original.url if original is not None else "",
+            self._store.policy.verdict(stated),
+        )
 
     def page_of_visit(
         self,

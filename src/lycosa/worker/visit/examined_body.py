@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from base64 import b32encode
+from typing import Any
 
 import msgspec
 
@@ -36,7 +37,8 @@ class ExaminedBody(msgspec.Struct, frozen=True):
 
     It has the digest, what the parser found, what other workers know of equal bodies and similar
     texts, and the response record of a large body. ``sent`` are the validators of the request,
-    ``remarks`` those of sinks, which got the page before it is stored.
+    ``remarks`` those of user code, which got the page before it is stored. ``items`` are its rows
+    by extractor, and ``scores`` those of links by URL, of the code of that ``generation``.
     """
 
     digest: bytes
@@ -45,6 +47,9 @@ class ExaminedBody(msgspec.Struct, frozen=True):
     packed: Packed | None = None
     sent: Conditions = NO_CONDITIONS
     remarks: tuple[Remark, ...] = ()
+    items: dict[str, list[list[Any]]] = {}
+    scores: dict[str, int] = {}
+    generation: int = 0
 
 
 def written_digest(digest: bytes) -> str:

@@ -78,6 +78,7 @@ from lycosa.worker.visit.examined_body import BodyExaminer, ExaminedBody
 from lycosa.worker.visit.key_files import KeyFiles
 from lycosa.worker.visit.leasing import Leasing
 from lycosa.worker.visit.lending import Lending
+from lycosa.worker.visit.page_code import PageCode
 from lycosa.worker.visit.page_preferences import page_preferences
 from lycosa.worker.visit.page_requests import PageTurns
 from lycosa.worker.visit.parser_queue import ParserQueue
@@ -118,8 +119,9 @@ class Pipeline:
         lending: Lending,
         permits: Permits,
         extensions: Extensions,
+        code: PageCode,
     ) -> None:
-        self._extensions = extensions
+        self._extensions, self._code = extensions, code
         self._stages, self._lending, self._permits = stages, lending, permits
         self._rules = VisitRules(config.retry, config.budgets, config.scope.max_hops)
         self._clock, self._product = stages.clock, config.agent.product
@@ -299,6 +301,8 @@ class Pipeline:
     async def _store(self, visit: Visit, step: StoreCapture) -> TurnOver:
         if self._extensions.pages:
             await self._give_page(visit, step)
+        if self._code.caller.codes:
+            await self._ask_code(visit, step)
         parsed = visit.body.parsed if visit.body is not None else None
         is_long = parsed is not None and len(parsed.links) > MANY_LINKS
         start = partial(self._capture, visit, step)
@@ -310,6 +314,8 @@ class Pipeline:
         lease, body = visit.lease, visit.body
         assert body is not None and visit.decision is not None and visit.answer is not None
         stated = self._stated(visit, visit.answer, body, step)
+        if body.items:
+            body = visit.body = self._code.in_force(body)
         if self._extensions.sinks:
             page = self._capturing.page_of_visit(lease, visit.answer, body, visit.decision, stated)
             failed = called_sinks(self._extensions.sinks, page)
@@ -327,7 +333,7 @@ class Pipeline:
         if step.target:
             self._stages.intake.take_redirect(lease, step.target)
         elif body.parsed is not None and step.outcome.meaning is Meaning.FETCHED:
-            steps = self._stages.intake.outlink_steps(lease, body.parsed)
+            steps = self._stages.intake.outlink_steps(lease, body.parsed, body.scores)
         return self._noting_rules(ended, steps) if has_rules else steps
 
     def _noting_rules(self, ended: Completed, steps: Iterator[None]) -> Iterator[None]:
@@ -360,6 +366,18 @@ class Pipeline:
                 failed += await self.parsing.waited_for(sinks.give_page(page))
         if failed:
             visit.body = _remarked(body, self._extensions.failures.note_all(failed))
+
+    async def _ask_code(self, visit: Visit, step: StoreCapture) -> None:
+        """Let the user's code have the page, if it is one that it gets."""
+        body, fetched = visit.body, visit.answer
+        assert body is not None and fetched is not None
+        if body.parsed is None or fetched.status != 200:
+            return
+        stated = self._stated(visit, fetched, body, step)
+        if self._capturing.is_extracted(visit.lease, fetched, body, stated):
+            asked = self._code.examine(fetched, body, body.parsed, stated)
+            with self.parsing.counted(fetched):
+                visit.body = await self.parsing.waited_for(asked)
 
     def _stated(
         self, visit: Visit, fetched: Fetched, body: ExaminedBody, step: StoreCapture
@@ -413,7 +431,7 @@ class Pipeline:
 
 
 def _remarked(body: ExaminedBody, remarks: tuple[Remark, ...]) -> ExaminedBody:
-    return msgspec.structs.replace(body, remarks=remarks)
+    return msgspec.structs.replace(body, remarks=(*body.remarks, *remarks))
 
 
 def _completed(lease: Lease, step: EndUrl | RejectAnswer, due: int = 0) -> Completed:

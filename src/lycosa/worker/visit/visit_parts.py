@@ -19,7 +19,7 @@ from lycosa.state.folder.names import addresses_path, attempts_folder
 from lycosa.state.store.journal_rows import RowBuilder
 from lycosa.state.store.segments import SegmentStore
 from lycosa.state.store.warc_records import CrawlInfo
-from lycosa.worker.extensions import Extensions
+from lycosa.worker.extensions import CodeCaller, Extensions
 from lycosa.worker.intake.intake_parts import IntakeParts
 from lycosa.worker.job import WorkerJob
 from lycosa.worker.machine_table import open_host_table, open_machine_table
@@ -36,6 +36,7 @@ from lycosa.worker.visit.leasing import Leasing
 from lycosa.worker.visit.lending import Lending
 from lycosa.worker.visit.missing_paths import MissingPaths
 from lycosa.worker.visit.pacing import Pacing
+from lycosa.worker.visit.page_code import PageCode, extractors_of
 from lycosa.worker.visit.page_requests import PageTurns
 from lycosa.worker.visit.parser_queue import ParserQueue
 from lycosa.worker.visit.permits import GrantedPermits, LocalPermits
@@ -63,6 +64,7 @@ class VisitParts(msgspec.Struct, frozen=True):
     lending: Lending
     tdm_files: TdmFiles | None
     keys: KeyFiles
+    code: PageCode
     close: Callable[[], None]
 
 
@@ -72,6 +74,7 @@ def build_visit(
     below: IntakeParts,
     signals: RunSignals,
     extensions: Extensions,
+    caller: CodeCaller,
 ) -> VisitParts:
     """The parts over an open shard and the intake."""
     job, config = owned.job, owned.job.config
@@ -79,7 +82,7 @@ def build_visit(
     stages = Stages(
         frontier=owned.frontier,
         intake=below.intake,
-        store=_store(owned),
+        store=_store(owned, caller),
         sender=_sender(owned, ports, slots, extensions),
         pacing=Pacing(config.politeness, owned.clock, owned.chance),
         slices=Slices(owned.clock, mark),
@@ -93,13 +96,16 @@ def build_visit(
     steps = _steps(job, owned.prices, ports, below, stages, robots)
     lending = Lending(stages, steps.pages, permits, job.manifest.crawl)
 
+    code = PageCode(caller, config.canonical, job.formats, extensions.failures)
+
     def close() -> None:
         mark.close()
         slots.close()
 
     return VisitParts(
         stages=stages,
-        pipeline=Pipeline(config, stages, steps, lending, permits, extensions),
+        pipeline=Pipeline(config, stages, steps, lending, permits, extensions, code),
+        code=code,
         permits=permits,
         robots=robots,
         errands=steps.errands,
@@ -197,7 +203,7 @@ def _permits(owned: OwnedShard, ports: Ports, signals: RunSignals) -> LocalPermi
     return LocalPermits(limits, captures, body_bytes, lambda: signals.stop(End.LIMIT))
 
 
-def _store(owned: OwnedShard) -> SegmentStore:
+def _store(owned: OwnedShard, caller: CodeCaller) -> SegmentStore:
     job, shard, sites = owned.job, owned.opened, owned.sites
     # IDs must differ between crawls, runs and restarts. They must be the same when the same history
     # is replayed.
@@ -218,7 +224,12 @@ def _store(owned: OwnedShard) -> SegmentStore:
         job.number,
         random.Random(seed),
         RowBuilder(
-            surt, sites.public_suffixes, job.config.store.text, job.config.store.links, job.formats
+            surt,
+            sites.public_suffixes,
+            job.config.store.text,
+            job.config.store.links,
+            job.formats,
+            extractors_of(caller.codes),
         ),
         agent_policy(job.config.agent),
     )
