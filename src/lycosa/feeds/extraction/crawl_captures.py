@@ -14,9 +14,10 @@ from typing import Protocol
 
 from lycosa.base.model.parsed import Link
 from lycosa.cluster.shards.cluster_view import sealed_segments
-from lycosa.feeds.extraction.extraction_source import SourceCapture, has_items_of_its_own
+from lycosa.feeds.extraction.extraction_source import SourceCapture
 from lycosa.feeds.stored_pages import StoredLinks, header_fields
 from lycosa.stages.extract.code_messages import GivenDocument
+from lycosa.stages.extract.eligible import is_extracted
 from lycosa.state.objects.objects_port import ObjectStore
 from lycosa.state.store import journal, layout
 from lycosa.state.store.journal_rows import Extractor, JournalRow, SegmentHeader
@@ -130,7 +131,9 @@ class CrawlCaptures:
         policy = self._header(segment).policy
         window = _Window(partial(self._content.read_warc, segment))
         for row in journal.rows_from(self._journal(segment), segment):
-            if has_items_of_its_own(row) and policy.allows(row.preferences):
+            original = row.original.url if row.original is not None else ""
+            may_use = policy.allows(row.preferences)
+            if is_extracted(row.kind, row.status, row.url, original, may_use):
                 yield SourceCapture(row, partial(self._load, row, window))
 
     def _header(self, segment: str) -> SegmentHeader:

@@ -12,9 +12,8 @@ from typing import Protocol
 
 import msgspec
 
-from lycosa.base.model.fetched import FetchKind
 from lycosa.stages.extract.code_messages import GivenDocument
-from lycosa.state.store.journal_rows import UNCHANGED, Extractor, JournalRow
+from lycosa.state.store.journal_rows import Extractor, JournalRow
 
 
 class SourceCapture(msgspec.Struct, frozen=True):
@@ -51,12 +50,3 @@ class ExtractionSource(Protocol):
     def captures(self, segment: str) -> Iterator[SourceCapture]:
         """The captures of which items may be made. Raises ``JournalError`` or ``OSError``."""
         ...
-
-
-def has_items_of_its_own(row: JournalRow) -> bool:
-    """Whether user code is called for a capture, apart from its URL and the purpose of the crawl.
-
-    Not for robots.txt files and sitemaps, redirects, and answers that a page has not changed, whose
-    items are those of the capture before.
-    """
-    return row.kind is FetchKind.PAGE and row.revisit != UNCHANGED and not row.location

@@ -98,7 +98,10 @@ def header_in(data: bytes, name: str) -> SegmentHeader:
 
 
 def header_from(source: BinaryIO | io.BufferedReader, name: str) -> SegmentHeader:
-    """The first line of a journal that is read from a stream; otherwise as ``header_in``."""
+    """The first line of a journal that is read from a stream; ``name`` is for the error.
+
+    Raises like ``read_header``.
+    """
     lines = _unpacked(source, Path(name), may_be_torn=False)
     try:
         return _check(Path(name), next(lines, b""))
