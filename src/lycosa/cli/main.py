@@ -143,6 +143,7 @@ _EXPECTED: dict[str, tuple[ExitCode, str]] = {
     "lycosa.feeds.extraction.extraction_versions.ExtractionRefused": (ExitCode.USAGE, ""),
     "lycosa.feeds.extraction.code_pool.CodeSuspended": (ExitCode.INTERNAL, ""),
     "lycosa.stages.extract.code_source.CodeError": (ExitCode.USAGE, ""),
+    "lycosa.cli.shell.NothingFetched": (ExitCode.NOTHING_FETCHED, ""),
     "lycosa.simulate.sample_parts.PartLostError": (
         ExitCode.INTERNAL,
         "if memory was short, use a smaller --sample or --jobs 1",

@@ -131,16 +131,14 @@ def _fetched_page(
         target = _last_url(folder)
         if not target:
             why = "\n".join(reasons) or "the server gave no answer"
-            raise _NothingFetchedError(f"{url} was not fetched: {why}")
+            raise NothingFetched(f"{url} was not fetched: {why}")
         page = _newest(read_folder(folder), target)
         page.bytes()  # the folder is deleted
         return page
 
 
-class _NothingFetchedError(click.ClickException):
-    """The page cannot be shown, with the reasons of the crawl."""
-
-    exit_code = ExitCode.NOTHING_FETCHED
+class NothingFetched(Exception):
+    """The page was not fetched; the message has the reasons of the crawl."""
 
 
 def _settings(file: Path | None, pairs: tuple[str, ...], contact: str | None) -> Config:
