@@ -1,5 +1,5 @@
 """Extraction again over stored pages: ``python -m bench.extract_again [--pages 100000]
-[--page-bytes 28000] [--segment-mb 100] [--processes N] [--keep FOLDER]``.
+[--page-bytes 28000] [--segment-mb 100] [--processes N] [--keep FOLDER] [--ways alone]``.
 
 Pages of a shop are stored, without a crawl, in closed segments. Then ``lycosa extract`` reads them
 with code that selects two elements and a list in each page (where one page in ten is to match,
@@ -142,6 +142,11 @@ def tables(folder: Path) -> dict[str, str]:
     }
 
 
+def digest(made: dict[str, str]) -> str:
+    """One digest of all tables."""
+    return hashlib.sha256(repr(sorted(made.items())).encode()).hexdigest()[:16]
+
+
 def forget(folder: Path) -> None:
     """Remove all items."""
     for name in ("items", "claims"):
@@ -213,6 +218,8 @@ def main() -> None:
     options.add_argument("--processes", type=int, default=0)
     options.add_argument("--match", default="", help="pattern of URLs; /product/ is one in ten")
     options.add_argument("--keep", type=Path)
+    options.add_argument("--kill-after", type=float, default=5.0)
+    options.add_argument("--ways", default="alone,two,killed", help="which of these")
     given = options.parse_args()
     with tempfile.TemporaryDirectory(prefix="lycosa-bench-") as temporary:
         folder = given.keep or Path(temporary) / "crawl"
@@ -223,16 +230,17 @@ def main() -> None:
         code = Path(temporary) / "shop.py"
         code.write_text(CODE % given.match)
         found, alone_s = [], 0.0
-        for way in ("alone", "two", "killed"):
+        for way in given.ways.split(","):
             forget(folder)
             began = time.monotonic()
             if way == "killed":
-                run_killed(folder, code, given.processes, alone_s / 3)
+                run_killed(folder, code, given.processes, alone_s / 3 or given.kill_after)
             else:
                 run(folder, code, given.processes, 1 if way == "alone" else 2)
             alone_s = alone_s or time.monotonic() - began
             found.append(tables(folder))
-        print("tables are the same bytes:", found[0] == found[1] == found[2], len(found[0]))
+        same = all(each == found[0] for each in found)
+        print(f"tables are the same bytes: {same}, {len(found[0])} tables, {digest(found[0])}")
 
 
 if __name__ == "__main__":

@@ -17,8 +17,8 @@ from lycosa.base.model.parsed import Parsed
 from lycosa.feeds.extraction.crawl_captures import CrawlCaptures, FolderContent
 from lycosa.feeds.extraction.extraction_run import CodeToRun, ExtractionReport, ExtractionRun
 from lycosa.feeds.extraction.extraction_source import ExtractionSource
-from lycosa.feeds.extraction.extraction_versions import ExtractionMode
-from lycosa.feeds.extraction.segment_extraction import Ask
+from lycosa.feeds.extraction.extraction_versions import ExtractionKind
+from lycosa.feeds.extraction.segment_extraction import AskCode
 from lycosa.stages.extract.code_messages import ExtensionAnswer, GivenDocument
 from lycosa.stages.extract.code_run import run_code
 from lycosa.stages.extract.code_source import load_code
@@ -120,7 +120,7 @@ def code_file(folder: Path, text: str = CODE) -> Path:
     return path
 
 
-def code_to_run(path: Path) -> tuple[CodeToRun, Ask]:
+def code_to_run(path: Path) -> tuple[CodeToRun, AskCode]:
     """The extractor of a file, and its answers in this process."""
     loaded = load_code(f"{path}:products")
     (extractor,) = loaded.extractors
@@ -139,8 +139,8 @@ async def failing(page: GivenDocument) -> ExtensionAnswer:
 def extract(
     folder: Path,
     code: Path,
-    mode: ExtractionMode = ExtractionMode.FILL,
-    ask: Ask | None = None,
+    mode: ExtractionKind = ExtractionKind.FILL,
+    ask: AskCode | None = None,
     store: ObjectStore | None = None,
     source: ExtractionSource | None = None,
 ) -> ExtractionReport:

@@ -10,7 +10,7 @@ import pytest
 from foreign_warcs import HTML, packed, warc_record
 from lycosa.feeds.extraction.extracted_tables import ExtractedTables
 from lycosa.feeds.extraction.extraction_place import folder_place, forget_version
-from lycosa.feeds.extraction.extraction_versions import ExtractionMode, ExtractionRefused
+from lycosa.feeds.extraction.extraction_versions import ExtractionKind, ExtractionRefused
 from lycosa.feeds.extraction.foreign_captures import ForeignCaptures
 from lycosa.feeds.extraction.segment_extraction import CaptureFailure
 from lycosa.stages.extract.code_messages import ExtensionAnswer, GivenDocument
@@ -33,7 +33,7 @@ from shop_crawl import (
     write_crawl,
 )
 
-AGAIN, FAILED = ExtractionMode.AGAIN, ExtractionMode.FAILED
+AGAIN, FAILED = ExtractionKind.AGAIN, ExtractionKind.FAILED
 
 
 def store_of(folder: Path) -> FolderStore:
@@ -273,7 +273,7 @@ def test_two_programs_make_the_same_version_together(crawl: Path, code: Path) ->
             )
             for _ in range(2)
         ]
-        reports = await asyncio.gather(*(each.run(ExtractionMode.FILL) for each in runs))
+        reports = await asyncio.gather(*(each.run(ExtractionKind.FILL) for each in runs))
         return [each.made for each in reports]
 
     made = asyncio.run(both())

@@ -8,15 +8,15 @@ from hypothesis import strategies as st
 
 from lycosa.base.model.item_schema import ItemColumn, ItemSchema
 from lycosa.feeds.extraction.extraction_versions import (
-    ExtractionMode,
+    ExtractionKind,
     ExtractionRefused,
-    KnownVersions,
+    KnownItems,
     VersionRecord,
     choose_version,
 )
 from lycosa.state.store.journal_rows import Extractor
 
-FILL, AGAIN, FAILED = ExtractionMode.FILL, ExtractionMode.AGAIN, ExtractionMode.FAILED
+FILL, AGAIN, FAILED = ExtractionKind.FILL, ExtractionKind.AGAIN, ExtractionKind.FAILED
 
 
 def schema(version: int = 1, column: str = "name") -> ItemSchema:
@@ -30,13 +30,13 @@ def record(version: int, code: str = "old", base: int = 0, column: str = "name")
     )
 
 
-def known(*records: VersionRecord, current: int = 0, crawled: int = 0) -> KnownVersions:
+def known(*records: VersionRecord, current: int = 0, crawled: int = 0) -> KnownItems:
     made = {crawled: Extractor.of(schema(crawled))} if crawled else {}
-    return KnownVersions({each.version: each for each in records}, made, current)
+    return KnownItems({each.version: each for each in records}, made, current)
 
 
 def chosen(
-    mode: ExtractionMode, versions: KnownVersions, code: str = "new", version: int = 1
+    mode: ExtractionKind, versions: KnownItems, code: str = "new", version: int = 1
 ) -> tuple[int, int]:
     found = choose_version(mode, schema(version), code, "x.py:x", versions)
     return found.version, found.base
@@ -86,14 +86,14 @@ def test_columns_that_changed_under_the_same_code_are_refused() -> None:
 
 
 @given(
-    st.sampled_from(list(ExtractionMode)),
+    st.sampled_from(list(ExtractionKind)),
     st.lists(st.tuples(st.sampled_from("ab"), st.booleans()), max_size=4),
     st.integers(0, 4),
     st.integers(0, 3),
     st.integers(1, 6),
 )
 def test_a_chosen_version_is_new_or_continues_the_same_work(
-    mode: ExtractionMode, made: list[tuple[str, bool]], current: int, crawled: int, version: int
+    mode: ExtractionKind, made: list[tuple[str, bool]], current: int, crawled: int, version: int
 ) -> None:
     records = [
         record(number, code, number - 1 if is_completed else 0)

@@ -19,16 +19,18 @@ from lycosa.feeds.extraction.foreign_captures import (
     unchunked,
 )
 from lycosa.state.store import warc_reading
-from lycosa.state.store.warc_reading import Damage, WarcRecord, warc_records
+from lycosa.state.store.warc_reading import DamagedPlace, WarcRecord, warc_records
 
 RESPONSES = frozenset({"response"})
 
 
-def read(data: bytes, kinds: frozenset[str] = RESPONSES) -> tuple[list[WarcRecord], list[Damage]]:
+def read(
+    data: bytes, kinds: frozenset[str] = RESPONSES
+) -> tuple[list[WarcRecord], list[DamagedPlace]]:
     found = list(warc_records(io.BytesIO(data), kinds))
     return (
         [each for each in found if isinstance(each, WarcRecord)],
-        [each for each in found if isinstance(each, Damage)],
+        [each for each in found if isinstance(each, DamagedPlace)],
     )
 
 
@@ -126,11 +128,11 @@ def test_a_record_behind_anything_is_found(garbage: bytes, form: str) -> None:
     assert numbers(records) == [1, 2]
 
 
-def test_a_stated_length_takes_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(warc_reading, "MAX_BLOCK", 1000)
+def test_a_stated_length_takes_no_memory() -> None:
     long = warc_record(1, HTML + bytes(100_000))
-    records, damaged = read(packed([long, warc_record(2)], "gzip"))
-    assert [each.is_cut for each in records] == [True, False] and not damaged
+    data = io.BytesIO(packed([long, warc_record(2)], "gzip"))
+    records = [each for each in warc_records(data, RESPONSES, 1000) if isinstance(each, WarcRecord)]
+    assert [each.is_cut for each in records] == [True, False]
     assert len(records[0].block) == 1000
     huge = warc_record(3, kind="request").replace(b"Length: ", b"Length: 999999999999")
     records, damaged = read(huge + warc_record(4))

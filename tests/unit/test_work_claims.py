@@ -11,8 +11,8 @@ import msgspec
 
 from lycosa.state.objects.object_errors import StoreFailed
 from lycosa.state.objects.work_claims import (
-    STALE_S,
-    Claim,
+    CLAIM_STALE_S,
+    WorkClaim,
     WorkClaims,
     machine_text,
     own_claim,
@@ -20,7 +20,7 @@ from lycosa.state.objects.work_claims import (
 )
 from memory_objects import MemoryStore
 
-ELSEWHERE = Claim("other", "machine-2", 7, "another machine", "1")
+ELSEWHERE = WorkClaim("other", "machine-2", 7, "another machine", "1")
 
 
 class Now:
@@ -32,7 +32,10 @@ class Now:
 
 
 def claims(
-    store: MemoryStore, mine: Claim | None = None, now: Now | None = None, prefix: str = "items/x/1"
+    store: MemoryStore,
+    mine: WorkClaim | None = None,
+    now: Now | None = None,
+    prefix: str = "items/x/1",
 ) -> WorkClaims:
     return WorkClaims(store, prefix, now or Now(), mine)
 
@@ -54,12 +57,12 @@ def test_a_claim_that_does_not_change_is_taken_over() -> None:
     slow, other = claims(store), claims(store, ELSEWHERE, now)
     slow.try_claim("a")
     assert other.try_claim("a") is not None
-    now.seconds += STALE_S - 1
+    now.seconds += CLAIM_STALE_S - 1
     assert other.try_claim("a") is not None
     slow.renew()
     now.seconds += 2
     assert other.try_claim("a") is not None, "it was renewed"
-    now.seconds += STALE_S
+    now.seconds += CLAIM_STALE_S
     assert other.try_claim("a") is None
 
 
@@ -67,7 +70,7 @@ def test_the_claim_of_a_process_that_ended_on_this_machine_is_taken_over_at_once
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         running = process_text(process.pid)
         assert running is not None
-        dead = Claim("dead", "here", process.pid, machine_text(), running)
+        dead = WorkClaim("dead", "here", process.pid, machine_text(), running)
         store = MemoryStore()
         claims(store, dead).try_claim("a")
         mine = claims(store)
@@ -87,7 +90,7 @@ def test_a_process_id_that_was_given_again_is_another_process() -> None:
 def test_bytes_that_are_no_claim_are_replaced() -> None:
     store = MemoryStore({"claims/items/x/1/a.json": b"\xff{"})
     assert claims(store).try_claim("a") is None
-    assert msgspec.json.decode(store.objects["claims/items/x/1/a.json"], type=Claim)
+    assert msgspec.json.decode(store.objects["claims/items/x/1/a.json"], type=WorkClaim)
 
 
 def test_everything_is_given_back_at_the_end_and_an_error_of_the_store_is_no_end() -> None:

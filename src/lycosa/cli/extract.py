@@ -20,7 +20,7 @@ from lycosa.cli.setting_options import set_option
 if TYPE_CHECKING:
     from lycosa.feeds.extraction.extraction_place import ExtractionPlace
     from lycosa.feeds.extraction.extraction_run import ExtractionProgress, ExtractionReport
-    from lycosa.feeds.extraction.extraction_versions import ExtractionMode
+    from lycosa.feeds.extraction.extraction_versions import ExtractionKind
 
 _EPILOG = """
 \b
@@ -102,7 +102,7 @@ def command(
     as_json: bool,
 ) -> ExitCode:
     """Run your code over the stored captures of the crawl in DIR, and store the items it makes."""
-    from lycosa.feeds.extraction.extraction_versions import ExtractionMode
+    from lycosa.feeds.extraction.extraction_versions import ExtractionKind
 
     if sum((again, failed, forget)) > 1:
         raise click.UsageError("--again, --failed and --forget exclude each other")
@@ -114,11 +114,11 @@ def command(
         if forget:
             return _forget(place, asked, as_json)
         mode = (
-            ExtractionMode.AGAIN
+            ExtractionKind.AGAIN
             if again
-            else ExtractionMode.FAILED
+            else ExtractionKind.FAILED
             if failed
-            else ExtractionMode.FILL
+            else ExtractionKind.FILL
         )
         reports = asyncio.run(_extract(place, asked.code, mode, follow, processes, pairs, line))
     if as_json:
@@ -183,7 +183,7 @@ def _place(
 async def _extract(
     place: ExtractionPlace,
     name: str,
-    mode: ExtractionMode,
+    mode: ExtractionKind,
     follow: bool,
     processes: int | None,
     pairs: tuple[str, ...],

@@ -76,7 +76,7 @@ def command(
         page = _fetched_page(given, config_file, pairs, contact)
     else:
         page = _page_of_file(Path(given), url_of_file)
-    import lycosa
+    lycosa = importlib.import_module("lycosa")  # the package, as users know it
 
     names = {"page": page, "lycosa": lycosa}
     if statement is not None:
@@ -122,7 +122,7 @@ def _page_of_file(path: Path, url: str | None) -> Document:
 def _fetched_page(
     url: str, file: Path | None, pairs: tuple[str, ...], contact: str | None
 ) -> Document:
-    """Fetch one page in a crawl of its own, whose folder is deleted afterwards."""
+    """Fetch one page in a temporary crawl, whose folder is deleted afterwards."""
     from lycosa.inspect.committed_state import read_folder
 
     with tempfile.TemporaryDirectory(prefix="lycosa-shell-") as temporary:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from foreign_warcs import FORMS, HTML, PAGE, packed, warc_record
 from lycosa.feeds.extraction.foreign_captures import capture_of, unchunked
-from lycosa.state.store.warc_reading import MAX_BLOCK, Damage, WarcRecord, warc_records
+from lycosa.state.store.warc_reading import MAX_BLOCK, DamagedPlace, WarcRecord, warc_records
 
 _KINDS = frozenset({"response", "resource"})
 _LAST = warc_record(999_999)
@@ -33,7 +33,7 @@ def check(data: bytes) -> None:
     assert len(unchunked(data)) <= len(data)
 
 
-def _read(data: bytes) -> list[WarcRecord | Damage]:
+def _read(data: bytes) -> list[WarcRecord | DamagedPlace]:
     found, at = [], 0
     for each in warc_records(io.BytesIO(data), _KINDS):
         assert at <= each.offset <= len(data), "a place before the last one"

@@ -1,8 +1,8 @@
 """Several processes of user code, of which each page is given to the one that has the fewest.
 
 They have the bounds of those in a crawl (``extension_child``). What differs: code that ends its
-processes too often ends the extraction. In a crawl its pages would be marked, because the crawl has
-to go on; here nothing is lost if it stops, and a version with holes is of no use.
+processes too often ends the extraction. In a crawl its pages would be marked, because the crawl
+continues; here nothing is lost if it stops, and a version with holes is of no use.
 """
 
 from __future__ import annotations

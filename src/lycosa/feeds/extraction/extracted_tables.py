@@ -19,7 +19,7 @@ import msgspec
 from lycosa.base.system.frames import UNREADABLE
 from lycosa.feeds.extraction.extraction_versions import (
     ExtractionRefused,
-    KnownVersions,
+    KnownItems,
     VersionRecord,
 )
 from lycosa.feeds.extraction.segment_extraction import CaptureFailure
@@ -46,12 +46,12 @@ class ExtractedTables:
         """What there is now."""
         return versions.list_items(self._store.list(f"items/{self.name}/"))
 
-    def known(self, crawled: Mapping[int, Extractor]) -> KnownVersions:
+    def known(self, crawled: Mapping[int, Extractor]) -> KnownItems:
         """The versions that there are; ``crawled`` are those that headers of segments name."""
         listing = self.listing()
         made = {version: self._record(version) for version in listing.made.get(self.name, set())}
         current = versions.read_current(self._store, self.name)
-        return KnownVersions(made, crawled, current.version)
+        return KnownItems(made, crawled, current.version)
 
     def begin(self, record: VersionRecord) -> None:
         """Begin a version, or continue it. Raises ``ExtractionRefused`` if another program began
@@ -125,7 +125,7 @@ class ExtractedTables:
 
         ``crawled`` are the segments whose table of this version is that of their journal. Readers
         see the version before, and then the tables are deleted, the note of the version last: until
-        then nobody takes them for those of the crawl.
+        then no reader takes them for those of the crawl.
         """
         while True:
             before = versions.read_current(self._store, self.name)

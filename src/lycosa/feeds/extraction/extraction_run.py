@@ -1,10 +1,10 @@
 """Extraction again: makes a version of an extractor's items, one closed segment after the other.
 
 Several of these may work on one crawl, on any number of machines: a claim for each segment divides
-the work, and a table is created once, whoever was first (``work_claims``). Nothing else is shared,
-so a run that is killed at any moment leaves finished tables and claims that others take over, and
-the same command again makes the rest. When all segments that are closed have a table, readers get
-the new version, all at once.
+the work, and a table is created once, by the first that has it (``work_claims``). Nothing else is
+shared, so a run that is killed at any moment leaves finished tables and claims that others take
+over, and the same command again makes the rest. When all segments that are closed have a table,
+readers get the new version, as a whole.
 
 Nothing here runs user code: ``ask`` gives a page to a process that does.
 """
@@ -23,17 +23,17 @@ from lycosa.base.model.item_schema import ItemSchema
 from lycosa.feeds.extraction.extracted_tables import ExtractedTables
 from lycosa.feeds.extraction.extraction_source import ExtractionSource
 from lycosa.feeds.extraction.extraction_versions import (
-    ExtractionMode,
-    KnownVersions,
+    ExtractionKind,
+    KnownItems,
     VersionRecord,
     choose_version,
 )
 from lycosa.feeds.extraction.kept_items import JournalItems, TableItems
 from lycosa.feeds.extraction.segment_extraction import (
-    Ask,
+    AskCode,
+    ExtractionBuilder,
     KeptItems,
     SegmentResult,
-    TableMaker,
 )
 from lycosa.state.objects.objects_port import ObjectStore
 from lycosa.state.objects.work_claims import WorkClaims
@@ -102,7 +102,7 @@ class ExtractionRun:
         source: ExtractionSource,
         store: ObjectStore,
         code: CodeToRun,
-        ask: Ask,
+        ask: AskCode,
         at_once: int,
         told: Callable[[ExtractionProgress], object] = lambda progress: None,
     ) -> None:
@@ -113,7 +113,7 @@ class ExtractionRun:
         self._needless: set[str] = set()  # segments without failures
         self.progress = ExtractionProgress(code.schema.name)
 
-    async def run(self, mode: ExtractionMode, follow: bool = False) -> ExtractionReport:
+    async def run(self, mode: ExtractionKind, follow: bool = False) -> ExtractionReport:
         """Make the version. With ``follow``, also of segments that close later, until cancelled.
 
         Raises ``ExtractionRefused``, ``ObjectError``, ``JournalError``, ``OSError``.
@@ -136,7 +136,7 @@ class ExtractionRun:
         await asyncio.to_thread(claims.clear)
         return report
 
-    def _choose(self, mode: ExtractionMode) -> tuple[VersionRecord, KnownVersions]:
+    def _choose(self, mode: ExtractionKind) -> tuple[VersionRecord, KnownItems]:
         crawled: dict[int, Extractor] = {}
         for segment in self._source.closed_segments():
             for each in self._extractors(segment):
@@ -161,7 +161,7 @@ class ExtractionRun:
     async def _make_missing(
         self,
         record: VersionRecord,
-        known: KnownVersions,
+        known: KnownItems,
         claims: WorkClaims,
         report: ExtractionReport,
     ) -> None:
@@ -203,7 +203,7 @@ class ExtractionRun:
         ]
 
     async def _make(
-        self, record: VersionRecord, known: KnownVersions, segment: str
+        self, record: VersionRecord, known: KnownItems, segment: str
     ) -> SegmentResult | None:
         """The table of a segment; ``None`` if another program has made it meanwhile."""
         tables = self._tables
@@ -212,7 +212,9 @@ class ExtractionRun:
         if record.base and not await asyncio.to_thread(self._has_failures, record, segment):
             self._needless.add(segment)  # readers keep what they see of it
             return None
-        maker = TableMaker(record.schema, self._code.match, self._ask, self._at_once, self._note)
+        maker = ExtractionBuilder(
+            record.schema, self._code.match, self._ask, self._at_once, self._note
+        )
         with ExitStack() as stack:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="lycosa-extract-"))
             path = Path(folder) / "items.parquet"
@@ -224,7 +226,7 @@ class ExtractionRun:
         return result
 
     def _kept(
-        self, record: VersionRecord, known: KnownVersions, segment: str, stack: ExitStack
+        self, record: VersionRecord, known: KnownItems, segment: str, stack: ExitStack
     ) -> KeptItems:
         """The items that are not extracted again: with ``--failed`` those that there are."""
         if not record.base:
@@ -252,10 +254,10 @@ class ExtractionRun:
         kept = JournalItems(record.name)
         return any(kept(each.row) is None for each in self._source.captures(segment))
 
-    def _note(self, captures: int, items: int, has_failed: bool) -> None:
+    def _note(self, captures: int, items: int, has_error: bool) -> None:
         self.progress.captures += captures
         self.progress.items += items
-        self.progress.failed += has_failed
+        self.progress.failed += has_error
         self._told(self.progress)
 
 

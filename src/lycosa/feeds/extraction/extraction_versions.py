@@ -1,8 +1,8 @@
 """Which version of an extractor's items is made, and from which captures. Pure.
 
 A version is made by one code, and its tables are never replaced. So the same command again
-continues an interrupted version, and other code begins the next one. ``VersionRecord`` stands
-beside the tables, and tells which of the two it is.
+continues an interrupted version, and other code begins the next one. ``VersionRecord`` is
+stored with the tables, and says which of the two it is.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from lycosa.base.model.item_schema import ItemSchema, schema_in
 from lycosa.state.store.journal_rows import Extractor
 
 
-class ExtractionMode(Enum):
+class ExtractionKind(Enum):
     """What was asked for."""
 
     FILL = "fill"
@@ -49,7 +49,7 @@ class VersionRecord(msgspec.Struct, frozen=True, kw_only=True):
         return schema_in(self.name, self.version, self.fields)
 
 
-class KnownVersions(msgspec.Struct, frozen=True):
+class KnownItems(msgspec.Struct, frozen=True):
     """The versions of one extractor that there are.
 
     ``extracted`` were made by extraction, ``crawled`` by the crawl itself: the headers of segments
@@ -78,16 +78,16 @@ class KnownVersions(msgspec.Struct, frozen=True):
 
 
 def choose_version(
-    mode: ExtractionMode, schema: ItemSchema, code: str, source: str, known: KnownVersions
+    mode: ExtractionKind, schema: ItemSchema, code: str, source: str, known: KnownItems
 ) -> VersionRecord:
     """The version to make or to continue. ``schema`` has the version that the code names.
 
     Raises ``ExtractionRefused``.
     """
     choose = {
-        ExtractionMode.FILL: _fill,
-        ExtractionMode.AGAIN: _again,
-        ExtractionMode.FAILED: _failed,
+        ExtractionKind.FILL: _fill,
+        ExtractionKind.AGAIN: _again,
+        ExtractionKind.FAILED: _failed,
     }[mode]
     version, base = choose(schema, code, known)
     if version in known.extracted and known.extracted[version].fields != schema.fields_text:
@@ -105,7 +105,7 @@ def choose_version(
     )
 
 
-def _fill(schema: ItemSchema, code: str, known: KnownVersions) -> tuple[int, int]:
+def _fill(schema: ItemSchema, code: str, known: KnownItems) -> tuple[int, int]:
     name, version = schema.name, schema.version
     made = known.extracted.get(version)
     if made is not None and (made.code != code or made.base):
@@ -126,14 +126,14 @@ def _fill(schema: ItemSchema, code: str, known: KnownVersions) -> tuple[int, int
     return version, 0
 
 
-def _again(schema: ItemSchema, code: str, known: KnownVersions) -> tuple[int, int]:
+def _again(schema: ItemSchema, code: str, known: KnownItems) -> tuple[int, int]:
     made = known.extracted.get(known.newest)
     if made is not None and made.code == code and not made.base and schema.version <= made.version:
         return made.version, 0
     return max(schema.version, known.newest + 1), 0
 
 
-def _failed(schema: ItemSchema, code: str, known: KnownVersions) -> tuple[int, int]:
+def _failed(schema: ItemSchema, code: str, known: KnownItems) -> tuple[int, int]:
     made = known.extracted.get(known.newest)
     if made is not None and made.code == code and made.base and made.version > known.current:
         return made.version, made.base  # it was interrupted

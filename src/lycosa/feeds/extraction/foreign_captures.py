@@ -24,7 +24,7 @@ from lycosa.feeds.extraction.extraction_source import SourceCapture
 from lycosa.feeds.stored_pages import header_fields
 from lycosa.stages.extract.code_messages import GivenDocument
 from lycosa.state.store.journal_rows import Extractor, JournalRow
-from lycosa.state.store.warc_reading import Damage, WarcRecord, warc_records
+from lycosa.state.store.warc_reading import DamagedPlace, WarcRecord, warc_records
 
 _MAX_URL = 8192
 _KINDS = frozenset({"response", "resource"})
@@ -37,7 +37,7 @@ _CHUNK = re.compile(rb"[ \t]*([0-9A-Fa-f]{1,8})[^\r\n]{0,1000}\r?\n")
 _HEAD_ENDS = re.compile(rb"\r\n\r\n"), re.compile(rb"\n\n")
 _OK = 200
 
-Tell = Callable[[str], object]
+TellDamage = Callable[[str], object]
 
 
 class ForeignCaptures:
@@ -46,7 +46,7 @@ class ForeignCaptures:
     Raises ``ValueError`` for files whose names cannot be those of tables, or that have equal names.
     """
 
-    def __init__(self, files: Sequence[Path], tell: Tell = lambda line: None) -> None:
+    def __init__(self, files: Sequence[Path], tell: TellDamage = lambda line: None) -> None:
         self.name, self._tell = f"{len(files)} WARC files", tell
         self._files: dict[str, Path] = {}
         for path in files:
@@ -75,7 +75,7 @@ class ForeignCaptures:
         path = self._files[segment]
         with path.open("rb") as file:
             for found in warc_records(file, _KINDS):
-                if isinstance(found, Damage):
+                if isinstance(found, DamagedPlace):
                     self._tell(f"{path}, byte {found.offset:,}: {found.what}")
                 elif (capture := capture_of(found, segment)) is not None:
                     yield capture

@@ -22,7 +22,7 @@ _BATCH = 2000
 _Items = list[list[Any]]
 
 
-def has_failed(row: JournalRow) -> bool:
+def failed_in_crawl(row: JournalRow) -> bool:
     """Whether user code failed at a capture in the crawl."""
     return any(each.reason is Reason.EXTENSION_FAILED for each in remarks_of(row))
 
@@ -36,7 +36,7 @@ class JournalItems:
     def __call__(self, row: JournalRow) -> _Items | None:
         found = row.items.get(self._name)
         # Another extractor may have failed: then this one's items are there, or it had none.
-        return None if found is None and has_failed(row) else found or []
+        return None if found is None and failed_in_crawl(row) else found or []
 
 
 class TableItems:

@@ -22,7 +22,7 @@ from lycosa.state.store.items_table import ItemsBuilder
 from lycosa.state.store.journal_rows import JournalRow
 from lycosa.state.store.stored_data import RecordError
 
-Ask = Callable[[GivenDocument], Awaitable[ExtensionAnswer]]
+AskCode = Callable[[GivenDocument], Awaitable[ExtensionAnswer]]
 """What user code says of a page."""
 KeptItems = Callable[[JournalRow], "list[list[Any]] | None"]
 """The items of a capture that are kept; ``None`` for one that is extracted."""
@@ -49,7 +49,7 @@ class SegmentResult(msgspec.Struct, frozen=True):
     failures: tuple[CaptureFailure, ...] = ()
 
 
-class TableMaker:
+class ExtractionBuilder:
     """Makes tables of one version of an extractor. ``ask`` may be called ``at_once`` times.
 
     ``match`` is the pattern that URLs must match, empty for all. ``note`` is called after each
@@ -60,9 +60,9 @@ class TableMaker:
         self,
         schema: ItemSchema,
         match: str,
-        ask: Ask,
+        ask: AskCode,
         at_once: int,
-        note: Callable[[int, int, bool], object] = lambda captures, items, has_failed: None,
+        note: Callable[[int, int, bool], object] = lambda captures, items, has_error: None,
     ) -> None:
         self._schema, self._ask, self._at_once, self._note = schema, ask, at_once, note
         self._search = compile_pattern(match).search if match else None

@@ -5,8 +5,8 @@ between two programs that did the same part. So nothing here must be certain: no
 machine is read, and a program that was only slow and lost its claim does no harm.
 
 The holder writes its claim again every ``RENEWED_S`` seconds, with another number. A claim that
-this program has seen unchanged for ``STALE_S`` seconds, by its own clock, is taken over; that of a
-process of this machine which does not exist any more, at once.
+this program has seen unchanged for ``CLAIM_STALE_S`` seconds, by its own clock, is taken over; that
+of a process of this machine which does not exist any more, at once.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from lycosa.state.objects.sameness import create_or_read
 
 CLAIMS = "claims"
 RENEWED_S = 10.0
-STALE_S = 60.0
+CLAIM_STALE_S = 60.0
 
 
-class Claim(msgspec.Struct, frozen=True):
+class WorkClaim(msgspec.Struct, frozen=True):
     """Who works on a part. ``machine`` distinguishes containers, ``process`` also reused ids."""
 
     owner: str
@@ -46,10 +46,10 @@ class Claim(msgspec.Struct, frozen=True):
         return f"process {self.pid} on {self.host}"
 
 
-def own_claim() -> Claim:
-    """The claim of this process, with an owner of its own."""
+def own_claim() -> WorkClaim:
+    """The claim of this process, with a new owner."""
     pid = os.getpid()
-    return Claim(
+    return WorkClaim(
         uuid.uuid4().hex, socket.gethostname(), pid, machine_text(), process_text(pid) or ""
     )
 
@@ -65,7 +65,7 @@ class WorkClaims:
         store: ObjectStore,
         prefix: str,
         now: Callable[[], float] = time.monotonic,
-        mine: Claim | None = None,
+        mine: WorkClaim | None = None,
     ) -> None:
         self._store, self._prefix, self._now = store, prefix, now
         self.mine = mine or own_claim()
@@ -73,8 +73,8 @@ class WorkClaims:
         self._lock = threading.Lock()
         self._held: dict[str, int] = {}
 
-    def try_claim(self, name: str) -> Claim | None:
-        """Claim a part. Returns ``None`` when it is ours, otherwise who has it."""
+    def try_claim(self, name: str) -> WorkClaim | None:
+        """WorkClaim a part. Returns ``None`` when it is ours, otherwise who has it."""
         own = msgspec.json.encode(self.mine)
         found = create_or_read(self._store, self._key(name), own)
         other = _read(found)
@@ -135,22 +135,22 @@ class WorkClaims:
         """Delete what programs that died left behind, when all parts are done."""
         self._store.delete([each.key for each in self._store.list(f"{CLAIMS}/{self._prefix}/")])
 
-    def _is_abandoned(self, name: str, found: bytes, other: Claim) -> bool:
+    def _is_abandoned(self, name: str, found: bytes, other: WorkClaim) -> bool:
         if other.machine == self.mine.machine and other.process != process_text(other.pid):
             return True
         before = self._seen.get(name)
         if before is None or before[0] != found:
             self._seen[name] = found, self._now()
             return False
-        return self._now() - before[1] >= STALE_S
+        return self._now() - before[1] >= CLAIM_STALE_S
 
     def _key(self, name: str) -> str:
         return f"{CLAIMS}/{self._prefix}/{name}.json"
 
 
-def _read(data: bytes) -> Claim | None:
+def _read(data: bytes) -> WorkClaim | None:
     try:
-        return msgspec.json.decode(data, type=Claim)
+        return msgspec.json.decode(data, type=WorkClaim)
     except UNREADABLE:
         return None
 

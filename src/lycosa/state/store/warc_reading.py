@@ -8,8 +8,8 @@ place.
 **Bounds.** One record's beginning of ``MAX_BLOCK`` bytes is in memory, whatever lengths the file
 states. What is longer is skipped, and beyond ``MAX_SKIPPED`` not even unpacked.
 
-**Damage** ends one record and not the file: a ``Damage`` says where, and reading continues at the
-next member (or, without compression, at the next line ``WARC/``) that begins a record.
+**Damage** ends one record and not the file: a ``DamagedPlace`` says where, and reading continues at
+the next member (or, without compression, at the next line ``WARC/``) that begins a record.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class WarcRecord(msgspec.Struct, frozen=True):
         return self.fields.get("warc-type", "").lower()
 
 
-class Damage(msgspec.Struct, frozen=True):
+class DamagedPlace(msgspec.Struct, frozen=True):
     """What cannot be read at a place of the file, in words for people."""
 
     offset: int
@@ -307,7 +307,9 @@ class _Stream:
         return bool(piece)
 
 
-def warc_records(file: BinaryIO, kinds: frozenset[str]) -> Iterator[WarcRecord | Damage]:
+def warc_records(
+    file: BinaryIO, kinds: frozenset[str], max_block: int = MAX_BLOCK
+) -> Iterator[WarcRecord | DamagedPlace]:
     """The records of these types in a WARC file that can seek, and what is damaged in it.
 
     Raises ``OSError``.
@@ -317,33 +319,33 @@ def warc_records(file: BinaryIO, kinds: frozenset[str]) -> Iterator[WarcRecord |
     for _ in range(MAX_DAMAGES):
         try:
             while (head := _head(stream)) is not None:
-                yield from _record(stream, *head, kinds)
+                yield from _record(stream, *head, kinds, max_block)
             return
         except _BrokenError as error:
             # Behind the beginning of the member that was read last, or of the record: each time
             # further on in the file.
             place = plain.start if plain.is_packed else error.place
-            yield Damage(place, str(error))
+            yield DamagedPlace(place, str(error))
             stream.drop()
             if not plain.find_record(place):
                 return
-    yield Damage(place, f"more than {MAX_DAMAGES:,} damaged places; the rest is left out")
+    yield DamagedPlace(place, f"more than {MAX_DAMAGES:,} damaged places; the rest is left out")
 
 
 def _record(
-    stream: _Stream, place: int, fields: dict[str, str], kinds: frozenset[str]
-) -> Iterator[WarcRecord | Damage]:
+    stream: _Stream, place: int, fields: dict[str, str], kinds: frozenset[str], max_block: int
+) -> Iterator[WarcRecord | DamagedPlace]:
     """The record whose head was read, if it is wanted; the stream is behind it then."""
     text = fields.get("content-length", "").strip()
     if not _DIGITS.fullmatch(text):
         raise _BrokenError("the record has no valid Content-Length", place)
     length, block = int(text), b""
     if fields.get("warc-type", "").lower() in kinds:
-        wanted = min(length, MAX_BLOCK)
+        wanted = min(length, max_block)
         block = stream.take(wanted)
         yield WarcRecord(place, fields, block, len(block) < length)
         if len(block) < wanted:
-            yield Damage(place, "the file ends in the middle of a record")
+            yield DamagedPlace(place, "the file ends in the middle of a record")
             return
     if length - len(block) > MAX_SKIPPED:
         raise _BrokenError(f"the record states {length:,} bytes, which are not skipped", place)
