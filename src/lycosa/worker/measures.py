@@ -70,6 +70,10 @@ def measured_worker(
             meter.set_table("lycosa_tdm_answers_total", visit.tdm_files.answers)
         meter.set_table("lycosa_contents_total", visit.capturing.contents)
         meter.set_table("lycosa_extension_failures_total", failures.counts)
+        called = visit.code.caller.counts
+        meter.set("lycosa_extension_pages_total", called.pages)
+        meter.set("lycosa_extension_seconds_total", called.elapsed_s)
+        meter.set("lycosa_extension_ends_total", called.overruns)
         waiting, lag_s = intake.outgoing.lag()
         meter.set("lycosa_parcels_waiting", waiting)
         meter.set("lycosa_parcel_lag_seconds", lag_s)

@@ -341,6 +341,13 @@ _PARSE = (
         "kind",
         ("rule", "sink", "extractor", "links", "score", "extension"),
     ),
+    Metric("lycosa_extension_pages_total", _C, "Pages that were given to users' code."),
+    Metric("lycosa_extension_seconds_total", _C, "Processor time of users' code."),
+    Metric(
+        "lycosa_extension_ends_total",
+        _C,
+        "Processes of users' code that a page ended: by its time, a crash, or what it left behind.",
+    ),
     Metric("lycosa_unparsed_bodies", _G, "Stored bodies that wait to be parsed again."),
     Metric("lycosa_reparsed_total", _C, "Stored bodies that were parsed again."),
     Metric(

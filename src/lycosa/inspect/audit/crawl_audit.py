@@ -186,6 +186,7 @@ class _Audit:
         else:
             for segment in files.segments(segments.records.check, self.report.share):
                 segments.check_segment(segment, captures)
+            segments.derived.note_code()
             files.check_strangers(segments.derived)
             segments.finish(captures, self.crawl.again)
         captures.unparsed.finish_check()
