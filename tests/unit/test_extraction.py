@@ -8,8 +8,14 @@ from pathlib import Path
 import pytest
 
 from foreign_warcs import HTML, packed, warc_record
+from lycosa.feeds.extraction.crawl_captures import (
+    BucketContent,
+    CrawlCaptures,
+    FolderContent,
+)
 from lycosa.feeds.extraction.extracted_tables import ExtractedTables
 from lycosa.feeds.extraction.extraction_place import folder_place, forget_version
+from lycosa.feeds.extraction.extraction_run import ExtractionRun
 from lycosa.feeds.extraction.extraction_versions import ExtractionKind, ExtractionRefused
 from lycosa.feeds.extraction.foreign_captures import ForeignCaptures
 from lycosa.feeds.extraction.segment_extraction import CaptureFailure
@@ -17,6 +23,7 @@ from lycosa.stages.extract.code_messages import ExtensionAnswer, GivenDocument
 from lycosa.state.objects.folder import FolderStore
 from lycosa.state.store import layout
 from lycosa.state.store.item_versions import read_current, stored_items
+from lycosa.state.store.journal import read_rows
 from lycosa.state.store.journal_rows import Extractor
 from memory_objects import MemoryStore
 from shop_crawl import (
@@ -25,6 +32,7 @@ from shop_crawl import (
     code_file,
     code_to_run,
     extract,
+    revisit_of,
     rows,
     shop_capture,
     shop_page,
@@ -153,6 +161,13 @@ def test_only_captures_that_failed_are_extracted_again(tmp_path: Path) -> None:
     assert both and merged == {f"Lamp {number}" for number in range(14) if number % 7 not in (3, 5)}
 
 
+def test_where_nothing_is_missing_or_failed_no_version_is_begun(crawl: Path, code: Path) -> None:
+    extract(crawl, code)
+    report = extract(crawl, code, FAILED)
+    assert (report.version, report.base, report.made) == (1, 1, 0)
+    assert stored_items(store_of(crawl)).made == {"products": {1}}
+
+
 def test_what_is_kept_has_the_bytes_of_a_table_that_was_extracted_whole(tmp_path: Path) -> None:
     one, other = tmp_path / "one", tmp_path / "other"
     for folder in (one, other):
@@ -225,14 +240,10 @@ def test_items_of_the_crawl_itself_stay_and_only_the_rest_is_extracted(tmp_path:
 
 
 def test_a_body_of_another_capture_is_found(tmp_path: Path, code: Path) -> None:
-    from shop_crawl import revisit_of
-
     folder = tmp_path / "crawl"
     first = shop_capture(1)
     write_crawl(folder, [first])
     (segment,) = layout.closed_segments(folder)
-    from lycosa.state.store.journal import read_rows
-
     (row,) = read_rows(folder / layout.file_name(layout.JOURNAL, segment))
     write_crawl(folder, [revisit_of(2, first, (layout.warc_name(segment), row.offset))])
     extract(folder, code)
@@ -261,9 +272,6 @@ def test_an_answer_that_does_not_fit_the_columns_is_a_failure(crawl: Path, code:
 
 
 def test_two_programs_make_the_same_version_together(crawl: Path, code: Path) -> None:
-    from lycosa.feeds.extraction.crawl_captures import CrawlCaptures, FolderContent
-    from lycosa.feeds.extraction.extraction_run import ExtractionRun
-
     to_run, ask = code_to_run(code)
 
     async def both() -> list[int]:
@@ -279,6 +287,24 @@ def test_two_programs_make_the_same_version_together(crawl: Path, code: Path) ->
     made = asyncio.run(both())
     assert sum(made) == len(list(layout.closed_segments(crawl))) and min(made) > 0
     assert len(rows(crawl, 1)) == 14
+
+
+def test_the_bucket_of_a_cluster_is_read_like_a_folder(
+    crawl: Path, tmp_path: Path, code: Path
+) -> None:
+    bucket = {
+        path.relative_to(crawl).as_posix(): path.read_bytes()
+        for path in crawl.rglob("*")
+        if path.is_file()
+    }
+    bucket["parts/00000/test-crawl-w000-t0001-000099-20261123000000/0-1-0"] = b"an open segment"
+    store = MemoryStore(bucket)
+    source = CrawlCaptures("a cluster", BucketContent(store, tmp_path))
+    report = extract(crawl, code, store=store, source=source)
+    assert report.open_segments == 1
+    extract(crawl, code)
+    for name, table in tables(crawl, 1).items():
+        assert store.objects[f"items/products/1/{name}.parquet"] == table
 
 
 def test_what_failed_is_stored_before_the_table(crawl: Path) -> None:

@@ -252,6 +252,8 @@ def _report_lines(report: ExtractionReport) -> list[str]:
         f"{name}: {counted(report.items, 'item')} of {counted(report.captures, 'capture')} in"
         f" {counted(report.made, 'segment')}"
         if report.made
+        else f"{name}: nothing to do, no capture failed in it"
+        if report.base
         else f"{name}: nothing to do, all {counted(report.segments, 'closed segment')} have it"
     ]
     if report.failed:

@@ -110,7 +110,8 @@ class ExtractionRun:
         self._ask, self._at_once, self._told = ask, at_once, told
         self._tables = ExtractedTables(store, code.schema.name)
         self._headers: dict[str, Sequence[Extractor]] = {}
-        self._needless: set[str] = set()  # segments without failures
+        self._needed: dict[str, bool] = {}  # whether a segment has failures
+        self._has_begun = False  # the version has its note
         self.progress = ExtractionProgress(code.schema.name)
 
     async def run(self, mode: ExtractionKind, follow: bool = False) -> ExtractionReport:
@@ -125,7 +126,8 @@ class ExtractionRun:
         with claims.renewing():
             while True:
                 await self._make_missing(record, known, claims, report)
-                await asyncio.to_thread(self._tables.publish, record.version)
+                if self._has_begun:
+                    await asyncio.to_thread(self._tables.publish, record.version)
                 report.is_complete = True
                 report.open_segments = self._source.count_open()
                 if not (follow and report.open_segments):
@@ -134,6 +136,8 @@ class ExtractionRun:
                 self._told(self.progress)
                 await asyncio.sleep(_WAIT_S)
         await asyncio.to_thread(claims.clear)
+        if not self._has_begun:
+            report.version = record.base or record.version  # there was nothing to do
         return report
 
     def _choose(self, mode: ExtractionKind) -> tuple[VersionRecord, KnownItems]:
@@ -145,7 +149,7 @@ class ExtractionRun:
         known = self._tables.known(crawled)
         code = self._code
         record = choose_version(mode, code.schema, code.code, code.source, known)
-        self._tables.begin(record)
+        self._has_begun = record.version in known.extracted
         return record, known
 
     def _extractors(self, segment: str) -> Sequence[Extractor]:
@@ -172,6 +176,9 @@ class ExtractionRun:
             self.progress.ready = len(segments) - len(missing)
             if not missing:
                 return
+            if not self._has_begun:
+                await asyncio.to_thread(self._tables.begin, record)
+                self._has_begun = True
             holder = ""
             for segment in missing:
                 other = await asyncio.to_thread(claims.try_claim, segment)
@@ -198,9 +205,15 @@ class ExtractionRun:
             each
             for each in segments
             if each not in ready
-            and each not in self._needless
             and self._own_version(each) != record.version
+            and (not record.base or self._needs_table(record, each))
         ]
+
+    def _needs_table(self, record: VersionRecord, segment: str) -> bool:
+        """Whether a capture of a segment failed; if none did, readers keep what they see of it."""
+        if segment not in self._needed:
+            self._needed[segment] = self._has_failures(record, segment)
+        return self._needed[segment]
 
     async def _make(
         self, record: VersionRecord, known: KnownItems, segment: str
@@ -208,9 +221,6 @@ class ExtractionRun:
         """The table of a segment; ``None`` if another program has made it meanwhile."""
         tables = self._tables
         if await asyncio.to_thread(tables.has_table, record.version, segment):
-            return None
-        if record.base and not await asyncio.to_thread(self._has_failures, record, segment):
-            self._needless.add(segment)  # readers keep what they see of it
             return None
         maker = ExtractionBuilder(
             record.schema, self._code.match, self._ask, self._at_once, self._note
