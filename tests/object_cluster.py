@@ -18,7 +18,9 @@ from lycosa.base.messages.timeouts import ONE_PROCESS
 from lycosa.base.ports import Parser
 from lycosa.base.urls.identity import Sites
 from lycosa.cluster.coordinator.coordinator import Coordinator
-from lycosa.state.commit import MemoryChangelog, MemoryLog
+from lycosa.stages.extract.code_source import load_code
+from lycosa.stages.extract.inline_code import InlineCode
+from lycosa.state.commit import Commit, MemoryChangelog, MemoryLog
 from lycosa.state.folder.manifest import Manifest, identity_of
 from lycosa.state.kv.kv_port import KeyValue
 from lycosa.state.kv.memory_table import MemoryKeyValue
@@ -30,6 +32,7 @@ from lycosa.state.shard.view import CrawlOrigin
 from lycosa.state.store.object_segments import ObjectSegments
 from lycosa.synthetic import run_virtual
 from lycosa.worker.assemble import Assembled, assemble
+from lycosa.worker.extensions import Extensions
 from lycosa.worker.job import WorkerJob
 from memory_snapshots import MemorySnapshots
 from scripted import Answer, scripted_crawl
@@ -44,7 +47,7 @@ class ObjectCluster:
     ``VirtualCrawl``.
 
     During a run and after it ``shards`` are the open shards. ``wrap_parser`` changes the parser of
-    a worker.
+    a worker, ``code`` is user code that every worker calls, ``shop.py:products``.
     """
 
     def __init__(self, folder: Path, answers: dict[str, Answer], shards: int, **sections: object):
@@ -69,6 +72,11 @@ class ObjectCluster:
         self._kept: list[dict[str, bytes]] = [{} for _ in range(shards)]
         self.shards: list[Shard] = []
         self.wrap_parser: Callable[[Parser], Parser] = lambda parser: parser
+        self.code: Sequence[str] = ()
+
+    def commits(self, shard: int) -> list[Commit]:
+        """The commits of a shard that are kept."""
+        return list(self._changelogs[shard].commits())
 
     def run(
         self,
@@ -140,7 +148,9 @@ class ObjectCluster:
                 ports, exchange=exchange.ends(number), parser=self.wrap_parser(ports.parser)
             )
             job = WorkerJob(folder, self.config, self.manifest, number, (number,), "test", "test")
-            each = assemble(job, ports, self.shards[number], has_coordinator=True)
+            code = InlineCode([load_code(each) for each in self.code], self.config.canonical)
+            extensions = Extensions(code=code)
+            each = assemble(job, ports, self.shards[number], extensions, has_coordinator=True)
             exchange.receivers.register_partition(
                 number, each.incoming.receive_parcel, each.incoming.look_up(number)
             )

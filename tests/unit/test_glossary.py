@@ -50,7 +50,8 @@ result retire robot round route router row run said saved saver schema scorer se
 server service session setting shape shipper sign signal signer silence since size slice snooze
 socket source stalled state status step stop storage store stored stream style submission summary
 superseded suppressed suspicion taken tally target task thread trace transaction transfer tried
-truth type unknown unread up url use value variant visibility walk want watch wildcard write writer
+truth type unknown unread up url use value variant version visibility walk
+want watch wildcard write writer
 """
 ORDINARY = frozenset(_ORDINARY.split())
 

@@ -8,7 +8,8 @@ What must not happen is that a segment is given before an earlier one has been r
 earlier one is either named by the last commits that were read, or sealed: commits name a segment
 until it is. So a segment waits while an earlier one of its worker is named and not read whole, and
 where a number is missing the sealed segments are listed again: it may have been begun and sealed
-since they were listed. A number that is missing then was never stored.
+since they were listed. A number that a listing lacks that is later than the commits was never
+stored.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from lycosa.feeds.cluster_source import ClusterSource
-from lycosa.feeds.items_feed import LinesRead
+from lycosa.feeds.items_feed import LinePosition
 from lycosa.feeds.projector_source import UNREAD, CaptureLines, JournalPosition
 from lycosa.state.store import StoredSegment, layout
 from lycosa.state.store.journal_rows import SegmentHeader
 
 _Order = tuple[int, int]  # term and number of a segment
-_BEGINNING = LinesRead(0, 0, 0)
+_BEGINNING = LinePosition(0, 0, 0)
 
 
 class ClusterItemLines:
@@ -31,22 +32,20 @@ class ClusterItemLines:
     def __init__(self, source: ClusterSource) -> None:
         self._source = source
         self.crawl = source.origin.manifest.crawl
-        self._read: dict[int, LinesRead] = {}
+        self._read: dict[int, LinePosition] = {}
         self._places: dict[str, JournalPosition] = {}  # of segments that were read in part
         self._headers: dict[str, SegmentHeader] = {}
         self._is_due = True
-        # Worker, term and number: what the next listing does not have was never stored.
-        self._absent: set[tuple[int, int, int]] = set()
 
     @property
     def is_behind(self) -> bool:
         return self._is_due or bool(self._source.count_waiting())
 
-    def begin(self, read: Mapping[int, LinesRead]) -> None:
+    def begin(self, read: Mapping[int, LinePosition]) -> None:
         """See ``ItemLines``."""
         self._read = dict(read)
 
-    def read(self) -> dict[int, LinesRead]:
+    def read(self) -> dict[int, LinePosition]:
         return dict(self._read)
 
     def new_lines(self) -> Iterator[tuple[bytes, SegmentHeader]]:
@@ -95,18 +94,19 @@ class ClusterItemLines:
         return self._has_gap(worker, order)
 
     def _has_gap(self, worker: int, order: _Order) -> bool:
-        """Whether a number before that of a segment is missing, and was not looked for.
+        """Whether segments may be missing before this one that the last listing did not have.
 
-        The last segments of an earlier term have no number that would show it: 0 stands for them.
+        The last segments of an earlier term have no number that would show it.
         """
+        if self._source.has_listed:
+            return False
         read = self._read.get(worker, _BEGINNING)
         term, number = order
-        first = read.number + 1 if term == read.term else 0
-        missing = {(worker, term, each) for each in range(first, number)} - self._absent
-        if missing:
-            self._absent |= missing
-            self._source.list_again()
-        return bool(missing)
+        before = read.number if term == read.term else -1
+        if number <= before + 1:
+            return False
+        self._source.list_again()
+        return True
 
     # -- reading
 
@@ -118,10 +118,10 @@ class ClusterItemLines:
         for line in capture.lines:
             count += 1
             if count > place.rows:
-                self._read[worker] = LinesRead(term, number, count)
+                self._read[worker] = LinePosition(term, number, count)
                 yield line, header
         rows = max(count, place.rows)
-        self._read[worker] = LinesRead(term, number, rows)
+        self._read[worker] = LinePosition(term, number, rows)
         self._places[capture.segment] = JournalPosition(rows, capture.end, capture.is_closed)
 
     def _header(self, segment: str) -> SegmentHeader:

@@ -11,6 +11,7 @@ import io
 import time
 from collections.abc import Iterator, Mapping
 from itertools import islice
+from typing import Protocol
 
 from lycosa.cluster.kafka.changelog_reader import ChangelogReader
 from lycosa.cluster.shards.cluster_view import sealed_segments
@@ -26,17 +27,40 @@ from lycosa.state.store.stored_parts import PieceFile
 _LISTED_EVERY_S = 15.0
 
 
-class ClusterSource:
-    """A crawl on many machines as a ``ProjectorSource``. ``close`` is the caller's."""
+class CommitFollower(Protocol):
+    """Reads the commits of all shards as ``ChangelogReader`` does, which is one."""
 
-    def __init__(self, opened: OpenedCluster) -> None:
+    def read_new(self) -> Iterator[Commit]:
+        """The commits that were not given yet."""
+        ...
+
+    def count_waiting(self) -> int:
+        """The number of records that were not read yet."""
+        ...
+
+    def close(self) -> None:
+        """Disconnect; the next call begins again."""
+        ...
+
+
+class ClusterSource:
+    """A crawl on many machines as a ``ProjectorSource``. ``close`` is the caller's.
+
+    ``follower`` reads the commits; the default is the changelog in Kafka.
+    """
+
+    def __init__(self, opened: OpenedCluster, follower: CommitFollower | None = None) -> None:
         self._opened = opened
         self.origin = opened.view.seen.origin
-        self._follower = ChangelogReader(opened.client, opened.topics, opened.crawl, opened.tell)
+        self._follower: CommitFollower = follower or ChangelogReader(
+            opened.client, opened.topics, opened.crawl, opened.tell
+        )
         self._lengths: dict[int, Mapping[str, int]] = {}
         self._segments: dict[int, ObjectSegments] = {}
         self._open: set[str] = set()
         self._listed_at = -_LISTED_EVERY_S
+        self.has_listed = False
+        """Whether the last call of ``captures`` listed the sealed segments."""
 
     def view(self) -> CrawlView:
         """See ``ProjectorSource``. Shards are downloaded when they are read."""
@@ -98,7 +122,8 @@ class ClusterSource:
     ) -> Iterator[CaptureLines]:
         now = time.monotonic()
         is_recent = self._listed_at >= 0 and now - self._listed_at < _LISTED_EVERY_S
-        if is_recent and not self._open - named.keys():
+        self.has_listed = not is_recent or bool(self._open - named.keys())
+        if not self.has_listed:
             return
         self._open, self._listed_at = set(named), now
         for name, segment in sorted(sealed_segments(self._opened.objects).items()):

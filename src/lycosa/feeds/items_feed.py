@@ -35,7 +35,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _encode = msgspec.json.Encoder().encode
 
 
-class LinesRead(NamedTuple):
+class LinePosition(NamedTuple):
     """How far the journals of a worker were given: term and number of a segment, and its rows."""
 
     term: int
@@ -54,11 +54,11 @@ class ItemLines(Protocol):
         """Whether there may be lines that were not given yet."""
         ...
 
-    def begin(self, read: Mapping[int, LinesRead]) -> None:
+    def begin(self, read: Mapping[int, LinePosition]) -> None:
         """Begin after these places."""
         ...
 
-    def read(self) -> dict[int, LinesRead]:
+    def read(self) -> dict[int, LinePosition]:
         """How far the lines of each worker were given, with the last one."""
         ...
 
@@ -81,7 +81,7 @@ class ItemFeed:
         check_item_name(name)
         self._lines, self.name = lines, name
         given = read_position(self._feed, lines.crawl, after, 4)
-        lines.begin({worker: LinesRead(*numbers[:3]) for worker, numbers in given.items()})
+        lines.begin({worker: LinePosition(*numbers[:3]) for worker, numbers in given.items()})
         # Items that were given of the row behind those that were given whole, by worker.
         self._partly = {worker: numbers[3] for worker, numbers in given.items() if numbers[3]}
         self._waiting = deque[bytes]()  # the other items of the row of `_worker`
@@ -220,14 +220,14 @@ class FolderItemLines:
     def is_behind(self) -> bool:
         return self._lines.is_behind
 
-    def begin(self, read: Mapping[int, LinesRead]) -> None:
+    def begin(self, read: Mapping[int, LinePosition]) -> None:
         """See ``ItemLines``. Segments of a folder have no term."""
         given = {worker: (each.number, each.rows) for worker, each in read.items()}
         self._lines = CommittedLines(self._folder, read=given)
 
-    def read(self) -> dict[int, LinesRead]:
+    def read(self) -> dict[int, LinePosition]:
         numbers = self._lines.numbers()
-        return {worker: LinesRead(0, *each) for worker, each in numbers.items()}
+        return {worker: LinePosition(0, *each) for worker, each in numbers.items()}
 
     def new_lines(self) -> Iterator[tuple[bytes, SegmentHeader]]:
         """See ``ItemLines``. Raises ``LogDamaged``, ``JournalError`` or ``OSError``."""

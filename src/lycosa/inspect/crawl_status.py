@@ -328,7 +328,7 @@ def _removed(folder: Path) -> list[Output]:
     sizes: dict[str, list[int]] = {}
     for name, each in removed_files(folder).items():
         if not (folder / name).exists():
-            sizes.setdefault(layout.kind_of(name), []).append(each.bytes)
+            sizes.setdefault(layout.file_kind(name), []).append(each.bytes)
     return [Output(kind, len(each), 0, sum(each)) for kind, each in sizes.items()]
 
 

@@ -2,10 +2,11 @@
 
 ``items.NAME`` has each item that an extractor made, of each capture, in the version that readers
 see (``store.item_versions``). ``NAME`` has the items of each URL as they are now: those of its
-newest capture that says something about the content. A capture whose body is that of an earlier one
-(a 304, or an identical body) has no items of its own; then those of the original count, with the
-URL and the time of the newest capture. So after a product was taken from a page, or the page is
-gone, ``NAME`` does not have it any more, and ``items.NAME`` still has.
+newest capture that says something about the content. A capture has no items itself when its
+body is one that the URL had before: after a 304 those of the capture before count, and a body that
+came back has the items of the capture that it is a revisit of. ``_fetched`` is the newest time. So
+when a product was taken from a page, or the page is gone, ``NAME`` does not have it any more, and
+``items.NAME`` still has.
 
 As for other tables, segments without a table are read from their row journals, so nothing is
 missing while the crawl runs.
@@ -206,21 +207,24 @@ _ALLOWED = (
 )
 _NEWEST = """
 CREATE VIEW "{name}" AS
-WITH newest AS (
-    SELECT * FROM fetches WHERE kind = 'page' AND ({says_something})
+WITH said AS (SELECT * FROM fetches WHERE kind = 'page' AND ({says_something})),
+content AS (
+    SELECT url, fetch_time AS made_at, duplicate_of_time, duplicate_of = url AS is_own
+    FROM said WHERE fetch_status <> 304
     QUALIFY row_number() OVER (PARTITION BY url ORDER BY fetch_time DESC, fetch_number DESC) = 1
 ),
-used AS (
-    SELECT url, fetch_time, duplicate_of, duplicate_of_time,
-        duplicate_of IS NOT NULL AND NOT EXISTS (
-            SELECT 1 FROM items."{name}" own WHERE own._url = url AND own._fetched = fetch_time
-        ) AS is_joined
-    FROM newest WHERE may_use IS DISTINCT FROM false
+seen AS (
+    SELECT url, max(fetch_time) AS seen_at, arg_max(coalesce(may_use, true), fetch_time) AS is_used
+    FROM said GROUP BY url
+),
+source AS (
+    SELECT url, seen_at, CASE WHEN is_own AND NOT EXISTS (
+        SELECT 1 FROM items."{name}" own WHERE own._url = url AND own._fetched = made_at
+    ) THEN duplicate_of_time ELSE made_at END AS made_at
+    FROM content JOIN seen USING (url) WHERE is_used
 )
-SELECT used.url AS _url, used.fetch_time AS _fetched, made.* EXCLUDE (_url, _fetched)
-FROM used JOIN items."{name}" made
-    ON made._url = CASE WHEN is_joined THEN duplicate_of ELSE used.url END
-    AND made._fetched = CASE WHEN is_joined THEN duplicate_of_time ELSE used.fetch_time END
+SELECT url AS _url, seen_at AS _fetched, made.* EXCLUDE (_url, _fetched)
+FROM source JOIN items."{name}" made ON made._url = url AND made._fetched = made_at
 """
 
 

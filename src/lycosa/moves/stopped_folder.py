@@ -53,7 +53,7 @@ from lycosa.state.shard.object_snapshots import CONSTANT_SUFFIX
 from lycosa.state.store import NotStored, StoredSegment, layout
 from lycosa.state.store.closing import build_derived, wanted_or_certain
 from lycosa.state.store.derived_files import CDXJ, ITEMS
-from lycosa.state.store.item_versions import CHANGES
+from lycosa.state.store.item_versions import CURRENT_FOLDER
 from lycosa.state.store.journal import JournalError
 
 _NO_LINKS = frozenset({errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP})
@@ -162,7 +162,7 @@ class StoppedFolder:
                     self._places.objects.put(table.key, source.local_table(table, work))
         shutil.rmtree(work, ignore_errors=True)
         notes = sorted((self._folder / ITEMS).glob("*/**/[!.]*.json"))
-        for path in sorted(notes, key=lambda each: each.parent.name == CHANGES):
+        for path in sorted(notes, key=lambda each: each.parent.name == CURRENT_FOLDER):
             self._put(path.relative_to(self._folder).as_posix(), path)
 
     def _kinds(self, source: Path, segment: StoredSegment) -> list[str]:

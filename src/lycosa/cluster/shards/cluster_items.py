@@ -13,8 +13,8 @@ from lycosa.state.store import StoredSegment, layout
 from lycosa.state.store.item_versions import (
     CurrentVersion,
     ItemListing,
-    change_of,
     stored_items,
+    stored_version,
 )
 from lycosa.state.store.journal import JournalError, header_from, header_in
 from lycosa.state.store.journal_rows import SegmentHeader
@@ -36,7 +36,7 @@ class ClusterItems:
 
     def current_version(self, listing: ItemListing, name: str) -> CurrentVersion:
         """See ``ItemSource``."""
-        return change_of(self._objects, name, listing.changes.get(name, 0))
+        return stored_version(self._objects, name, listing.changes.get(name, 0))
 
     def local_table(self, table: StoredObject, work: Path) -> Path:
         """See ``ItemSource``."""

@@ -91,7 +91,7 @@ class _ClusterFiles:
         }
         self._kinds = [
             *DERIVED_KINDS,
-            *sorted({*filter(item_version, map(layout.kind_of, self._stored))}),
+            *sorted({*filter(item_version, map(layout.file_kind, self._stored))}),
         ]
 
     def segments(self, check: Check, share: float) -> Iterator[Segment]:

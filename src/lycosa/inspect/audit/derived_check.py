@@ -21,7 +21,7 @@ from lycosa.base.preferences.use_policy import RECORD_ONLY
 from lycosa.inspect.audit.audit_report import Check
 from lycosa.inspect.audit.audited_segments import Segment, members
 from lycosa.inspect.audit.extractor_counts import ExtractorCounts
-from lycosa.inspect.audit.items_check import OtherVersion, RowsFit, check_header
+from lycosa.inspect.audit.items_check import OtherVersion, RowsFit, check_extractors
 from lycosa.inspect.audit.table_check import BATCH_ROWS, TableCheck
 from lycosa.state.store import content_table, items_table, layout, links_table, pages_table, wet
 from lycosa.state.store.closing import missing_files
@@ -85,6 +85,7 @@ class DerivedChecks:
         """Start a segment; an open one has no derived files."""
         self._files, self._policy = [], segment.header.policy
         self._made.begin_segment(segment.header)
+        self._begin_items(segment)
         if not segment.is_closed:
             return
         folder = segment.folder
@@ -100,13 +101,12 @@ class DerivedChecks:
                 self._elsewhere[check.name] += 1
             else:
                 self._files.append(_file_check(kind, check, path, segment.header))
-        self._begin_items(segment)
 
     def _begin_items(self, segment: Segment) -> None:
         """Check items of all versions: those of the journal, and those that were made later."""
         header, kinds = segment.header, set(kinds_of(segment.header))
         self._has_items |= bool(header.extractors)
-        check_header(self._items, header)
+        check_extractors(self._items, header)
         if header.extractors:
             self._files.append(RowsFit(self._items, header))
         for kind in folders_of_kinds(segment.folder):
@@ -257,7 +257,7 @@ def _content_check(check: Check, path: Path, header: SegmentHeader) -> _RowsChec
 def _items_check(check: Check, path: Path, header: SegmentHeader, kind: str) -> _RowsCheck:
     of = item_version(kind)
     assert of is not None, kind
-    schema = items_table.schema_of(header, *of)
+    schema = items_table.header_schema(header, *of)
     columns = items_table.items_schema(schema)
     table = TableCheck(check, path, len(columns), kind)
     return _RowsCheck(table, columns, lambda row: items_table.item_values(row, schema), "_url")

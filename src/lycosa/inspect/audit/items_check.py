@@ -18,14 +18,14 @@ import pyarrow.parquet as pq
 from lycosa.base.model.item_schema import BadSchema, ItemSchema
 from lycosa.inspect.audit.audit_report import Check
 from lycosa.state.store.derived_files import item_version
-from lycosa.state.store.items_table import OWN_COLUMNS
+from lycosa.state.store.items_table import ITEM_COLUMNS
 from lycosa.state.store.journal_rows import JournalRow, SegmentHeader
 
-_OWN = [each.name for each in OWN_COLUMNS]
+_OWN = [each.name for each in ITEM_COLUMNS]
 _BATCH = 10_000
 
 
-def check_header(check: Check, header: SegmentHeader) -> None:
+def check_extractors(check: Check, header: SegmentHeader) -> None:
     """Check that the header describes each extractor, by the digest of its columns."""
     for each in header.extractors:
         what = f"{header.segment}: the header names {each.name}"
@@ -49,7 +49,7 @@ class RowsFit:
             try:
                 self._schemas[each.name] = each.columns()
             except BadSchema:
-                self._schemas[each.name] = None  # reported by ``check_header``
+                self._schemas[each.name] = None  # reported by ``check_extractors``
 
     def row(self, row: JournalRow) -> None:
         for name, items in row.items.items():

@@ -394,14 +394,17 @@ class Partition:
             self.signals.settle(host, host.host8 + lease.entry.url8, record, last, done)
         if record.due_at:
             self._due.add_due(record.due_at, host.host8 + lease.entry.url8)
-        if done.noted is not None:
-            self.changes.add(host.host8 + lease.entry.url8, done.noted)
-        if done.items:
-            for name, number in done.items.items():
-                count(self.counters.items, name, number)
+        if done.noted is not None or done.items:
+            self._note_outputs(host.host8 + lease.entry.url8, done)
         self._put(host.host8, lease.entry.url8, record)
         self.unparsed.note_ended_lease(host.host8 + lease.entry.url8, record, done)
         return True
+
+    def _note_outputs(self, key: bytes, done: Completed) -> None:
+        """Note what readers of the crawl get of a capture."""
+        if done.noted is not None:
+            self.changes.add(key, done.noted)
+        self.counters.count_items(done.items)
 
     def _note_refetch(self, band: int, at: int) -> None:
         count(self.counters.refetched, band if band in DUE_BANDS else 0)

@@ -45,7 +45,7 @@ def judge_copies(folder: Path, name: str, copies: Sequence[Path]) -> list[CopyVe
 
     Reads the copies, and for a derived file also the journal. Raises ``OSError``.
     """
-    kind = layout.kind_of(name)
+    kind = layout.file_kind(name)
     if derived_kind(kind) is not None:
         with spooled_copy(folder) as temporary:
             wanted = Path(temporary, "built")

@@ -244,7 +244,7 @@ class Upload:
         is_linked = root is not None and bool(
             _inodes([root / file.name]) & _inodes([self._folder / file.name])
         )
-        if is_linked or self._shows_ours(layout.kind_of(file.name)):
+        if is_linked or self._shows_ours(layout.file_kind(file.name)):
             self.doubtful[file.name] = (
                 f"{file.name}: the object in {self._section.url} is the same file as the one here,"
                 " so there is only one copy; give a folder outside the crawl folder"

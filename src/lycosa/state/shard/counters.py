@@ -6,7 +6,7 @@ records.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Protocol, TypeVar
 
 import msgspec
@@ -104,6 +104,11 @@ class Counters(msgspec.Struct):
         if after:
             count(self.cells, after)
         return (after > 0) - (before > 0)
+
+    def count_items(self, items: Mapping[str, int]) -> None:
+        """Count the rows that extractors made of a capture."""
+        for name, number in items.items():
+            count(self.items, name, number)
 
     def take_due(self, band: int) -> None:
         """Count that a URL has left a band of a queue, if that is one of due pages."""

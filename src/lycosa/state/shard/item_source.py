@@ -14,7 +14,7 @@ from lycosa.state.objects.folder import FolderStore
 from lycosa.state.objects.objects_port import StoredObject
 from lycosa.state.store import StoredSegment, layout
 from lycosa.state.store.derived_files import ITEMS
-from lycosa.state.store.item_versions import CurrentVersion, ItemListing, change_of, list_items
+from lycosa.state.store.item_versions import CurrentVersion, ItemListing, list_items, stored_version
 from lycosa.state.store.journal import read_header
 from lycosa.state.store.journal_rows import SegmentHeader
 from lycosa.state.store.removed_files import open_removed, removed_files
@@ -57,7 +57,7 @@ class FolderItems:
 
     def current_version(self, listing: ItemListing, name: str) -> CurrentVersion:
         """See ``ItemSource``."""
-        return change_of(self._store, name, listing.changes.get(name, 0))
+        return stored_version(self._store, name, listing.changes.get(name, 0))
 
     def local_table(self, table: StoredObject, work: Path) -> Path:
         """See ``ItemSource``."""

@@ -31,7 +31,7 @@ from lycosa.state.store.derived_files import ITEMS, item_kind, item_version
 
 MADE_NOTE = "version.json"
 """The file of a version that was not made by the crawl itself."""
-CHANGES = "current"
+CURRENT_FOLDER = "current"
 """The folder of the changes of the current version."""
 _CHANGE = re.compile(r"items/([a-z][a-z0-9_]*)/current/([0-9]{6,})\.json")
 _FORMAT = 1
@@ -94,11 +94,11 @@ def stored_items(store: ObjectStore) -> ItemListing:
 
 def read_current(store: ObjectStore, name: str) -> CurrentVersion:
     """The current version of an extractor's items."""
-    listed = list_items(store.list(f"{ITEMS}/{name}/{CHANGES}/"))
-    return change_of(store, name, listed.changes.get(name, 0))
+    listed = list_items(store.list(f"{ITEMS}/{name}/{CURRENT_FOLDER}/"))
+    return stored_version(store, name, listed.changes.get(name, 0))
 
 
-def change_of(store: ObjectStore, name: str, revision: int) -> CurrentVersion:
+def stored_version(store: ObjectStore, name: str, revision: int) -> CurrentVersion:
     """What a change says. Raises ``StoreFailed`` if it cannot be read."""
     if not revision:
         return CurrentVersion()
@@ -155,4 +155,4 @@ def note_key(name: str, version: int) -> str:
 
 
 def _key(name: str, revision: int) -> str:
-    return f"{ITEMS}/{name}/{CHANGES}/{revision:06d}.json"
+    return f"{ITEMS}/{name}/{CURRENT_FOLDER}/{revision:06d}.json"

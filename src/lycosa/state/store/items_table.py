@@ -19,7 +19,7 @@ from lycosa.base.model.item_schema import ItemColumn, ItemSchema
 from lycosa.state.store.journal_rows import JournalRow, SegmentHeader
 from lycosa.state.store.parquet import RowWriter
 
-OWN_COLUMNS = (
+ITEM_COLUMNS = (
     pa.field("_url", pa.string(), nullable=False),
     pa.field("_fetched", pa.timestamp("us"), nullable=False),
     pa.field("_capture", pa.string(), nullable=False),
@@ -47,7 +47,7 @@ def begin_items(path: Path, header: SegmentHeader, name: str, version: int) -> I
 
     Raises ``ValueError`` if the header does not have the columns of this version.
     """
-    return ItemsBuilder(path, schema_of(header, name, version))
+    return ItemsBuilder(path, header_schema(header, name, version))
 
 
 class ItemsBuilder:
@@ -70,7 +70,7 @@ class ItemsBuilder:
         self._writer.close()
 
 
-def schema_of(header: SegmentHeader, name: str, version: int) -> ItemSchema:
+def header_schema(header: SegmentHeader, name: str, version: int) -> ItemSchema:
     """The columns of an extractor in the header of a segment. Raises ``BadSchema``."""
     for each in header.extractors:
         if (each.name, each.version) == (name, version):
@@ -82,7 +82,7 @@ def schema_of(header: SegmentHeader, name: str, version: int) -> ItemSchema:
 
 def items_schema(schema: ItemSchema) -> pa.Schema:
     """The columns of a table of items."""
-    return pa.schema([*OWN_COLUMNS, *(_field(each) for each in schema.columns)])
+    return pa.schema([*ITEM_COLUMNS, *(_field(each) for each in schema.columns)])
 
 
 def item_values(row: JournalRow, schema: ItemSchema) -> Iterator[tuple[Any, ...]]:

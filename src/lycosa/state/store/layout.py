@@ -65,7 +65,7 @@ def file_name(kind: str, name: str) -> str:
     return f"{kind}/{name}{_suffix(kind)}"
 
 
-def kind_of(file: str) -> str:
+def file_kind(file: str) -> str:
     """The kind of a file by its name relative to the crawl folder: ``warc``, ``items/NAME/1``."""
     return file.rpartition("/")[0]
 
@@ -140,7 +140,7 @@ def segment_names(folder: Path, *kinds: str) -> set[str]:
 
 def removed_names(folder: Path, *kinds: str) -> set[str]:
     """The segments of which a file of one of these kinds was removed after its upload."""
-    return {stem_of(name) for name in removed_files(folder) if kind_of(name) in kinds}
+    return {stem_of(name) for name in removed_files(folder) if file_kind(name) in kinds}
 
 
 def closed_segments(folder: Path) -> Iterator[str]:
