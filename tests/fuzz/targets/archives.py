@@ -13,7 +13,7 @@ from lycosa.state.store.warc_reading import MAX_BLOCK, DamagedPlace, WarcRecord,
 
 _KINDS = frozenset({"response", "resource"})
 _LAST = warc_record(999_999)
-_SOUND = {form: packed([_LAST], form) for form in ("plain", "gzip")}
+_PACKED = (b"\x1f\x8b\x08", b"\x28\xb5\x2f\xfd", b"\x5d\x2a\x4d\x18")
 
 WORDS = (
     *("WARC/1.0\r\n", "WARC/1.1\r\n", "\r\n\r\nWARC/", "Content-Length: 5\r\n"),
@@ -49,7 +49,7 @@ def _capture(record: WarcRecord) -> None:
     if capture is None:
         return
     row = capture.row
-    assert row.url.startswith(("http://", "https://", "HTTP", "Http", "hTTP")) or row.url
+    assert row.url.lower().startswith(("http://", "https://"))
     assert row.url.isprintable() and row.record_id.isprintable() and row.record_id
     assert 0 <= row.date_us < 253_402_300_800_000_000
     given = capture.load()
@@ -57,15 +57,13 @@ def _capture(record: WarcRecord) -> None:
 
 
 def _is_found_behind(data: bytes) -> None:
-    """A record behind any bytes is found, unless they state that it belongs to their last one."""
-    form = "gzip" if data[:3] in (b"\x1f\x8b\x08", b"\x28\xb5\x2f\xfd") else "plain"
-    if form == "plain" and b"length" in data.lower():
+    """A record behind any bytes is found, unless they state that it belongs to their last one, or
+    that all is compressed.
+    """
+    if b"length" in data.lower() or data[:4].startswith(_PACKED):
         return
-    if data[:4] in (b"\x28\xb5\x2f\xfd", b"\x5d\x2a\x4d\x18"):
-        return  # frames state their lengths too
-    behind = [each for each in _read(data + b"\n" + _SOUND[form]) if isinstance(each, WarcRecord)]
-    if form == "plain":
-        assert behind and behind[-1].fields["warc-record-id"].endswith("999999>")
+    behind = [each for each in _read(data + b"\n" + _LAST) if isinstance(each, WarcRecord)]
+    assert behind and behind[-1].fields["warc-record-id"].endswith("999999>")
 
 
 def samples() -> Iterator[bytes]:
