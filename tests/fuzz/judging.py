@@ -48,6 +48,7 @@ TARGETS = {
     "bodies": "header lines as they come, content encodings and their bounds",
     "answers": "what a server says on a connection, through libcurl into a record",
     "warc": "WARC records of raw header blocks and bodies, read back by three readers",
+    "archives": "WARC files of other programs, whole, and the captures in them",
     "records": "rows of the table, frames and messages between processes",
     "logs": "commit log, attempt log and row journal as damaged files",
     "files": "small files of a crawl folder and single records of WARC files, damaged",

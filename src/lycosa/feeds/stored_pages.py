@@ -211,10 +211,11 @@ def _received(folder: Path, row: JournalRow) -> Received:
                 f"the body of {row.url} is that of an earlier capture, of which this folder does"
                 " not know the place"
             )
-    headers = _fields(own.header_block)
-    encodings = [value for name, value in _fields(record.header_block) if name == _ENCODING]
+    headers = header_fields(own.header_block)
+    encodings = [value for name, value in header_fields(record.header_block) if name == _ENCODING]
     return Received(headers, record.body, encodings=encodings)
 
 
-def _fields(block: bytes) -> list[tuple[str, str]]:
+def header_fields(block: bytes) -> list[tuple[str, str]]:
+    """The fields of a stored header block, names in lower case."""
     return Fetched("", Reason.NONE, header_block=block).headers()

@@ -1,0 +1,1 @@
+"""Extraction again: items from stored captures, without a request."""

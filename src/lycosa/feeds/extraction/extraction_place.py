@@ -1,0 +1,98 @@
+"""Where extraction reads and writes: a crawl folder, a cluster's bucket, or files and a folder.
+
+None of them needs a lock, a running crawl or Kafka.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from lycosa.base.config.cluster_file import ClusterFile
+from lycosa.base.config.sections import Config
+from lycosa.cluster.shards.stored_crawl import read_crawl
+from lycosa.feeds.extraction.crawl_captures import BucketContent, CrawlCaptures, FolderContent
+from lycosa.feeds.extraction.extracted_tables import ExtractedTables
+from lycosa.feeds.extraction.extraction_source import ExtractionSource
+from lycosa.feeds.extraction.extraction_versions import ExtractionRefused
+from lycosa.feeds.extraction.foreign_captures import ForeignCaptures
+from lycosa.state.folder.manifest import load_manifest
+from lycosa.state.folder.saved_config import saved_settings
+from lycosa.state.objects.folder import FolderStore
+from lycosa.state.objects.generation import placed_objects
+from lycosa.state.objects.objects_port import ObjectStore
+from lycosa.state.objects.store_opening import open_store
+
+
+class ExtractionPlace(msgspec.Struct, frozen=True):
+    """Captures, where the tables go, and the settings of the crawl."""
+
+    source: ExtractionSource
+    store: ObjectStore
+    config: Config
+
+
+def folder_place(folder: Path) -> ExtractionPlace:
+    """A crawl folder; the crawl may run. Raises a ``ManifestError``."""
+    load_manifest(folder)
+    config = saved_settings(folder)
+    captures = CrawlCaptures(str(folder), FolderContent(folder))
+    return ExtractionPlace(captures, FolderStore(str(folder), folder), config or Config())
+
+
+@contextmanager
+def cluster_place(given: ClusterFile) -> Iterator[ExtractionPlace]:
+    """The bucket of a cluster's crawl. Raises ``ExtractionRefused`` or ``ObjectError``."""
+    if not given.objects:
+        raise ExtractionRefused(f"{given.path} has no [objects] url, so there is no crawl to read")
+    store = open_store(given.objects)
+    stored = read_crawl(store, given)
+    objects = placed_objects(store, stored.manifest.generation)
+    with tempfile.TemporaryDirectory(prefix="lycosa-extract-") as work:
+        captures = CrawlCaptures(given.name, BucketContent(objects, Path(work)))
+        yield ExtractionPlace(captures, objects, stored.config or Config())
+
+
+def files_place(
+    files: Sequence[Path], target: Path, tell: Callable[[str], object]
+) -> ExtractionPlace:
+    """WARC files of other programs, and the folder for their tables, which is made.
+
+    Raises ``ExtractionRefused`` or ``OSError``.
+    """
+    try:
+        source = ForeignCaptures(files, tell)
+    except ValueError as error:
+        raise ExtractionRefused(str(error)) from None
+    for path in files:
+        path.open("rb").close()  # raises now what it would raise after hours
+    target.mkdir(parents=True, exist_ok=True)
+    return ExtractionPlace(source, FolderStore(str(target), target), Config())
+
+
+def forget_version(place: ExtractionPlace, name: str, version: int | None) -> dict[int, int]:
+    """Remove a version that was extracted again, or all; returns the number of tables of each.
+
+    Raises ``ExtractionRefused`` if there is none.
+    """
+    tables = ExtractedTables(place.store, name)
+    made = sorted(tables.listing().made.get(name, set()))
+    if version is not None and version not in made:
+        there = f"there are {', '.join(map(str, made))}" if made else "there is none"
+        raise ExtractionRefused(
+            f"version {version} of {name} was not extracted again ({there}); the items that a crawl"
+            " made itself are in its journals"
+        )
+    if not made:
+        raise ExtractionRefused(f"no version of {name} was extracted again")
+    crawled: dict[int, set[str]] = {}
+    for segment in place.source.closed_segments():
+        for each in place.source.extractors(segment):
+            if each.name == name:
+                crawled.setdefault(each.version, set()).add(segment)
+    wanted = made if version is None else [version]
+    return {each: tables.forget(each, crawled.get(each, ())) for each in reversed(wanted)}
