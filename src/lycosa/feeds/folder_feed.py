@@ -18,6 +18,8 @@ from typing import Protocol
 from lycosa.base.model.dead_letter import DeadLetter
 from lycosa.base.urls.identity import join_url
 from lycosa.feeds.committed_lines import CommittedLines
+from lycosa.feeds.export_port import ExportTable
+from lycosa.feeds.export_tables import dead_letters_table, pages_table
 from lycosa.feeds.feed_position import BadPosition, position_text, read_position
 from lycosa.feeds.folder_source import FolderSource
 from lycosa.stages.frontier.dead_letters import LETTERS, decode_letter, number_of
@@ -58,6 +60,11 @@ class PageFeed:
         self._lines = CommittedLines(folder, after)
 
     @property
+    def table(self) -> ExportTable:
+        """What the rows are."""
+        return pages_table()
+
+    @property
     def position(self) -> str:
         return self._lines.position
 
@@ -85,6 +92,11 @@ class DeadLetterFeed:
         self._last = {number: given.get(number, (0,))[0] for number in partitions}
         self._sequences: dict[int, int] = {}  # of the last commit, by worker
         self._is_due = True
+
+    @property
+    def table(self) -> ExportTable:
+        """What the rows are."""
+        return dead_letters_table()
 
     @property
     def position(self) -> str:
