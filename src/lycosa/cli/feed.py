@@ -1,4 +1,6 @@
-"""``lycosa feed``: every capture, or every dead letter, of a crawl folder as JSON lines, once."""
+"""``lycosa feed``: every capture, dead letter or change of a crawl folder, once: as JSON lines, or
+in a target of --to.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
@@ -19,6 +22,7 @@ from lycosa.cli.output import ExitCode, emit_json
 
 if TYPE_CHECKING:
     from lycosa.feeds import FolderFeed
+    from lycosa.feeds.export_run import ExportFeed
 
 _POLL_S = 0.5
 _SETTLE_S = 15.0  # the last commit of a killed crawl counts after some seconds
@@ -32,6 +36,8 @@ Examples:
   lycosa feed pages crawls/example.org --output pages.jsonl       append what is new, each row once
   lycosa feed dlq crawls/example.org --follow --output dlq.jsonl
   lycosa feed pages crawls/example.org --positions --after "$(cat position)"
+  lycosa feed pages crawls/example.org --to pages.db              a table of a SQLite database
+  lycosa feed changes crawls/example.org --follow --to postgresql://crawler@db.example/crawls
   lycosa feed schema pages                                        the JSON Schema of a row
 
 The rows are those of the topics pages and dlq of a cluster; docs/formats.md of the source has the
@@ -42,26 +48,47 @@ Each row is given once. With --output FILE this holds whenever the command is ki
 FILE.position says how far FILE goes, and the next call continues there. A program that reads a pipe
 uses --positions: each row has its position, to be stored together with what the program made of the
 row. After a restart --after POSITION gives exactly the rows behind it.
+
+\b
+With --to TARGET the rows go to a database or files, with the position, so each is there once:
+  FILE.jsonl, FILE.csv, FILE.db                 or jsonl:FILE, csv:FILE, sqlite:FILE?table=NAME
+  postgresql://USER@HOST/DATABASE?schema=NAME   or postgresql: with LYCOSA_POSTGRES_DSN, PGHOST, ...
+  opensearch:https://HOST:9200/INDEX            ?key=url has one document a URL, the newest
+  parquet:DIR?splits=train:98,test:2            a data set as Hugging Face has them, with its card
+  iceberg:CATALOGUE/NAMESPACE.TABLE             a catalogue of .pyiceberg.yaml
+A target that is away is tried again after growing pauses. docs/exporters.md of the source has the
+guarantees and examples of each.
 """
 
 
 class FeedOptions(NamedTuple):
-    """The options of ``lycosa feed pages`` and ``lycosa feed dlq``."""
+    """The options of ``lycosa feed`` and a feed."""
 
     follow: bool = False
     follow_input: bool = False
     after: str = ""
     positions: bool = False
     output: str = "-"
+    to: str = ""
+    as_json: bool = False
 
 
-@click.group("feed", epilog=_EPILOG, short_help="Captures or dead letters as JSON lines, once.")
+@click.group("feed", epilog=_EPILOG, short_help="Captures, changes or dead letters, each once.")
 def command() -> None:
-    """Every capture, or every URL that failed for good, as JSON lines, each once."""
+    """Every capture, change, or URL that failed for good, each once."""
 
 
 def _options(function: Callable[..., Any]) -> Callable[..., Any]:
     for add in (
+        click.option(
+            "--json", "as_json", is_flag=True, help="With --to: print reports as JSON lines."
+        ),
+        click.option(
+            "--to",
+            metavar="TARGET",
+            default="",
+            help="Export to a database, a search engine or files, each row once; see below.",
+        ),
         click.option(
             "--output",
             "-o",
@@ -112,6 +139,16 @@ def dlq(folder: Path, **options: Any) -> int:
     return run("dlq", folder, FeedOptions(**options))
 
 
+@command.command("changes", epilog=_EPILOG, short_help="Pages that are new, changed, gone or back.")
+@_options
+def changes(folder: Path, **options: Any) -> int:
+    """Write a row for each page of the crawl in DIR that is new, has changed, is gone or is back.
+
+    The rows are those of `lycosa changes --json`, which are kept for frontier.changes_days.
+    """
+    return run("changes", folder, FeedOptions(**options))
+
+
 @command.command("schema", short_help="The JSON Schema of a row.")
 @click.argument("feed", metavar="pages|dlq", type=click.Choice(["pages", "dlq"]))
 def schema(feed: str) -> int:
@@ -124,6 +161,10 @@ def schema(feed: str) -> int:
 
 def run(kind: str, folder: Path, options: FeedOptions) -> int:
     """Write the rows; returns the exit code."""
+    if options.to:
+        return export_feed(kind, folder, options)
+    if options.as_json:
+        raise click.UsageError("--json is for --to: without it the rows are JSON lines already")
     from lycosa.feeds import BadPosition, FeedFileError
     from lycosa.feeds.feed_file import FeedFileBusy
 
@@ -139,10 +180,32 @@ def run(kind: str, folder: Path, options: FeedOptions) -> int:
     return ExitCode.FINISHED
 
 
-def _feed(kind: str, folder: Path, after: str) -> FolderFeed:
-    from lycosa.feeds import DeadLetterFeed, PageFeed
+def export_feed(kind: str, folder: Path, options: FeedOptions) -> int:
+    """Export the rows with --to; returns the exit code."""
+    from lycosa.cli.feed_export import ExportOptions, export
 
-    return PageFeed(folder, after) if kind == "pages" else DeadLetterFeed(folder, after)
+    for is_given, option in (
+        (options.output != "-", "--output"),
+        (bool(options.after), "--after"),
+        (options.positions, "--positions"),
+    ):
+        if is_given:
+            raise click.UsageError(f"{option} is not for --to: the target has the position")
+    follows = options.follow or options.follow_input
+    waits = partial(_has_input_ended, options, True) if options.follow_input else None
+    return export(
+        lambda after: _feed(kind, folder, after),
+        ExportOptions(options.to, follows, options.as_json, waits),
+    )
+
+
+def _feed(kind: str, folder: Path, after: str) -> ExportFeed:
+    from lycosa.feeds import DeadLetterFeed, PageFeed
+    from lycosa.feeds.changes_feed import folder_changes
+
+    feeds: dict[str, Callable[[Path, str], ExportFeed]]
+    feeds = {"pages": PageFeed, "dlq": DeadLetterFeed, "changes": folder_changes}
+    return feeds[kind](folder, after)
 
 
 def _give(feed: FolderFeed, target: Any, options: FeedOptions) -> None:

@@ -119,7 +119,7 @@ class ChangesFeed:
         after: str = "",
         wanted: WantedChanges = WantedChanges(),  # noqa: B008  immutable
     ) -> None:
-        self._crawl, self._newest, self._wanted = crawl, newest, wanted
+        self.crawl, self._newest, self._wanted = crawl, newest, wanted
         try:
             self._cursor = read_cursor(crawl, after) if after else ChangesCursor()
         except BadCursor as error:
@@ -136,11 +136,11 @@ class ChangesFeed:
     def position(self) -> str:
         """The cursor behind the row that was given last; empty before the first one."""
         if not self._given:
-            return cursor_text(self._crawl, self._cursor) if self._cursor.read else ""
+            return cursor_text(self.crawl, self._cursor) if self._cursor.read else ""
         read = self._cursor.read
         vector = {**read.get(self._generation, {}), **self._given}
         cursor = ChangesCursor({**read, self._generation: vector}, self._cursor.since_s)
-        return cursor_text(self._crawl, cursor)
+        return cursor_text(self.crawl, cursor)
 
     def new_rows(self) -> Iterator[bytes]:
         """See ``FolderFeed``. Raises ``BadPosition`` when rows behind it are no longer kept."""

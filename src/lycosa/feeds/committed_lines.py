@@ -34,14 +34,14 @@ class CommittedLines:
 
     def __init__(self, folder: Path, after: str = "") -> None:
         self._source = FolderSource(folder)
-        self._crawl = self._source.origin.manifest.crawl
-        given = read_position(PAGES, self._crawl, after, 2)
+        self.crawl = self._source.origin.manifest.crawl
+        given = read_position(PAGES, self.crawl, after, 2)
         self._read = {worker: _Read(*numbers) for worker, numbers in given.items()}
 
     @property
     def position(self) -> str:
         """The position after the line that was given last."""
-        return position_text(PAGES, self._crawl, self._numbers())
+        return position_text(PAGES, self.crawl, self._numbers())
 
     def _numbers(self) -> dict[int, tuple[int, int]]:
         return {worker: (each.number, each.rows) for worker, each in self._read.items()}
@@ -82,7 +82,7 @@ class CommittedLines:
             behind = {**self._numbers(), worker: (end.number + 1, 0)}
             raise JournalError(
                 f"{self._source.journal_path(end.segment)} is missing, and its rows with it (a feed"
-                f" with --after {position_text(PAGES, self._crawl, behind)} leaves them out)"
+                f" with --after {position_text(PAGES, self.crawl, behind)} leaves them out)"
             )
 
     def _lines(self, read: _Read, end: JournalEnd) -> Iterator[tuple[bytes, UsePolicy]]:

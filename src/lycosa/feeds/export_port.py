@@ -74,12 +74,14 @@ class ExportRow:
 class Batch(NamedTuple):
     """When rows are written: as soon as one of these is reached, and at the end of a feed.
 
-    ``seconds`` is how long rows of a crawl that is followed may wait for others.
+    ``seconds`` is how long rows of a crawl that is followed may wait for others. ``moves``: a
+    position is stored without rows as well, when a feed has left rows out.
     """
 
     rows: int = 2000
     bytes: int = 16_000_000
     seconds: float = 0.0
+    moves: bool = False
 
 
 class TargetError(Exception):

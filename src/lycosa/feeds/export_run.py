@@ -26,8 +26,11 @@ _FIRST_WAIT_S, _LONGEST_WAIT_S = 1.0, 60.0
 class ExportFeed(FolderFeed, Protocol):
     """A feed with a table: what its rows are is known before the first one.
 
-    The end of ``new_rows`` is that of the commits; ``position`` is between two rows.
+    ``position`` is between two rows, or between those of two captures.
     """
+
+    crawl: str
+    """The id of the crawl."""
 
     @property
     def table(self) -> ExportTable: ...
@@ -64,12 +67,13 @@ class ExportRun:
         self._open_feed, self._exporter = open_feed, exporter
         self._tell, self._wait = tell, wait
         self._report = ExportReport()
-        self._failures = 0
+        self._failures, self._is_ending = 0, False
 
     def follow(self, is_once: bool) -> ExportReport:
         """Export until ``wait`` says so, or the end if ``is_once``.
 
-        Raises ``TargetError``, ``BadPosition``, and what the feed raises.
+        What is committed when ``wait`` says so is exported too, unless the target is away. Raises
+        ``TargetError``, ``BadPosition``, and what the feed raises.
         """
         while True:
             try:
@@ -82,18 +86,20 @@ class ExportRun:
                 pause = min(_FIRST_WAIT_S * 2.0 ** min(self._failures, 10), _LONGEST_WAIT_S)
                 self._failures += 1
                 self._note(waits_for=str(error))
+                if self._is_ending:
+                    return self._report
             finally:
                 self._exporter.close()
-            if self._wait(pause):
+            self._pause(pause)
+            if self._is_ending and self._report.waits_for:
                 return self._report
 
     def _follow(self, is_once: bool) -> None:
         stored = self._exporter.open()
         feed, began = self._open_feed(stored), time.monotonic()
         batch = _Batch(self._exporter, feed, stored, self._written)
-        self._note(position=stored, waits_for="")
         while True:
-            had = batch.added
+            had, ends = batch.added, is_once or self._is_ending
             try:
                 for line in feed.new_rows():
                     batch.add(line)
@@ -101,19 +107,34 @@ class ExportRun:
                 batch.write()
                 raise
             is_over = not feed.is_behind or time.monotonic() - began > SETTLE_S
-            if (is_over and is_once) or batch.is_late:
+            if (is_over and ends) or batch.is_late:
                 batch.write()
-            self._note(is_behind=feed.is_behind)
-            if is_over and is_once:
+            if self._report.waits_for and not batch.has_rows:
+                self._note(waits_for="")
+            if feed.is_behind != self._report.is_behind:
+                self._note(is_behind=feed.is_behind)
+            if is_over and ends:
                 return
-            if batch.added == had and self._wait(POLL_S):
-                batch.write()
-                return
+            if batch.added == had:
+                was_ending = self._is_ending
+                self._pause(POLL_S)
+                if self._is_ending and not was_ending:
+                    began = time.monotonic()  # the last commits become final in some seconds
+
+    def _pause(self, seconds: float) -> None:
+        """Wait; after the end has been told, only a moment."""
+        if self._is_ending:
+            time.sleep(POLL_S)
+        else:
+            self._is_ending = self._wait(seconds)
 
     def _written(self, rows: int, position: str) -> None:
         self._failures = 0
         self._note(
-            rows=self._report.rows + rows, batches=self._report.batches + 1, position=position
+            rows=self._report.rows + rows,
+            batches=self._report.batches + 1,
+            position=position,
+            waits_for="",
         )
 
     def _note(self, **changes: object) -> None:
@@ -159,14 +180,22 @@ class _Batch:
         return at >= 0 and self._rows[-1].values[at] == row.values[at]
 
     @property
+    def has_rows(self) -> bool:
+        """Whether there are rows that wait."""
+        return bool(self._rows)
+
+    @property
     def is_late(self) -> bool:
-        """Whether the first row has waited as long as it may."""
-        return bool(self._rows) and time.monotonic() - self._since >= self._limit.seconds
+        """Whether the first row has waited as long as it may, or only the position has moved."""
+        if not self._rows:
+            return self._limit.moves
+        return time.monotonic() - self._since >= self._limit.seconds
 
     def write(self) -> None:
         """Write what waits, when the feed has given all rows up to its position."""
-        if self._rows:
-            self._write(self._feed.position)
+        position = self._feed.position
+        if self._rows or (self._limit.moves and position != self._before):
+            self._write(position)
 
     def _write(self, position: str) -> None:
         rows, self._rows, self._bytes, self._full = self._rows, [], 0, ""

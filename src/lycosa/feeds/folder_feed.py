@@ -58,6 +58,7 @@ class PageFeed:
 
     def __init__(self, folder: Path, after: str = "") -> None:
         self._lines = CommittedLines(folder, after)
+        self.crawl = self._lines.crawl
 
     @property
     def table(self) -> ExportTable:
@@ -84,9 +85,9 @@ class DeadLetterFeed:
 
     def __init__(self, folder: Path, after: str = "") -> None:
         self._source = FolderSource(folder)
-        self._crawl = self._source.origin.manifest.crawl
+        self.crawl = self._source.origin.manifest.crawl
         partitions = range(self._source.origin.manifest.identity.partitions)
-        given = read_position(DEAD_LETTERS, self._crawl, after, 1)
+        given = read_position(DEAD_LETTERS, self.crawl, after, 1)
         if given and max(given) not in partitions:
             raise BadPosition(f"{after!r} names partition {max(given)}, which the crawl lacks")
         self._last = {number: given.get(number, (0,))[0] for number in partitions}
@@ -101,7 +102,7 @@ class DeadLetterFeed:
     @property
     def position(self) -> str:
         read = {number: (last,) for number, last in self._last.items() if last}
-        return position_text(DEAD_LETTERS, self._crawl, read)
+        return position_text(DEAD_LETTERS, self.crawl, read)
 
     @property
     def is_behind(self) -> bool:

@@ -47,7 +47,7 @@ class HttpSender:
         self._body, self._max_answer = io.BytesIO(), max_answer
         self._curl = curl = pycurl.Curl()
         curl.setopt(pycurl.FOLLOWLOCATION, 0)
-        curl.setopt(pycurl.PROTOCOLS_STR, "http,https")
+        curl.setopt(pycurl.PROTOCOLS, pycurl.PROTO_HTTP | pycurl.PROTO_HTTPS)
         curl.setopt(pycurl.NOSIGNAL, 1)
         curl.setopt(pycurl.CONNECTTIMEOUT_MS, int(min(timeout_s, 10.0) * 1000))
         curl.setopt(pycurl.TIMEOUT_MS, int(timeout_s * 1000))

@@ -50,7 +50,7 @@ class SqliteTarget:
 
     def __init__(self, path: Path, table: ExportTable, crawl: str, name: str) -> None:
         self._path, self._table, self._crawl = path, table, crawl
-        self._rows = quoted(name)
+        self._named, self._rows = name, quoted(name)
         self._convert = [converter(each.type, _CONVERT) for each in table.columns]
         self._upsert = upsert_text(table, self._rows, ["?"] * len(table.columns))
         self._shown = f"the table {name} of {path}"
@@ -90,7 +90,7 @@ class SqliteTarget:
     def _stored(self, connection: sqlite3.Connection) -> str:
         row = connection.execute(
             f"SELECT position FROM {POSITIONS} WHERE crawl = ? AND feed = ? AND target = ?",
-            (self._crawl, self._table.name, self._rows),
+            (self._crawl, self._table.name, self._named),
         ).fetchone()
         return row[0] if row else ""
 
@@ -117,7 +117,7 @@ class SqliteTarget:
             connection.execute(
                 f"INSERT INTO {POSITIONS} VALUES (?, ?, ?, ?)"
                 " ON CONFLICT (crawl, feed, target) DO UPDATE SET position = excluded.position",
-                (self._crawl, self._table.name, self._rows, after),
+                (self._crawl, self._table.name, self._named, after),
             )
 
     @contextmanager
