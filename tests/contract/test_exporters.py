@@ -77,7 +77,7 @@ class Target(NamedTuple):
 
 def json_lines(folder: Path) -> Target:
     path = folder / "items.jsonl"
-    return Target(str(path), lambda: [json.loads(line) for line in path.open("rb")])
+    return Target(str(path), lambda: [json.loads(line) for line in path.read_bytes().splitlines()])
 
 
 def csv_file(folder: Path) -> Target:
@@ -113,20 +113,28 @@ def parquet(folder: Path) -> Target:
     return Target(f"parquet:{place}?splits=train:3,test:1", rows)
 
 
-def iceberg(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Target:
-    for name, value in (
-        ("TYPE", "sql"),
-        ("URI", f"sqlite:///{folder}/catalogue.db"),
-        ("WAREHOUSE", f"file://{folder}/warehouse"),
-    ):
-        monkeypatch.setenv(f"PYICEBERG_CATALOG__TESTS__{name}", value)
+@pytest.fixture(scope="module")
+def catalogue(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The name of a catalogue; PyIceberg reads its settings when it is imported."""
+    folder = tmp_path_factory.mktemp("iceberg")
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in (
+            ("TYPE", "sql"),
+            ("URI", f"sqlite:///{folder}/catalogue.db"),
+            ("WAREHOUSE", f"file://{folder}/warehouse"),
+        ):
+            patch.setenv(f"PYICEBERG_CATALOG__TESTS__{name}", value)
+        yield "tests"
+
+
+def iceberg(catalogue: str, table: str) -> Target:
     from pyiceberg.catalog import load_catalog
 
     def rows() -> list[dict[str, Any]]:
-        table = load_catalog("tests").load_table("shop.products")
-        return list(table.scan().to_arrow().to_pylist())
+        found = load_catalog(catalogue).load_table(f"shop.{table}")
+        return list(found.scan().to_arrow().to_pylist())
 
-    return Target("iceberg:tests/shop.products", rows)
+    return Target(f"iceberg:{catalogue}/shop.{table}", rows)
 
 
 @pytest.fixture(scope="module")
@@ -167,17 +175,15 @@ KINDS = ("jsonl", "csv", "sqlite", "parquet", "iceberg", "postgresql", "opensear
 
 
 @pytest.fixture(params=KINDS)
-def target(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Target]:
+def target(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Target]:
     kind = request.param
+    unique = abs(hash(request.node.name)) % 10**9
     if kind == "iceberg":
-        yield iceberg(tmp_path, monkeypatch)
+        yield iceberg(request.getfixturevalue("catalogue"), f"t{unique}")
     elif kind == "postgresql":
         yield postgres(request.getfixturevalue("database"), "shop")
     elif kind == "opensearch":
-        index = f"items-{abs(hash(request.node.name)) % 10**9}"
-        yield opensearch(request.getfixturevalue("search"), index)
+        yield opensearch(request.getfixturevalue("search"), f"items-{unique}")
     elif kind == "loopback":
         with opensearch_server.loopback() as url:
             yield opensearch(url, "items")

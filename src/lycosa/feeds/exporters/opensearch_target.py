@@ -197,12 +197,8 @@ class OpenSearchTarget:
             {
                 "bool": {
                     "filter": [
-                        {
-                            "terms": {
-                                f"{capture}.keyword": [each for each in newest if newest[each] == n]
-                            }
-                        },
-                        {"range": {version: {"lt": n}}},
+                        {"terms": {f"{_field(capture)}.keyword": captures}},
+                        {"range": {_field(version): {"lt": n}}},
                     ]
                 }
             }
