@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from random import Random
 
@@ -26,7 +26,7 @@ from lycosa.state.store import (
     layout,
     read_rows,
 )
-from lycosa.state.store.journal_rows import RowBuilder
+from lycosa.state.store.journal_rows import Extractor, RowBuilder
 from lycosa.state.store.stored_data import committed_rows
 
 SITE = "https://www.example.org"
@@ -50,9 +50,13 @@ HEADER = SegmentHeader(
 SECTION = StoreSection(segment_bytes=100_000_000)
 
 
-def row_builder(section: StoreSection = SECTION) -> RowBuilder:
+def row_builder(
+    section: StoreSection = SECTION, extractors: Sequence[Extractor] = ()
+) -> RowBuilder:
     """Makes the rows of the samples, whose hosts are all below ``org``."""
-    return RowBuilder(surt, lambda name: ("org", "org"), section.text, section.links)
+    return RowBuilder(
+        surt, lambda name: ("org", "org"), section.text, section.links, extractors=extractors
+    )
 
 
 def digest(body: bytes) -> str:
@@ -220,7 +224,13 @@ class FileStore(SegmentStore):
     """A store with the files that its segments are in."""
 
     def __init__(
-        self, folder: Path, section: StoreSection, info: CrawlInfo, worker: int, seed: int
+        self,
+        folder: Path,
+        section: StoreSection,
+        info: CrawlInfo,
+        worker: int,
+        seed: int,
+        extractors: Sequence[Extractor] = (),
     ) -> None:
         self.files = SegmentFiles(folder, worker)
         super().__init__(
@@ -229,7 +239,7 @@ class FileStore(SegmentStore):
             info,
             worker,
             Random(seed),
-            row_builder(section),
+            row_builder(section, extractors),
         )
 
     def finish(self, closed: ClosedSegment) -> None:
@@ -243,8 +253,9 @@ def open_store(
     section: StoreSection = SECTION,
     info: CrawlInfo = INFO,
     worker: int = 0,
+    extractors: Sequence[Extractor] = (),
 ) -> FileStore:
-    return FileStore(folder, section, info, worker, seed)
+    return FileStore(folder, section, info, worker, seed, extractors)
 
 
 def commit(store: FileStore) -> dict[str, int]:

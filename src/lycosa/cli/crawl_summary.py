@@ -25,7 +25,7 @@ from lycosa.processes.supervisor import CrawlOutcome
 from lycosa.state.folder.seed_sources import SeedSource, SourceKind, how_far, load_sources, unread
 from lycosa.state.store import layout
 from lycosa.state.store.closing import LackingFile, lacking_files
-from lycosa.state.store.derived_files import DERIVED_KINDS
+from lycosa.state.store.derived_files import folders_of_kinds
 
 _ENDS = {"finished": "finished", "limit": "stopped by a limit", "stopped": "interrupted"}
 _MAX = 8
@@ -45,7 +45,8 @@ class FilesThere(NamedTuple):
 
 
 def files_there(folder: Path) -> FilesThere:
-    kinds = [kind for kind in (layout.WARC, *DERIVED_KINDS) if any((folder / kind).glob("[!.]*"))]
+    possible = (layout.WARC, *folders_of_kinds(folder))
+    kinds = [kind for kind in possible if any((folder / kind).glob("[!.]*"))]
     return FilesThere(kinds, lacking_files(folder), load_sources(folder))
 
 

@@ -1,6 +1,4 @@
-"""``lycosa feed``: every capture, dead letter or change of a crawl folder, once: as JSON lines, or
-in a target of --to.
-"""
+"""``lycosa feed``: captures, dead letters or items of a crawl as JSON lines, each once."""
 
 from __future__ import annotations
 
@@ -18,11 +16,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import click
 
+from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, crawl_place
+from lycosa.cli.feed_export import ITEMS, ExportOptions, export, opened_feeds, tell_no_items
 from lycosa.cli.output import ExitCode, emit_json
 
 if TYPE_CHECKING:
     from lycosa.feeds import FolderFeed
-    from lycosa.feeds.export_run import ExportFeed
 
 _POLL_S = 0.5
 _SETTLE_S = 15.0  # the last commit of a killed crawl counts after some seconds
@@ -36,13 +35,16 @@ Examples:
   lycosa feed pages crawls/example.org --output pages.jsonl       append what is new, each row once
   lycosa feed dlq crawls/example.org --follow --output dlq.jsonl
   lycosa feed pages crawls/example.org --positions --after "$(cat position)"
-  lycosa feed pages crawls/example.org --to pages.db              a table of a SQLite database
-  lycosa feed changes crawls/example.org --follow --to postgresql://crawler@db.example/crawls
+  lycosa feed items.products crawls/shop.example --follow         items of an extractor
+  lycosa feed items.products --cluster cluster.toml --follow
   lycosa feed schema pages                                        the JSON Schema of a row
+  lycosa feed items.products crawls/shop.example --to products.db a table of a SQLite database
+  lycosa feed changes crawls/example.org --follow --to postgresql://crawler@db.example/crawls
 
-The rows are those of the topics pages and dlq of a cluster; docs/formats.md of the source has the
-fields. The crawl may be running. It does no work for this command, so a slow reader does not slow
-it down.
+The rows of pages and dlq are those of the topics of a cluster; docs/formats.md of the source has
+the fields. Those of items.NAME are the items that the extractor NAME made, with _url, _fetched,
+_capture, _version and _item (docs/items.md). The crawl may be running. It does no work for this
+command, so a slow reader does not slow it down.
 
 Each row is given once. With --output FILE this holds whenever the command is killed: the file
 FILE.position says how far FILE goes, and the next call continues there. A program that reads a pipe
@@ -61,8 +63,14 @@ guarantees and examples of each.
 """
 
 
+_ITEMS_HELP = """Write a row for each item that the extractor {name} made of the pages of the crawl.
+
+The items were committed with their pages, so each is there once, however often the crawl was
+killed. An item is identified by _capture and _item."""
+
+
 class FeedOptions(NamedTuple):
-    """The options of ``lycosa feed`` and a feed."""
+    """The options of the feeds."""
 
     follow: bool = False
     follow_input: bool = False
@@ -73,9 +81,25 @@ class FeedOptions(NamedTuple):
     as_json: bool = False
 
 
-@click.group("feed", epilog=_EPILOG, short_help="Captures, changes or dead letters, each once.")
+class _Feeds(click.Group):
+    """The feeds, with one for each extractor: ``items.NAME``."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name.startswith(ITEMS):
+            return _items_command(cmd_name.removeprefix(ITEMS))
+        return super().get_command(ctx, cmd_name)
+
+
+@click.group(
+    "feed",
+    cls=_Feeds,
+    epilog=_EPILOG,
+    short_help="Captures, changes, dead letters or items, each once.",
+)
 def command() -> None:
-    """Every capture, change, or URL that failed for good, each once."""
+    """Every capture, change, URL that failed for good, or item of an extractor (items.NAME), each
+    once: as JSON lines, or in a target of --to.
+    """
 
 
 def _options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -113,40 +137,64 @@ def _options(function: Callable[..., Any]) -> Callable[..., Any]:
             "--follow/--once",
             help="Wait for new rows until Ctrl-C, or end when all were given [--once].",
         ),
-        click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False)),
     ):
         function = add(function)
     return function
 
 
-@command.command("pages", epilog=_EPILOG, short_help="Every capture of a crawl.")
+_folder = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
+
+
+@command.command("pages", cls=CrawlCommand, epilog=_EPILOG, short_help="Every capture of a crawl.")
 @_options
-def pages(folder: Path, **options: Any) -> int:
+@crawl_place
+def pages(folder: Path, cluster: Path | None, cache: Path | None, **options: Any) -> int:
     """Write a row for each capture of the crawl in DIR: the journal's line without text and links.
 
     A page is identified by url8 and fetch_number.
     """
-    return run("pages", folder, FeedOptions(**options))
+    return run("pages", CrawlPlace(folder, cluster, cache), FeedOptions(**options))
 
 
 @command.command("dlq", epilog=_EPILOG, short_help="Every URL that failed for good.")
 @_options
+@_folder
 def dlq(folder: Path, **options: Any) -> int:
     """Write a row for each time that a URL of the crawl in DIR failed for good.
 
     `lycosa dlq list` has the present dead letters instead.
     """
-    return run("dlq", folder, FeedOptions(**options))
+    return run("dlq", CrawlPlace(folder), FeedOptions(**options))
 
 
-@command.command("changes", epilog=_EPILOG, short_help="Pages that are new, changed, gone or back.")
+@command.command(
+    "changes",
+    cls=CrawlCommand,
+    epilog=_EPILOG,
+    short_help="Pages that are new, changed, gone or back.",
+)
 @_options
-def changes(folder: Path, **options: Any) -> int:
+@crawl_place
+def changes(folder: Path, cluster: Path | None, cache: Path | None, **options: Any) -> int:
     """Write a row for each page of the crawl in DIR that is new, has changed, is gone or is back.
 
     The rows are those of `lycosa changes --json`, which are kept for frontier.changes_days.
     """
-    return run("changes", folder, FeedOptions(**options))
+    return run("changes", CrawlPlace(folder, cluster, cache), FeedOptions(**options))
+
+
+def _items_command(name: str) -> click.Command:
+    """``lycosa feed items.NAME``."""
+
+    @click.command(
+        ITEMS + name, cls=CrawlCommand, epilog=_EPILOG, help=_ITEMS_HELP.format(name=name)
+    )
+    @_options
+    @crawl_place
+    def items(folder: Path, cluster: Path | None, cache: Path | None, **options: Any) -> int:
+        return run(ITEMS + name, CrawlPlace(folder, cluster, cache), FeedOptions(**options))
+
+    return items
 
 
 @command.command("schema", short_help="The JSON Schema of a row.")
@@ -159,19 +207,20 @@ def schema(feed: str) -> int:
     return ExitCode.FINISHED
 
 
-def run(kind: str, folder: Path, options: FeedOptions) -> int:
+def run(kind: str, place: CrawlPlace, options: FeedOptions) -> int:
     """Write the rows; returns the exit code."""
     if options.to:
-        return export_feed(kind, folder, options)
+        return _export(kind, place, options)
     if options.as_json:
         raise click.UsageError("--json is for --to: without it the rows are JSON lines already")
+    from lycosa.base.model.item_schema import BadSchema
     from lycosa.feeds import BadPosition, FeedFileError
     from lycosa.feeds.feed_file import FeedFileBusy
 
     try:
-        with _target(options) as target:
-            _give(_feed(kind, folder, target.position), target, options)
-    except (BadPosition, FeedFileError) as error:
+        with _target(options) as target, _feed(kind, place, target.position, options) as feed:
+            _give(feed, target, options)
+    except (BadPosition, BadSchema, FeedFileError) as error:
         if options.follow_input and isinstance(error, FeedFileBusy):
             # of a crawl that was killed: it ends soon, and the crawl starts this command again
             click.echo(f"lycosa: {error}", err=True)
@@ -180,10 +229,8 @@ def run(kind: str, folder: Path, options: FeedOptions) -> int:
     return ExitCode.FINISHED
 
 
-def export_feed(kind: str, folder: Path, options: FeedOptions) -> int:
+def _export(kind: str, place: CrawlPlace, options: FeedOptions) -> int:
     """Export the rows with --to; returns the exit code."""
-    from lycosa.cli.feed_export import ExportOptions, export
-
     for is_given, option in (
         (options.output != "-", "--output"),
         (bool(options.after), "--after"),
@@ -193,19 +240,22 @@ def export_feed(kind: str, folder: Path, options: FeedOptions) -> int:
             raise click.UsageError(f"{option} is not for --to: the target has the position")
     follows = options.follow or options.follow_input
     waits = partial(_has_input_ended, options, True) if options.follow_input else None
-    return export(
-        lambda after: _feed(kind, folder, after),
-        ExportOptions(options.to, follows, options.as_json, waits),
-    )
+    return export(kind, place, ExportOptions(options.to, follows, options.as_json, waits))
 
 
-def _feed(kind: str, folder: Path, after: str) -> ExportFeed:
-    from lycosa.feeds import DeadLetterFeed, PageFeed
-    from lycosa.feeds.changes_feed import folder_changes
+@contextmanager
+def _feed(kind: str, place: CrawlPlace, after: str, options: FeedOptions) -> Iterator[FolderFeed]:
+    with opened_feeds(kind, place) as open_feed:
+        feed = open_feed(after)
+        if not kind.startswith(ITEMS):
+            yield feed
+            return
+        from lycosa.feeds.items_export import ItemsExport
 
-    feeds: dict[str, Callable[[Path, str], ExportFeed]]
-    feeds = {"pages": PageFeed, "dlq": DeadLetterFeed, "changes": folder_changes}
-    return feeds[kind](folder, after)
+        assert isinstance(feed, ItemsExport)
+        if not feed.learn_versions():
+            tell_no_items(kind, feed.names(), options.follow or options.follow_input)
+        yield feed.feed  # JSON lines may have any columns
 
 
 def _give(feed: FolderFeed, target: Any, options: FeedOptions) -> None:

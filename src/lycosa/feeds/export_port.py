@@ -96,6 +96,10 @@ class Overtaken(Exception):
     """The position in the target is not the one that the rows follow: another exporter wrote."""
 
 
+class TableChanged(Exception):
+    """A row has columns that the table lacks: the feed now has a wider table."""
+
+
 class Exporter(Protocol):
     """A target of one feed. Every call may raise ``TargetAway``, ``TargetError`` or ``OSError``."""
 

@@ -14,7 +14,14 @@ from typing import Protocol
 
 import msgspec
 
-from lycosa.feeds.export_port import Exporter, ExportRow, ExportTable, Overtaken, TargetAway
+from lycosa.feeds.export_port import (
+    Exporter,
+    ExportRow,
+    ExportTable,
+    Overtaken,
+    TableChanged,
+    TargetAway,
+)
 from lycosa.feeds.folder_feed import FolderFeed
 from lycosa.state.store.journal import JournalError
 
@@ -53,18 +60,19 @@ class ExportReport(msgspec.Struct, frozen=True):
 class ExportRun:
     """One feed and one target.
 
-    ``open_feed`` gives the feed after a position. ``tell`` gets a report after each step. ``wait``
-    pauses for some seconds, and returns whether to end.
+    ``open_feed`` gives the feed after a position, and ``exporter_of`` the exporter of a table.
+    ``tell`` gets a report after each step. ``wait`` pauses for some seconds, and returns whether to
+    end.
     """
 
     def __init__(
         self,
         open_feed: Callable[[str], ExportFeed],
-        exporter: Exporter,
+        exporter_of: Callable[[ExportTable], Exporter],
         tell: Callable[[ExportReport], None],
         wait: Callable[[float], bool],
     ) -> None:
-        self._open_feed, self._exporter = open_feed, exporter
+        self._open_feed, self._exporter_of = open_feed, exporter_of
         self._tell, self._wait = tell, wait
         self._report = ExportReport()
         self._failures, self._is_ending = 0, False
@@ -75,10 +83,15 @@ class ExportRun:
         What is committed when ``wait`` says so is exported too, unless the target is away. Raises
         ``TargetError``, ``BadPosition``, and what the feed raises.
         """
+        exporter = self._exporter_of(self._open_feed("").table)
         while True:
             try:
-                self._follow(is_once)
+                self._follow(exporter, is_once)
                 return self._report
+            except TableChanged:
+                exporter.close()
+                exporter = self._exporter_of(self._open_feed("").table)
+                continue
             except Overtaken:
                 self._note(overtaken=self._report.overtaken + 1)
                 pause = POLL_S
@@ -89,15 +102,15 @@ class ExportRun:
                 if self._is_ending:
                     return self._report
             finally:
-                self._exporter.close()
+                exporter.close()
             self._pause(pause)
             if self._is_ending and self._report.waits_for:
                 return self._report
 
-    def _follow(self, is_once: bool) -> None:
-        stored = self._exporter.open()
+    def _follow(self, exporter: Exporter, is_once: bool) -> None:
+        stored = exporter.open()
         feed, began = self._open_feed(stored), time.monotonic()
-        batch = _Batch(self._exporter, feed, stored, self._written)
+        batch = _Batch(exporter, feed, stored, self._written)
         while True:
             had, ends = batch.added, is_once or self._is_ending
             try:

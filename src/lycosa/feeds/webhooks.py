@@ -130,7 +130,7 @@ class Webhooks:
             target.open()  # the state says when it may be tried, also after a restart
             target.close()
             if is_once or not self._ends.wait(_until_next_try(target)):
-                ExportRun(self._open_feed, target, tell, wait).follow(is_once)
+                ExportRun(self._open_feed, lambda _: target, tell, wait).follow(is_once)
         except Exception as error:
             target.note_failure(str(error))
             self._errors.append(error)

@@ -49,7 +49,7 @@ from lycosa.state.shard.counters import Counters, total_of
 from lycosa.state.shard.view import ShardPosition
 from lycosa.state.store import layout
 from lycosa.state.store.closing import LackingFile, lacking_files
-from lycosa.state.store.derived_files import DERIVED_KINDS
+from lycosa.state.store.derived_files import folders_of_kinds
 from lycosa.state.store.removed_files import removed_files
 from lycosa.state.store.segments_port import StoredSegment
 
@@ -302,7 +302,7 @@ def _reasons(table: dict[int, int]) -> list[ReasonLine]:
 
 def _outputs(folder: Path) -> list[Output]:
     found = []
-    for kind in (layout.WARC, layout.JOURNAL, *DERIVED_KINDS):
+    for kind in (layout.WARC, layout.JOURNAL, *folders_of_kinds(folder)):
         sizes = [
             (path.name.endswith(layout.OPEN), _size(path)) for path in (folder / kind).glob("[!.]*")
         ]
@@ -325,7 +325,7 @@ def _removed(folder: Path) -> list[Output]:
     sizes: dict[str, list[int]] = {}
     for name, each in removed_files(folder).items():
         if not (folder / name).exists():
-            sizes.setdefault(name.partition("/")[0], []).append(each.bytes)
+            sizes.setdefault(layout.kind_of(name), []).append(each.bytes)
     return [Output(kind, len(each), 0, sum(each)) for kind, each in sizes.items()]
 
 

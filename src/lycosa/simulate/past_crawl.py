@@ -22,7 +22,8 @@ _MIN_PAGES = 500  # with fewer pages, most of a run's time is its start and end
 _MIN_BODIES = 1_000_000
 _MIN_CAPTURES = 1000
 _COUNTS = ("captures", "pages", "requests", "hosts", "body_bytes")
-_BY_BODY, _BY_CAPTURE = ("warc", "text"), ("journal", "cdxj", "pages", "links", "content")
+_BY_BODY = "warc", "text"
+_BY_CAPTURE = "journal", "cdxj", "pages", "links", "content", "items"
 
 
 def past_means(folder: Path) -> dict[str, object]:

@@ -53,7 +53,10 @@ STORE_OPTIONS = (
     "virtual_hosted_style_request",
 )
 """Options of ``obstore`` that are no secrets."""
-UPLOAD_KINDS = ("warc", "cdxj", "pages", "links", "text", "content", "journal", "attempts")
+UPLOAD_KINDS = (
+    *("warc", "cdxj", "pages", "links", "text", "content", "items"),
+    *("journal", "attempts"),
+)
 SECURITY_PREFIXES = ("security.", "sasl.", "ssl.", "enable.ssl.", "enable.sasl.")
 """Beginnings of the options of the Kafka client that ``kafka.security`` may have."""
 CHANGE_KINDS = ("new", "changed", "gone", "back")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Any
 
 import msgspec
 
@@ -106,7 +107,8 @@ class Capture(msgspec.Struct, frozen=True, gc=False):
     ``media_type`` is the detected type of the body, without parameters. ``preferences`` are what
     the site stated about the use of the page, as of this fetch. ``change_distance`` is the number
     of SimHash bits in which the text differs from that of the capture before, if both have a
-    SimHash. ``remarks`` are those of user code.
+    SimHash. ``remarks`` are those of user code, and ``items`` its rows, by the name of the
+    extractor: JSON values in the order of its columns (``model.item_schema``).
     """
 
     fetched: Fetched
@@ -129,6 +131,7 @@ class Capture(msgspec.Struct, frozen=True, gc=False):
     change: Change = Change.NONE
     change_distance: int | None = None
     remarks: tuple[Remark, ...] = ()
+    items: dict[str, list[list[Any]]] = {}
 
 
 class Location(msgspec.Struct, frozen=True, array_like=True, gc=False):

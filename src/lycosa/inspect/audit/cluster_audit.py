@@ -31,7 +31,7 @@ from lycosa.state.attempts.shipping import last_files
 from lycosa.state.objects.cached import download
 from lycosa.state.objects.objects_port import StoredObject
 from lycosa.state.store import StoredSegment, layout
-from lycosa.state.store.derived_files import DERIVED_KINDS
+from lycosa.state.store.derived_files import DERIVED_KINDS, ITEMS, item_version
 from lycosa.state.store.journal import JournalError, read_header
 
 _WHOLE_FROM = 0.5  # of the records to be read: then the WARC is downloaded in one piece
@@ -81,11 +81,18 @@ class _ClusterFiles:
     ) -> None:
         self._view, self._objects, self._work = opened.view, opened.objects, work
         self._is_running, self._progress = is_running, progress
-        kinds = [layout.WARC, layout.JOURNAL, *DERIVED_KINDS]
+        kinds = [layout.WARC, layout.JOURNAL, *DERIVED_KINDS, ITEMS]
         # files of sealed segments, by key
         self._stored = {
-            each.key: each for kind in kinds for each in opened.objects.list(f"{kind}/")
+            each.key: each
+            for kind in kinds
+            for each in opened.objects.list(f"{kind}/")
+            if kind != ITEMS or each.key.endswith(".parquet")
         }
+        self._kinds = [
+            *DERIVED_KINDS,
+            *sorted({*filter(item_version, map(layout.kind_of, self._stored))}),
+        ]
 
     def segments(self, check: Check, share: float) -> Iterator[Segment]:
         """See ``AuditedFiles``. Downloads each one, and deletes it before the next."""
@@ -107,7 +114,7 @@ class _ClusterFiles:
         checks = {check.name: check for check in derived.all_checks()}
         for key in self._stored:
             kind = key.partition("/")[0]
-            if kind in checks and layout.stem_of(key) not in names:
+            if kind in checks and layout.stem_of(key) not in names:  # also of items
                 checks[kind].add_breach(f"{key} belongs to no segment of this crawl")
 
     def _downloaded(
@@ -136,10 +143,10 @@ class _ClusterFiles:
         except JournalError as error:
             check.add_breach(str(error))
             return None
-        for kind in DERIVED_KINDS if stored.is_closed else ():
+        for kind in self._kinds if stored.is_closed else ():
             found = self._stored.get(layout.file_name(kind, name))
             if found is not None:
-                (folder / kind).mkdir(exist_ok=True)
+                (folder / kind).mkdir(parents=True, exist_ok=True)
                 download(self._objects, found, folder / found.key)
         return Segment(
             folder,

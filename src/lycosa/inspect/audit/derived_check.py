@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import tempfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,17 +20,22 @@ import pyarrow as pa
 from lycosa.base.preferences.use_policy import RECORD_ONLY
 from lycosa.inspect.audit.audit_report import Check
 from lycosa.inspect.audit.audited_segments import Segment, members
+from lycosa.inspect.audit.items_check import OtherVersion, RowsFit, check_header
 from lycosa.inspect.audit.table_check import BATCH_ROWS, TableCheck
-from lycosa.state.store import content_table, layout, links_table, pages_table, wet
+from lycosa.state.store import content_table, items_table, layout, links_table, pages_table, wet
 from lycosa.state.store.closing import missing_files
 from lycosa.state.store.derived_files import (
     CONTENT,
     DERIVED,
     DERIVED_KINDS,
+    ITEMS,
     LINKS,
     PAGES,
     TEXT,
-    wanted_kinds,
+    begin_file,
+    folders_of_kinds,
+    item_version,
+    kinds_of,
 )
 from lycosa.state.store.journal_rows import JournalRow, SegmentHeader
 from lycosa.state.store.usable_rows import usable_row
@@ -40,7 +45,7 @@ _PAGES_NEEDED = len(pages_table.COMMON_CRAWL_COLUMNS) + 1
 _LINKS_NEEDED = 3
 
 
-_Values = tuple[Any, ...] | None
+_Values = Iterable[tuple[Any, ...]]
 
 
 class _FileCheck(Protocol):
@@ -60,12 +65,19 @@ class DerivedChecks:
     def __init__(self, are_sealed: bool) -> None:
         self._are_sealed = are_sealed
         self._checks = {each.name: Check(each.name, _what(each.name)) for each in DERIVED}
+        self._items = Check(ITEMS, "items of user code against the journal, every column")
         self._files: list[_FileCheck] = []
         self._policy = RECORD_ONLY
-        self._elsewhere = dict.fromkeys(self._checks, 0)
+        self._elsewhere = dict.fromkeys((*self._checks, ITEMS), 0)
+        self._has_items = False
 
     def all_checks(self) -> list[Check]:
-        return list(self._checks.values())
+        """Of crawls without extractors there is nothing to say about items."""
+        found = list(self._checks.values())
+        return [*found, self._items] if self._has_items else found
+
+    def _check_of(self, kind: str) -> Check:
+        return self._checks.get(kind, self._items)
 
     def begin_segment(self, segment: Segment) -> None:
         """Start a segment; an open one has no derived files."""
@@ -74,18 +86,31 @@ class DerivedChecks:
             return
         folder = segment.folder
         missing = missing_files(folder, segment.header)
-        for kind in wanted_kinds(segment.header.options):
-            check = self._checks[kind]
+        for kind in kinds_of(segment.header):
+            check = self._check_of(kind)
             path = folder / layout.file_name(kind, segment.name)
             if kind in missing and self._are_sealed:
                 check.add_breach(f"{kind}/{path.name} is missing")
             elif kind in missing:
                 check.add_note(f"{kind}/{path.name} is not built yet; the next start builds it")
             elif not path.exists():
-                self._elsewhere[kind] += 1
+                self._elsewhere[check.name] += 1
             else:
-                begin = _CHECKS[kind][1] if kind in _CHECKS else _LinesCheck
-                self._files.append(begin(check, path, segment.header))
+                self._files.append(_file_check(kind, check, path, segment.header))
+        self._begin_items(segment)
+
+    def _begin_items(self, segment: Segment) -> None:
+        """Check items of all versions: those of the journal, and those that were made later."""
+        header, kinds = segment.header, set(kinds_of(segment.header))
+        self._has_items |= bool(header.extractors)
+        check_header(self._items, header)
+        if header.extractors:
+            self._files.append(RowsFit(self._items, header))
+        for kind in folders_of_kinds(segment.folder):
+            path = segment.folder / layout.file_name(kind, segment.name)
+            if item_version(kind) and kind not in kinds and path.exists():
+                self._has_items = True
+                self._files.append(OtherVersion(self._items, path, kind, header))
 
     def check_row(self, row: JournalRow) -> None:
         """Check one capture of the segment."""
@@ -108,12 +133,13 @@ class DerivedChecks:
         headers = {segment.name: segment.header for segment in found}
         for kind, number in self._elsewhere.items():
             if number:
-                self._checks[kind].add_note(
+                self._check_of(kind).add_note(
                     f"not compared: {number} file{'s' if number != 1 else ''} that"
                     f" {'were' if number != 1 else 'was'} removed here after the upload"
                 )
-        for kind, check in self._checks.items():
-            paths = sorted((folder / kind).glob("[!.]*"))
+        for kind in folders_of_kinds(folder):
+            check, is_item = self._check_of(kind), item_version(kind) is not None
+            paths = sorted((folder / kind).glob("[!.]*" + (".parquet" if is_item else "")))
             known = layout.segment_names(folder, layout.WARC, layout.JOURNAL)
             for path in paths:
                 name = layout.stem_of(path)
@@ -122,7 +148,7 @@ class DerivedChecks:
                     check.add_breach(
                         f"{kind}/{path.name} belongs to no segment of this crawl; move it elsewhere"
                     )
-                elif header is not None and kind not in wanted_kinds(header.options):
+                elif header is not None and not is_item and kind not in kinds_of(header):
                     check.add_breach(
                         f"{kind}/{path.name}: its segment was stored without {kind}/, so this crawl"
                         " did not make it; move it elsewhere"
@@ -136,7 +162,7 @@ class _LinesCheck:
         self._check, self._path = check, path
         self._folder = tempfile.TemporaryDirectory(prefix="lycosa-audit-")
         self._made = Path(self._folder.name) / path.name
-        self._builder = DERIVED_KINDS[path.parent.name].begin(self._made, header)
+        self._builder = begin_file(path.parent.name, self._made, header)
 
     def row(self, row: JournalRow) -> None:
         self._builder.add_row(row)
@@ -166,22 +192,26 @@ class _LinesCheck:
 
 
 class _RowsCheck:
-    """Compares every column of a table with one row for a capture, a few hundred at a time.
+    """Compares every column of a table, a few hundred rows at a time.
 
-    ``values`` gives the columns of a capture, or ``None`` when it has no row.
+    ``values`` gives the columns of each row of a capture; ``label`` names the one that identifies
+    a row.
     """
 
     def __init__(
-        self, table: TableCheck, schema: pa.Schema, values: Callable[[JournalRow], _Values]
+        self,
+        table: TableCheck,
+        schema: pa.Schema,
+        values: Callable[[JournalRow], _Values],
+        label: str = "url",
     ) -> None:
-        self._table, self._schema, self._values = table, schema, values
+        self._table, self._schema, self._values, self._label = table, schema, values, label
         self._rows: list[tuple[Any, ...]] = []
 
     def row(self, row: JournalRow) -> None:
-        if (values := self._values(row)) is not None:
-            self._rows.append(values)
-            if len(self._rows) >= _ROWS:
-                self._compare()
+        self._rows += self._values(row)
+        if len(self._rows) >= _ROWS:
+            self._compare()
 
     def end(self) -> None:
         self._compare()
@@ -193,19 +223,35 @@ class _RowsCheck:
                 pa.array(column, field.type)
                 for column, field in zip(zip(*self._rows, strict=True), self._schema, strict=True)
             ]
-            self._table.compare_rows(pa.table(columns, schema=self._schema), "url")
+            self._table.compare_rows(pa.table(columns, schema=self._schema), self._label)
             self._rows.clear()
 
 
 def _pages_check(check: Check, path: Path, header: SegmentHeader) -> _RowsCheck:
     table = TableCheck(check, path, _PAGES_NEEDED)
-    return _RowsCheck(table, pages_table.PAGES_SCHEMA, lambda row: pages_table.values(row, header))
+    return _RowsCheck(
+        table, pages_table.PAGES_SCHEMA, lambda row: [pages_table.values(row, header)]
+    )
 
 
 def _content_check(check: Check, path: Path, header: SegmentHeader) -> _RowsCheck:
     schema = content_table.CONTENT_SCHEMA
     table = TableCheck(check, path, len(schema))
-    return _RowsCheck(table, schema, lambda row: content_table.content_values(row, header.policy))
+
+    def values(row: JournalRow) -> _Values:
+        found = content_table.content_values(row, header.policy)
+        return [found] if found is not None else []
+
+    return _RowsCheck(table, schema, values)
+
+
+def _items_check(check: Check, path: Path, header: SegmentHeader, kind: str) -> _RowsCheck:
+    of = item_version(kind)
+    assert of is not None, kind
+    schema = items_table.schema_of(header, *of)
+    columns = items_table.items_schema(schema)
+    table = TableCheck(check, path, len(columns), kind)
+    return _RowsCheck(table, columns, lambda row: items_table.item_values(row, schema), "_url")
 
 
 class _LinksCheck:
@@ -277,6 +323,13 @@ _CHECKS: dict[str, tuple[str, Callable[[Check, Path, SegmentHeader], _FileCheck]
     TEXT: ("text records against the journal", _TextCheck),
     CONTENT: ("rows of content/ against the journal, every column", _content_check),
 }
+
+
+def _file_check(kind: str, check: Check, path: Path, header: SegmentHeader) -> _FileCheck:
+    if kind not in DERIVED_KINDS:
+        return _items_check(check, path, header, kind)
+    begin = _CHECKS[kind][1] if kind in _CHECKS else _LinesCheck
+    return begin(check, path, header)
 
 
 def _what(kind: str) -> str:

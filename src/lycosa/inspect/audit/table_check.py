@@ -20,12 +20,12 @@ class TableCheck:
     Call ``compare_rows`` with the expected rows, then ``end_file``. A table gets new columns only
     at its end. A file of an earlier version lacks the last columns, which is noted and no breach;
     the first ``needed`` columns are in every version. A difference is reported once for each
-    column.
+    column. ``kind`` is that of the file, if it is not the name of its folder.
     """
 
-    def __init__(self, check: Check, path: Path, needed: int) -> None:
+    def __init__(self, check: Check, path: Path, needed: int, kind: str = "") -> None:
         self._check, self._path, self._needed = check, path, needed
-        self._name = f"{path.parent.name}/{path.name}"
+        self._name = f"{kind or path.parent.name}/{path.name}"
         self._batches: Iterator[pa.RecordBatch] | None = None
         self._waiting: pa.Table | None = None
         self._is_broken = False

@@ -18,7 +18,7 @@ from lycosa.state.objects.sameness import file_content
 from lycosa.state.store import journal, layout
 from lycosa.state.store.closed_lengths import closed_length
 from lycosa.state.store.closing import build_again
-from lycosa.state.store.derived_files import DERIVED_KINDS
+from lycosa.state.store.derived_files import derived_kind
 from lycosa.state.store.removed_files import removed_files
 from lycosa.state.store.stored_data import RecordError, check_records
 
@@ -45,15 +45,15 @@ def judge_copies(folder: Path, name: str, copies: Sequence[Path]) -> list[CopyVe
 
     Reads the copies, and for a derived file also the journal. Raises ``OSError``.
     """
-    kind = name.partition("/")[0]
-    if kind in DERIVED_KINDS:
+    kind = layout.kind_of(name)
+    if derived_kind(kind) is not None:
         with spooled_copy(folder) as temporary:
             wanted = Path(temporary, "built")
             try:
                 build_again(folder, kind, layout.stem_of(name), wanted)
-            except (journal.JournalError, OSError):
+            except (journal.JournalError, OSError, ValueError):
                 # Without its journal a derived file cannot be judged, which is another answer than
-                # damaged.
+                # damaged. Items that were extracted again are in no journal.
                 return [_judged(folder, name, copy, _unproved) for copy in copies]
             return [
                 _judged(folder, name, copy, lambda copy: _compared(copy, wanted)) for copy in copies

@@ -48,13 +48,13 @@ from lycosa.state.objects.sameness import (
 from lycosa.state.objects.store_opening import check_create_only, store_folder
 from lycosa.state.store import layout
 from lycosa.state.store.closing import missing_files
-from lycosa.state.store.derived_files import CDXJ, DERIVED_KINDS
+from lycosa.state.store.derived_files import CDXJ, DERIVED_KINDS, ITEMS, folders_of_kinds
 from lycosa.state.store.journal import JournalError, read_header
 from lycosa.state.store.removed_files import RemovedFile, note_removed, removed_files
 
 _ATTEMPTS = "attempts"
 _LOG = "log"
-_FOLDERS = (layout.WARC, layout.JOURNAL, *DERIVED_KINDS, _LOG)
+_FOLDERS = (layout.WARC, layout.JOURNAL, *DERIVED_KINDS, ITEMS, _LOG)
 _MAX_SHOWN = 10
 
 
@@ -178,7 +178,7 @@ class Upload:
         files = [file for each in self.segments(is_final) for file in each.files]
         return [
             file
-            for file in (*files, *self._attempts())
+            for file in (*files, *self._attempts(), *self._item_notes())
             if self._held.get(file.name) != file.size and file.name not in self.doubtful
         ]
 
@@ -244,7 +244,7 @@ class Upload:
         is_linked = root is not None and bool(
             _inodes([root / file.name]) & _inodes([self._folder / file.name])
         )
-        if is_linked or self._shows_ours(file.name.partition("/")[0]):
+        if is_linked or self._shows_ours(layout.kind_of(file.name)):
             self.doubtful[file.name] = (
                 f"{file.name}: the object in {self._section.url} is the same file as the one here,"
                 " so there is only one copy; give a folder outside the crawl folder"
@@ -337,7 +337,7 @@ class Upload:
     def segments(self, is_final: bool) -> list[SealedSegment]:
         """The closed segments that have files here, oldest first."""
         found: dict[str, list[LocalFile]] = {}
-        for kind in self._kinds:
+        for kind in self._folders():
             for name, file in self._files(kind):
                 found.setdefault(name, []).append(file)
         return [
@@ -345,6 +345,14 @@ class Upload:
             for name, files in sorted(found.items())
             if is_final or self._is_whole(name)
         ]
+
+    def _folders(self) -> Iterator[str]:
+        """The folders whose files belong to segments; items have one for each version."""
+        for kind in self._kinds:
+            if kind == ITEMS:
+                yield from (each for each in folders_of_kinds(self._folder) if "/" in each)
+            else:
+                yield kind
 
     def _files(self, kind: str) -> Iterator[tuple[str, LocalFile]]:
         """Closed files of one kind with their segments.
@@ -383,6 +391,18 @@ class Upload:
             return []
         paths = sorted((self._folder / _LOG).glob("attempts-w*.log.zst"))
         return [LocalFile(f"{_LOG}/{path.name}", path.stat().st_size) for path in paths]
+
+    def _item_notes(self) -> list[LocalFile]:
+        """Which versions of items there are and which readers see: small files that never change
+        (``store.item_versions``). They stay here, because the readers of this folder need them.
+        """
+        if ITEMS not in self._section.kinds:
+            return []
+        paths = sorted((self._folder / ITEMS).glob("*/**/[!.]*.json"))
+        return [
+            LocalFile(path.relative_to(self._folder).as_posix(), path.stat().st_size)
+            for path in paths
+        ]
 
     def _list(self) -> None:
         """The listing of these kinds in the store, requested once."""

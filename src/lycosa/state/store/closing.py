@@ -16,7 +16,13 @@ import msgspec
 
 from lycosa.base.system.durable import FULL, named, publish, sync_folder
 from lycosa.state.store import journal, layout
-from lycosa.state.store.derived_files import DERIVED_KINDS, wanted_kinds
+from lycosa.state.store.derived_files import (
+    ITEMS,
+    begin_file,
+    folders_of_kinds,
+    kinds_of,
+    wanted_kinds,
+)
 from lycosa.state.store.journal_rows import SegmentHeader
 from lycosa.state.store.removed_files import removed_files
 
@@ -53,10 +59,7 @@ def missing_files(folder: Path, header: SegmentHeader) -> dict[str, Path]:
 
     Files that were removed after their upload are not missing.
     """
-    paths = {
-        kind: folder / layout.file_name(kind, header.segment)
-        for kind in wanted_kinds(header.options)
-    }
+    paths = {kind: folder / layout.file_name(kind, header.segment) for kind in kinds_of(header)}
     removed = removed_files(folder)
     return {
         kind: path
@@ -79,18 +82,20 @@ def lacking_files(folder: Path) -> list[LackingFile]:
     """The derived files that closed segments lack.
 
     If the journal cannot say which files its segment was to have, only those are listed that every
-    segment has. Lists each folder once; reads the first line of the journals concerned.
+    segment has. Lists each folder once; reads the first line of the journals concerned. Which
+    tables of items a segment has only its journal says.
     """
-    there = {kind: layout.segment_names(folder, kind) for kind in DERIVED_KINDS}
+    there = {kind: layout.segment_names(folder, kind) for kind in folders_of_kinds(folder)}
+    has_items = (folder / ITEMS).exists()
     found = []
     for name in layout.closed_segments(folder):
-        if all(name in names for names in there.values()):
+        if not has_items and all(name in names for names in there.values()):
             continue
         wanted, reason = wanted_or_certain(folder, name)
         found += [
             LackingFile(layout.file_name(kind, name), reason)
             for kind in wanted
-            if name not in there[kind]
+            if name not in there.get(kind, ())
         ]
     return found
 
@@ -102,7 +107,7 @@ def wanted_or_certain(folder: Path, name: str) -> tuple[list[str], str]:
     """
     path = folder / layout.file_name(layout.JOURNAL, name)
     try:
-        return wanted_kinds(journal.read_header(path).options), ""
+        return kinds_of(journal.read_header(path)), ""
     except FileNotFoundError:
         return _CERTAIN, f"{path.relative_to(folder)} is missing, from which it would be built"
     except journal.JournalError as error:
@@ -122,10 +127,8 @@ def build_derived(folder: Path, name: str) -> list[str]:
     if not missing:
         return []
     for path in missing.values():
-        path.parent.mkdir(exist_ok=True)
-    builders = [
-        DERIVED_KINDS[kind].begin(layout.temporary(path), header) for kind, path in missing.items()
-    ]
+        path.parent.mkdir(parents=True, exist_ok=True)
+    builders = [begin_file(kind, layout.temporary(path), header) for kind, path in missing.items()]
     try:
         try:
             for row in journal.read_rows(source):
@@ -144,7 +147,7 @@ def build_derived(folder: Path, name: str) -> list[str]:
         if isinstance(error, OSError) and error.errno in FULL:  # Parquet's do not name the file
             raise named(error, next(iter(missing.values()))) from error
         raise
-    return [f"{path.parent.name}/{path.name}" for path in missing.values()]
+    return [f"{kind}/{path.name}" for kind, path in missing.items()]
 
 
 def build_again(folder: Path, kind: str, name: str, target: Path) -> None:
@@ -153,7 +156,7 @@ def build_again(folder: Path, kind: str, name: str, target: Path) -> None:
     Raises ``JournalError`` or ``OSError``.
     """
     source = folder / layout.file_name(layout.JOURNAL, name)
-    builder = DERIVED_KINDS[kind].begin(target, journal.read_header(source))
+    builder = begin_file(kind, target, journal.read_header(source))
     try:
         for row in journal.read_rows(source):
             builder.add_row(row)

@@ -8,7 +8,7 @@ this package; fields with their default are left out. The first line of a journa
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 from urllib.parse import urljoin
 
@@ -43,17 +43,19 @@ class Extractor(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     ``schema`` is a digest of the names and types of its columns, and ``fields`` are the columns as
     text (``ItemSchema.fields_text``). Without them the segment has no table of these rows.
+    ``code`` is the SHA-256 of the source, in hexadecimal, if it is known.
     """
 
     name: str
     version: int
     schema: str
     fields: str = ""
+    code: str = ""
 
     @classmethod
-    def of(cls, schema: ItemSchema) -> Extractor:
+    def of(cls, schema: ItemSchema, code: str = "") -> Extractor:
         """The extractor whose rows have these columns."""
-        return cls(schema.name, schema.version, schema.digest, schema.fields_text)
+        return cls(schema.name, schema.version, schema.digest, schema.fields_text, code)
 
     def columns(self) -> ItemSchema | None:
         """The columns of its rows; ``None`` if they were not stored.
@@ -227,7 +229,7 @@ class RowBuilder:
 
     ``surt`` returns a URL's SURT key. ``suffixes`` may be absent; then the public suffix columns
     stay empty. ``text`` and ``links`` say whether those are stored. ``formats`` are those that are
-    written (``model.compatibility``).
+    written (``model.compatibility``). ``extractors`` are those whose items are stored.
     """
 
     def __init__(
@@ -237,9 +239,16 @@ class RowBuilder:
         text: bool,
         links: bool,
         formats: int = PROTOCOL,
+        extractors: Sequence[Extractor] = (),
     ) -> None:
         self._surt, self._suffixes, self._text, self._links = surt, suffixes, text, links
         self.formats = formats
+        self.extractors: tuple[Extractor, ...] = ()
+        self.use_extractors(extractors)
+
+    def use_extractors(self, extractors: Sequence[Extractor]) -> None:
+        """Store the items of these extractors from now on. Formats 1 have no items."""
+        self.extractors = tuple(extractors) if self.formats >= LATE_FIELDS else ()
 
     def build_row(self, capture: Capture, place: RecordPlace) -> JournalRow:
         """The row of a capture whose records are at ``place``."""
@@ -316,7 +325,13 @@ class RowBuilder:
             body_offset=place.body_offset,
             preferences=capture.preferences,
             content=parsed.content,
+            items=self._items(capture) if capture.items else {},
         )
+
+    def _items(self, capture: Capture) -> dict[str, list[list[Any]]]:
+        """The items that the header of the segment describes: others could not be read."""
+        names = {each.name for each in self.extractors}
+        return {name: rows for name, rows in capture.items.items() if name in names and rows}
 
 
 _UNPARSED, _NO_ROBOTS, _NO_LINKS = Parsed(), RobotsDecision(), Links()

@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
 
-from lycosa.state.store.derived_files import DERIVED
+from lycosa.state.store.derived_files import DERIVED, suffix_of
 from lycosa.state.store.removed_files import open_removed, removed_files
 
 OPEN = ".open"
@@ -62,7 +62,16 @@ def segment_number(name: str) -> int:
 
 def file_name(kind: str, name: str) -> str:
     """``warc/NAME.warc.gz``: the closed form, relative to the crawl folder."""
-    return f"{kind}/{name}{_SUFFIX[kind]}"
+    return f"{kind}/{name}{_suffix(kind)}"
+
+
+def kind_of(file: str) -> str:
+    """The kind of a file by its name relative to the crawl folder: ``warc``, ``items/NAME/1``."""
+    return file.rpartition("/")[0]
+
+
+def _suffix(kind: str) -> str:
+    return _SUFFIX.get(kind) or suffix_of(kind)
 
 
 def warc_name(name: str) -> str:
@@ -124,14 +133,14 @@ def segment_names(folder: Path, *kinds: str) -> set[str]:
         found |= {
             stem_of(path)
             for kind in kinds
-            for path in (folder / kind).glob(f"[!.]*{_SUFFIX[kind]}*")
+            for path in (folder / kind).glob(f"[!.]*{_suffix(kind)}*")
         }
     return found | removed_names(folder, *kinds)
 
 
 def removed_names(folder: Path, *kinds: str) -> set[str]:
     """The segments of which a file of one of these kinds was removed after its upload."""
-    return {stem_of(name) for name in removed_files(folder) if name.partition("/")[0] in kinds}
+    return {stem_of(name) for name in removed_files(folder) if kind_of(name) in kinds}
 
 
 def closed_segments(folder: Path) -> Iterator[str]:

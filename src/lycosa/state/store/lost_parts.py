@@ -140,6 +140,8 @@ def _header_for(segment: str, warc: bytes, like: SegmentHeader) -> SegmentHeader
         warcinfo_id=found[1].decode() if found else "",
         warcinfo_length=len(warc) - len(member.unused_data),
         info="",
+        # Which columns its items have is not known; `lycosa extract` makes them again.
+        extractors=(),
     )
 
 

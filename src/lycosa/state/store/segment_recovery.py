@@ -32,7 +32,7 @@ from lycosa.state.store import journal, layout
 from lycosa.state.store.closed_lengths import check_closed_lengths, complete_closed_lengths
 from lycosa.state.store.closing import build_derived, give_final_names, wanted_or_certain
 from lycosa.state.store.damage import StoreDamaged
-from lycosa.state.store.derived_files import DERIVED_KINDS
+from lycosa.state.store.derived_files import folders_of_kinds
 from lycosa.state.store.removed_files import removed_files
 
 
@@ -169,7 +169,7 @@ def _finish_closings(folder: Path, workers: int | None, report: Recovery, only: 
 
 
 def _remove_temporary(folder: Path, report: Recovery, only: int | None) -> None:
-    for kind in DERIVED_KINDS:
+    for kind in folders_of_kinds(folder):
         for path in sorted((folder / kind).glob(".*.tmp")):
             if not _is_meant(layout.stem_of(path), only):
                 continue

@@ -7,7 +7,8 @@ appended to it. It is closed when everything in it is committed. So the final fo
 never cut back.
 
 A later run continues a worker's open segment at its committed length. If the crawl's description
-has changed, the segment is sealed and closed instead.
+or the set of extractors has changed, the segment is sealed and closed instead: the header says of
+which extractors a segment has items, and with which columns.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from lycosa.state.store.closing import ClosedSegment
 from lycosa.state.store.derived_files import options_of, wanted_kinds
 from lycosa.state.store.journal_rows import (
     JOURNAL_FORMAT,
+    Extractor,
     RecordPlace,
     RowBuilder,
     SegmentHeader,
@@ -123,6 +125,17 @@ class SegmentStore:
     def formats(self) -> int:
         """The formats that are written (``model.compatibility``)."""
         return self._rows.formats
+
+    def use_extractors(self, extractors: Sequence[Extractor]) -> None:
+        """Store the items of these extractors from now on, instead of those before.
+
+        If they are others, the open segment is sealed, so a segment has one version of each. The
+        next capture must have been read by the new ones.
+        """
+        self._rows.use_extractors(extractors)
+        current = self._current
+        if current is not None and current.header.extractors != self._rows.extractors:
+            self._seal()
 
     # Appending.
 
@@ -336,6 +349,7 @@ class SegmentStore:
             warcinfo_length=len(data),
             info=self._info.digest(),
             options=options_of(self._section),
+            extractors=self._rows.extractors,
             policy=self.policy,
         )
         segment = _Open(header, 0, 0)
@@ -370,6 +384,7 @@ class SegmentStore:
         return (
             same
             and header.policy == self.policy
+            and header.extractors == self._rows.extractors
             and wanted_kinds(header.options) == wanted_kinds(options_of(section))
             and segment.length < self._max_bytes
         )
