@@ -16,9 +16,9 @@ from lycosa.cli.output import ExitCode, clean, emit, human_time
 
 if TYPE_CHECKING:
     from lycosa.base.calls import ListedChange
-    from lycosa.feeds.changes_feed import NewestReader, WantedChanges
     from lycosa.inspect.committed_state import CrawlReader
     from lycosa.inspect.queries.changed_list import ChangesCursor
+    from lycosa.inspect.queries.changes_feed import NewestReader, WantedChanges
 
 _KINDS = ("new", "changed", "gone", "back")
 _POLL_S, _CLUSTER_POLL_S = 0.5, 10.0
@@ -71,8 +71,8 @@ def command(
     as_json: bool,
 ) -> ExitCode:
     """Show what changed in the crawl in DIR, in the order of its commits; it may be running."""
-    from lycosa.feeds.changes_feed import WantedChanges
     from lycosa.inspect.queries.changed_list import BadCursor
+    from lycosa.inspect.queries.changes_feed import WantedChanges
 
     place = CrawlPlace(folder, cluster, cache)
     left = None if follow else limit
@@ -90,8 +90,8 @@ def _run(
     follow: bool,
     as_json: bool,
 ) -> ExitCode:
-    from lycosa.feeds.changes_feed import change_pages
     from lycosa.inspect.queries.changed_list import cursor_text
+    from lycosa.inspect.queries.changes_feed import change_pages
 
     with _readers(place) as next_reader:
         cursor: ChangesCursor | None = None
@@ -127,8 +127,8 @@ def _begin(crawl: str, since: str) -> ChangesCursor:
 
 @contextmanager
 def _readers(place: CrawlPlace) -> Iterator[NewestReader]:
-    from lycosa.feeds.changes_feed import FolderReaders
     from lycosa.inspect.committed_state import CrawlReader
+    from lycosa.inspect.queries.changes_feed import FolderReaders
 
     if place.cluster is not None:
         with opened_cluster(place) as opened:

@@ -208,9 +208,9 @@ def run(
     settings = crawl_settings(folder, options, _tell)
     _check_seeds(seeds, folder, settings.config)
     if settings.config.webhooks.urls:
-        from lycosa.feeds.webhooks import check_webhooks
+        from lycosa.feeds.webhook_delivery import refuse_unusable
 
-        check_webhooks(settings.config.webhooks)
+        refuse_unusable(settings.config.webhooks)
     plan = memory_plan(settings.config)
     if settings.config.upload.url:
         from lycosa.processes.upload_thread import check_place

@@ -292,7 +292,7 @@ class CrawlFeeds:
         if self._webhooks is None or not self._webhooks.urls:
             return []
         # Imported here, because most crawls have no webhook.
-        from lycosa.feeds.webhooks import webhook_folder, webhook_states
+        from lycosa.feeds.webhook_delivery import webhook_folder, webhook_states
 
         now = time.time()
         states = webhook_states(webhook_folder(self._folder), self._webhooks)

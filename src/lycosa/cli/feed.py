@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 import click
 
 from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, crawl_place
-from lycosa.cli.feed_export import ITEMS, ExportOptions, export, opened_feeds, tell_no_items
+from lycosa.cli.feed_export import ITEMS_FEED, ExportOptions, export, opened_feeds, tell_no_items
 from lycosa.cli.output import ExitCode, emit_json
 
 if TYPE_CHECKING:
@@ -85,8 +85,8 @@ class _Feeds(click.Group):
     """The feeds, with one for each extractor: ``items.NAME``."""
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name.startswith(ITEMS):
-            return _items_command(cmd_name.removeprefix(ITEMS))
+        if cmd_name.startswith(ITEMS_FEED):
+            return _items_command(cmd_name.removeprefix(ITEMS_FEED))
         return super().get_command(ctx, cmd_name)
 
 
@@ -187,12 +187,12 @@ def _items_command(name: str) -> click.Command:
     """``lycosa feed items.NAME``."""
 
     @click.command(
-        ITEMS + name, cls=CrawlCommand, epilog=_EPILOG, help=_ITEMS_HELP.format(name=name)
+        ITEMS_FEED + name, cls=CrawlCommand, epilog=_EPILOG, help=_ITEMS_HELP.format(name=name)
     )
     @_options
     @crawl_place
     def items(folder: Path, cluster: Path | None, cache: Path | None, **options: Any) -> int:
-        return run(ITEMS + name, CrawlPlace(folder, cluster, cache), FeedOptions(**options))
+        return run(ITEMS_FEED + name, CrawlPlace(folder, cluster, cache), FeedOptions(**options))
 
     return items
 
@@ -247,7 +247,7 @@ def _export(kind: str, place: CrawlPlace, options: FeedOptions) -> int:
 def _feed(kind: str, place: CrawlPlace, after: str, options: FeedOptions) -> Iterator[FolderFeed]:
     with opened_feeds(kind, place) as open_feed:
         feed = open_feed(after)
-        if not kind.startswith(ITEMS):
+        if not kind.startswith(ITEMS_FEED):
             yield feed
             return
         from lycosa.feeds.items_export import ItemsExport

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     OpenFeed = Callable[[str], ExportFeed]
 
 
-ITEMS = "items."
+ITEMS_FEED = "items."
 _POLL_S, _CLUSTER_POLL_S = 0.5, 10.0
 
 
@@ -45,7 +45,7 @@ def export(kind: str, place: CrawlPlace, options: ExportOptions) -> int:
 
     try:
         with opened_feeds(kind, place) as open_feed:
-            if kind.startswith(ITEMS) and not _await_items(kind, open_feed(""), options):
+            if kind.startswith(ITEMS_FEED) and not _await_items(kind, open_feed(""), options):
                 return ExitCode.FINISHED
             return _run(open_feed, options)
     except (BadPosition, BadSchema, TargetError) as error:
@@ -108,13 +108,13 @@ def opened_feeds(kind: str, place: CrawlPlace) -> Iterator[OpenFeed]:
         return
     if place.cache is not None:
         raise click.UsageError("--cache is for a crawl on machines: give --cluster FILE")
-    if kind.startswith(ITEMS):
+    if kind.startswith(ITEMS_FEED):
         from lycosa.feeds.items_feed import FolderItemLines
 
-        yield _items(kind.removeprefix(ITEMS), lambda: FolderItemLines(place.folder))
+        yield _items(kind.removeprefix(ITEMS_FEED), lambda: FolderItemLines(place.folder))
         return
     from lycosa.feeds import DeadLetterFeed, PageFeed
-    from lycosa.feeds.changes_feed import folder_changes
+    from lycosa.inspect.queries.changes_feed import folder_changes
 
     feeds: dict[str, Callable[[Path, str], ExportFeed]]
     feeds = {"pages": PageFeed, "dlq": DeadLetterFeed, "changes": folder_changes}
@@ -132,8 +132,10 @@ def tell_no_items(kind: str, known: Sequence[str], follows: bool) -> None:
     """A crawl that has just begun has no segment yet, so only a reader of what is there is sent
     away. Raises ``click.UsageError``.
     """
-    name = kind.removeprefix(ITEMS)
-    there = f"there are {', '.join(ITEMS + each for each in known)}" if known else "it has none"
+    name = kind.removeprefix(ITEMS_FEED)
+    there = (
+        f"there are {', '.join(ITEMS_FEED + each for each in known)}" if known else "it has none"
+    )
     if not follows:
         raise click.UsageError(f"the crawl has no items of an extractor {name}; {there}")
     click.echo(f"lycosa: no items of an extractor {name} yet; waiting for the first", err=True)
@@ -165,8 +167,8 @@ class _Sources:
 
     def changes(self, after: str) -> ExportFeed:
         """The changes after a position, looked for every few seconds."""
-        from lycosa.feeds.changes_feed import ChangesFeed
         from lycosa.inspect.committed_state import CrawlReader
+        from lycosa.inspect.queries.changes_feed import ChangesFeed
 
         due = 0.0
 
@@ -181,8 +183,8 @@ class _Sources:
 
 
 def _of_cluster(kind: str, sources: _Sources) -> OpenFeed:
-    if kind.startswith(ITEMS):
-        return _items(kind.removeprefix(ITEMS), sources.new_lines)
+    if kind.startswith(ITEMS_FEED):
+        return _items(kind.removeprefix(ITEMS_FEED), sources.new_lines)
     if kind == "changes":
         return sources.changes
     from lycosa.feeds.cluster_page_feed import ClusterPageFeed

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lycosa.base.config.sections import WebhookSection
     from lycosa.base.model.webhook_state import WebhookState
     from lycosa.cluster.shards.cluster_view import ClusterView
-    from lycosa.feeds.changes_feed import NewestReader
+    from lycosa.inspect.queries.changes_feed import NewestReader
 
 _CLUSTER_POLL_S = 10.0
 _EPILOG = """
@@ -67,8 +67,8 @@ class _Crawl(NamedTuple):
     type=click.Path(path_type=Path, file_okay=False),
     help="With --cluster: folder on this machine for the positions of the webhooks.",
 )
-@click.option("--follow/--once", help="Go on until Ctrl-C, or end when all were told [--once].")
-@click.option("--follow-input", is_flag=True, hidden=True, help="Go on until the input ends.")
+@click.option("--follow/--once", help="Follow the crawl, or end when all was sent [--once].")
+@click.option("--follow-input", is_flag=True, hidden=True, help="Follow until the input ends.")
 @click.option("--show", is_flag=True, help="Show how the webhooks fare; send nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the webhooks as JSON.")
 def command(
@@ -82,7 +82,7 @@ def command(
     as_json: bool,
 ) -> int:
     """Tell the URLs in the setting webhooks.urls which pages of the crawl in DIR have changed."""
-    from lycosa.feeds.webhooks import webhook_states
+    from lycosa.feeds.webhook_delivery import webhook_states
 
     with _opened(CrawlPlace(folder, cluster, cache), state) as crawl:
         if not crawl.section.urls:
@@ -103,8 +103,8 @@ def command(
 
 
 def _deliver(crawl: _Crawl, follows: bool, has_ended: Callable[[], bool] | None) -> None:
-    from lycosa.feeds.changes_feed import ChangesFeed, WantedChanges
-    from lycosa.feeds.webhooks import Webhooks
+    from lycosa.feeds.webhook_delivery import Webhooks
+    from lycosa.inspect.queries.changes_feed import ChangesFeed, WantedChanges
 
     wanted = WantedChanges(crawl.section.kinds)
     webhooks = Webhooks(
@@ -119,9 +119,9 @@ def _deliver(crawl: _Crawl, follows: bool, has_ended: Callable[[], bool] | None)
 
 @contextmanager
 def _opened(place: CrawlPlace, state: Path | None) -> Iterator[_Crawl]:
-    from lycosa.feeds.changes_feed import FolderReaders
-    from lycosa.feeds.webhooks import webhook_folder
+    from lycosa.feeds.webhook_delivery import webhook_folder
     from lycosa.inspect.committed_state import CrawlReader
+    from lycosa.inspect.queries.changes_feed import FolderReaders
     from lycosa.state.folder.manifest import load_manifest
     from lycosa.state.folder.saved_config import settings_of
 

@@ -1,12 +1,12 @@
 """The port to which the rows of a feed are exported: rows and position, written as one.
 
-An exporter is the only part with effects outside the crawl's own files. It is a process of its own
+An exporter is the only part with effects outside the crawl's own files. It is a separate process
 that reads what was committed, so a slow or dead target never holds the crawl up.
 
 **Once.** ``write(rows, before, after)`` changes the target only if the position that is stored
 there equals ``before``, and stores ``after`` in the same transaction. A process that is killed
 leaves rows and position, or neither. Of two exporters to one target, as during a rolling restart,
-the second of each step gets ``Overtaken``, reads the position again and goes on behind it.
+the second of each step gets ``Overtaken``, reads the position again and continues behind it.
 
 A target without transactions (OpenSearch) gets the rows first and the position after them. Writing
 a row there a second time changes nothing, because its key and version are those of the row.

@@ -25,8 +25,8 @@ from lycosa.feeds.export_port import (
 from lycosa.feeds.folder_feed import FolderFeed
 from lycosa.state.store.journal import JournalError
 
-POLL_S = 0.5
-SETTLE_S = 15.0  # the last commit of a killed crawl counts after some seconds
+_POLL_S = 0.5
+_SETTLE_S = 15.0  # the last commit of a killed crawl counts after some seconds
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 1.0, 60.0
 
 
@@ -94,7 +94,7 @@ class ExportRun:
                 continue
             except Overtaken:
                 self._note(overtaken=self._report.overtaken + 1)
-                pause = POLL_S
+                pause = _POLL_S
             except TargetAway as error:
                 pause = min(_FIRST_WAIT_S * 2.0 ** min(self._failures, 10), _LONGEST_WAIT_S)
                 self._failures += 1
@@ -119,7 +119,7 @@ class ExportRun:
             except JournalError:  # the rows before it are given
                 batch.write()
                 raise
-            is_over = not feed.is_behind or time.monotonic() - began > SETTLE_S
+            is_over = not feed.is_behind or time.monotonic() - began > _SETTLE_S
             if (is_over and ends) or batch.is_late:
                 batch.write()
             if self._report.waits_for and not batch.has_rows:
@@ -130,14 +130,14 @@ class ExportRun:
                 return
             if batch.added == had:
                 was_ending = self._is_ending
-                self._pause(POLL_S)
+                self._pause(_POLL_S)
                 if self._is_ending and not was_ending:
                     began = time.monotonic()  # the last commits become final in some seconds
 
     def _pause(self, seconds: float) -> None:
         """Wait; after the end has been told, only a moment."""
         if self._is_ending:
-            time.sleep(POLL_S)
+            time.sleep(_POLL_S)
         else:
             self._is_ending = self._wait(seconds)
 

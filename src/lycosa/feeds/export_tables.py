@@ -6,7 +6,6 @@ fields of their schema. They are known before the first row, so an empty crawl h
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from types import UnionType
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
@@ -16,7 +15,7 @@ from lycosa.base.calls import ListedChange
 from lycosa.feeds.export_port import ExportColumn, ExportTable
 from lycosa.state.store.feed_rows import DEAD_LETTERS, PAGES, DeadLetterRow, PageFeedRow
 
-CHANGES = "changes"
+CHANGES_FEED = "changes"
 # bool before int, of which it is a kind, as enumerations of numbers are
 _TYPES = {str: "text", bool: "boolean", int: "integer", float: "number"}
 
@@ -35,7 +34,7 @@ def dead_letters_table() -> ExportTable:
 
 def changes_table() -> ExportTable:
     """A row is a capture whose content is new, changed, gone or back."""
-    return ExportTable(CHANGES, _columns(ListedChange), key=("id", "date"))
+    return ExportTable(CHANGES_FEED, _columns(ListedChange), key=("id", "date"))
 
 
 def _columns(row: type[msgspec.Struct]) -> tuple[ExportColumn, ...]:
@@ -64,10 +63,3 @@ def _default(field: msgspec.structs.FieldInfo) -> Any:
     if field.default_factory is not msgspec.NODEFAULT:
         return msgspec.to_builtins(field.default_factory())
     return None
-
-
-TABLES: dict[str, Callable[[], ExportTable]] = {
-    PAGES: pages_table,
-    DEAD_LETTERS: dead_letters_table,
-    CHANGES: changes_table,
-}

@@ -30,7 +30,7 @@ def moment_text(value: int | str) -> str:
     return moment_of(value).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
-def json_text(value: Any) -> str:
+def text_of_json(value: Any) -> str:
     """The text of a list, or of a value of type ``json``."""
     return _encode(value).decode()
 
@@ -49,13 +49,13 @@ def _same(value: Any) -> Any:
     return value
 
 
-PLAIN: Mapping[str, Convert] = {"time": moment_text, "json": json_text}
+PLAIN: Mapping[str, Convert] = {"time": moment_text, "json": text_of_json}
 """For CSV, by type; others as they are, lists as JSON."""
 
 
 def converter(kind: str, table: Mapping[str, Convert] = PLAIN) -> Convert:
     """How a value of a column of this type is stored; null is always null."""
-    convert = table.get(kind) or (json_text if kind.startswith("list[") else _same)
+    convert = table.get(kind) or (text_of_json if kind.startswith("list[") else _same)
     return lambda value: None if value is None else convert(value)
 
 

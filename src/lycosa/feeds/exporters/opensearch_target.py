@@ -1,10 +1,10 @@
 """Exports to OpenSearch or Elasticsearch, by their HTTP interface.
 
 There are no transactions. So a row is a document whose id is made of its key and whose external
-version is that of the row: writing it again changes nothing, whoever writes it and how often. The
-position is a document of the index ``lycosa-positions``, moved after the rows, and only from the
-value and the sequence number with which it was read. A kill between the two costs the work of one
-batch.
+version is that of the row: writing it again changes nothing, however often and by which exporter.
+The position is a document of the index ``lycosa-positions``, moved after the rows, and only from
+the value and the sequence number with which it was read. A kill between the two costs the work of
+one batch.
 """
 
 from __future__ import annotations

@@ -23,18 +23,18 @@ from lycosa.feeds.exporters.cell_values import (
     Convert,
     converter,
     day_of,
-    json_text,
     moment_of,
     signed,
     stored_values,
+    text_of_json,
 )
 from lycosa.feeds.exporters.sql_statements import (
-    POSITIONS,
-    captures_of,
+    POSITION_TABLE,
     column_text,
     create_statement,
     missing_columns,
     quoted,
+    replaced_captures,
     upsert_text,
 )
 from lycosa.feeds.registry.postgres_connection import (
@@ -64,7 +64,7 @@ def _without_zero(value: str) -> str:
 
 def _jsonb_text(value: Any) -> str:
     # an even number of backslashes in front: the escape of the character, not its name
-    return _ZERO.sub(r"\1\\ufffd", json_text(value))
+    return _ZERO.sub(r"\1\\ufffd", text_of_json(value))
 
 
 _CONVERT: dict[str, Convert] = {
@@ -116,11 +116,11 @@ class PostgresTarget:
         if not is_there or not is_there[0]:
             connection.execute(f"CREATE SCHEMA {quoted(self._schema)}")
         connection.execute(
-            f"CREATE TABLE IF NOT EXISTS {POSITIONS} (crawl text NOT NULL, feed text NOT NULL,"
+            f"CREATE TABLE IF NOT EXISTS {POSITION_TABLE} (crawl text NOT NULL, feed text NOT NULL,"
             " target text NOT NULL, position text NOT NULL, PRIMARY KEY (crawl, feed, target))"
         )
         connection.execute(
-            f"INSERT INTO {POSITIONS} VALUES (%s, %s, %s, '') ON CONFLICT DO NOTHING",
+            f"INSERT INTO {POSITION_TABLE} VALUES (%s, %s, %s, '') ON CONFLICT DO NOTHING",
             self._identity,
         )
         found: dict[str, str] = dict(
@@ -143,7 +143,7 @@ class PostgresTarget:
 
     def _stored(self, connection: PostgresConnection) -> str:
         row = connection.execute(
-            f"SELECT position FROM {POSITIONS} WHERE crawl = %s AND feed = %s AND target = %s"
+            f"SELECT position FROM {POSITION_TABLE} WHERE crawl = %s AND feed = %s AND target = %s"
             " FOR UPDATE",
             self._identity,
         ).fetchone()
@@ -154,7 +154,7 @@ class PostgresTarget:
         with self._transaction() as connection:
             if self._stored(connection) != before:
                 raise Overtaken
-            if captures := captures_of(self._table, rows):
+            if captures := replaced_captures(self._table, rows):
                 connection.execute(
                     f"DELETE FROM {self._rows} WHERE {quoted(self._table.capture)} = ANY(%s)",
                     [captures],
@@ -165,7 +165,7 @@ class PostgresTarget:
                     [stored_values(self._convert, row.values) for row in rows],
                 )
             connection.execute(
-                f"UPDATE {POSITIONS} SET position = %s"
+                f"UPDATE {POSITION_TABLE} SET position = %s"
                 " WHERE crawl = %s AND feed = %s AND target = %s",
                 [after, *self._identity],
             )

@@ -14,9 +14,9 @@ from lycosa.feeds.exporters.cell_values import (
     Convert,
     converter,
     day_of,
-    json_text,
     moment_of,
     signed,
+    text_of_json,
 )
 
 _TYPES: Mapping[str, pa.DataType] = {
@@ -32,7 +32,7 @@ _CONVERT: Mapping[str, Convert] = {
     "integer": signed,
     "time": moment_of,
     "date": day_of,
-    "json": json_text,
+    "json": text_of_json,
 }
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from lycosa.feeds.export_port import ExportColumn, ExportRow, ExportTable, TargetError
 
-POSITIONS = "lycosa_positions"
+POSITION_TABLE = "lycosa_positions"
 
 
 def quoted(name: str) -> str:
@@ -58,7 +58,7 @@ def missing_columns(
     return [each for each in table.columns if each.name not in found]
 
 
-def captures_of(table: ExportTable, rows: Sequence[ExportRow]) -> list[str]:
+def replaced_captures(table: ExportTable, rows: Sequence[ExportRow]) -> list[str]:
     """The captures whose rows are replaced."""
     if not table.capture:
         return []

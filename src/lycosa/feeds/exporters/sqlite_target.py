@@ -21,12 +21,12 @@ from lycosa.feeds.export_port import (
 )
 from lycosa.feeds.exporters.cell_values import PLAIN, converter, signed
 from lycosa.feeds.exporters.sql_statements import (
-    POSITIONS,
-    captures_of,
+    POSITION_TABLE,
     column_text,
     create_statement,
     missing_columns,
     quoted,
+    replaced_captures,
     upsert_text,
 )
 
@@ -71,8 +71,8 @@ class SqliteTarget:
             raise TargetError(f"{self._path}: {error}") from error
         with self._transaction() as connection:
             connection.execute(
-                f"CREATE TABLE IF NOT EXISTS {POSITIONS} (crawl TEXT NOT NULL, feed TEXT NOT NULL,"
-                " target TEXT NOT NULL, position TEXT NOT NULL,"
+                f"CREATE TABLE IF NOT EXISTS {POSITION_TABLE} (crawl TEXT NOT NULL,"
+                " feed TEXT NOT NULL, target TEXT NOT NULL, position TEXT NOT NULL,"
                 " PRIMARY KEY (crawl, feed, target))"
             )
             self._prepare(connection)
@@ -89,7 +89,7 @@ class SqliteTarget:
 
     def _stored(self, connection: sqlite3.Connection) -> str:
         row = connection.execute(
-            f"SELECT position FROM {POSITIONS} WHERE crawl = ? AND feed = ? AND target = ?",
+            f"SELECT position FROM {POSITION_TABLE} WHERE crawl = ? AND feed = ? AND target = ?",
             (self._crawl, self._table.name, self._named),
         ).fetchone()
         return row[0] if row else ""
@@ -99,7 +99,7 @@ class SqliteTarget:
         with self._transaction() as connection:
             if self._stored(connection) != before:
                 raise Overtaken
-            if captures := captures_of(self._table, rows):
+            if captures := replaced_captures(self._table, rows):
                 connection.executemany(
                     f"DELETE FROM {self._rows} WHERE {quoted(self._table.capture)} = ?",
                     [(each,) for each in captures],
@@ -115,7 +115,7 @@ class SqliteTarget:
                 ),
             )
             connection.execute(
-                f"INSERT INTO {POSITIONS} VALUES (?, ?, ?, ?)"
+                f"INSERT INTO {POSITION_TABLE} VALUES (?, ?, ?, ?)"
                 " ON CONFLICT (crawl, feed, target) DO UPDATE SET position = excluded.position",
                 (self._crawl, self._table.name, self._named, after),
             )

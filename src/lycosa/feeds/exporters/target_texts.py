@@ -26,7 +26,7 @@ POSTGRES_DSN = "LYCOSA_POSTGRES_DSN"
 _LIBPQ = {"PGHOST", "PGHOSTADDR", "PGSERVICE", "PGDATABASE"}
 
 
-class TargetText(NamedTuple):
+class NamedTarget(NamedTuple):
     """A kind of target, where it is, and options."""
 
     kind: str
@@ -34,7 +34,7 @@ class TargetText(NamedTuple):
     options: Mapping[str, str]
 
 
-def read_target(text: str) -> TargetText:
+def read_target(text: str) -> NamedTarget:
     """The parts of a text ``KIND:PLACE?OPTION=VALUE&...``. Raises ``TargetError``.
 
     A file needs no kind if its name ends as files of this kind do.
@@ -43,10 +43,10 @@ def read_target(text: str) -> TargetText:
     if kind in _READERS and colon:
         known = _READERS[kind][1]
         where, options = _divided(place, known)
-        found = TargetText(kind, where, options)
+        found = NamedTarget(kind, where, options)
     elif (ending := Path(text.partition("?")[0]).suffix.lower()) in _ENDINGS and "://" not in text:
         kind = _ENDINGS[ending]
-        found = TargetText(kind, *_divided(text, _READERS[kind][1]))
+        found = NamedTarget(kind, *_divided(text, _READERS[kind][1]))
     else:
         raise TargetError(
             f"{text} is not a target: write {_KINDS}, then : and the place, as"
@@ -91,19 +91,19 @@ def table_name(table: ExportTable, options: Mapping[str, str]) -> str:
     return options.get("table") or table.name.rpartition(".")[2]
 
 
-def _json_lines(target: TargetText, table: ExportTable, crawl: str) -> Exporter:
+def _json_lines(target: NamedTarget, table: ExportTable, crawl: str) -> Exporter:
     return json_lines_file(Path(target.place))
 
 
-def _csv(target: TargetText, table: ExportTable, crawl: str) -> Exporter:
+def _csv(target: NamedTarget, table: ExportTable, crawl: str) -> Exporter:
     return csv_file(Path(target.place), table, target.options.get("raw", "") in ("1", "true"))
 
 
-def _sqlite(target: TargetText, table: ExportTable, crawl: str) -> Exporter:
+def _sqlite(target: NamedTarget, table: ExportTable, crawl: str) -> Exporter:
     return SqliteTarget(Path(target.place), table, crawl, table_name(table, target.options))
 
 
-def _postgres(target: TargetText, table: ExportTable, crawl: str) -> Exporter:
+def _postgres(target: NamedTarget, table: ExportTable, crawl: str) -> Exporter:
     from lycosa.feeds.exporters.postgres_target import PostgresTarget
 
     dsn = f"postgresql:{target.place}" if target.place else os.environ.get(POSTGRES_DSN, "")
@@ -116,7 +116,7 @@ def _postgres(target: TargetText, table: ExportTable, crawl: str) -> Exporter:
     return PostgresTarget(dsn, schema, table, crawl, table_name(table, target.options))
 
 
-def _opensearch(target: TargetText, table: ExportTable, crawl: str) -> Exporter:
+def _opensearch(target: NamedTarget, table: ExportTable, crawl: str) -> Exporter:
     key = target.options.get("key", "row")
     if key not in ("row", "url"):
         raise TargetError("?key= is row (each row is a document) or url (the newest row of a URL)")
@@ -127,7 +127,7 @@ def _opensearch(target: TargetText, table: ExportTable, crawl: str) -> Exporter:
     return OpenSearchTarget(target.place, table, crawl, key == "url", secrets)
 
 
-def _parquet(target: TargetText, table: ExportTable, crawl: str) -> Exporter:
+def _parquet(target: NamedTarget, table: ExportTable, crawl: str) -> Exporter:
     # Here, because Arrow takes longer to load than all the rest.
     from lycosa.feeds.exporters.parquet_folder import DEFAULT_SPLITS, ParquetFolder, read_splits
 
@@ -137,13 +137,13 @@ def _parquet(target: TargetText, table: ExportTable, crawl: str) -> Exporter:
     )
 
 
-def _iceberg(target: TargetText, table: ExportTable, crawl: str) -> Exporter:
+def _iceberg(target: NamedTarget, table: ExportTable, crawl: str) -> Exporter:
     from lycosa.feeds.exporters.iceberg_target import IcebergTarget
 
     return IcebergTarget(target.place, table, crawl)
 
 
-_Reader = Callable[[TargetText, ExportTable, str], Exporter]
+_Reader = Callable[[NamedTarget, ExportTable, str], Exporter]
 _READERS: Mapping[str, tuple[_Reader, frozenset[str]]] = {
     "jsonl": (_json_lines, frozenset()),
     "csv": (_csv, frozenset({"raw"})),

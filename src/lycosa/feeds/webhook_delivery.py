@@ -57,7 +57,7 @@ def webhook_states(folder: Path, section: WebhookSection) -> list[WebhookState]:
     ]
 
 
-def check_webhooks(section: WebhookSection) -> None:
+def refuse_unusable(section: WebhookSection) -> None:
     """Raise ``TargetError`` for settings with which nothing could be sent."""
     _targets(Path(), section, "")
 
