@@ -48,8 +48,8 @@ class Target(NamedTuple):
 
 def prove(work: Path, short: bool, seeds: int = 0) -> list[str]:
     """``seeds`` is the number of kills of each target."""
-    kills = seeds or (4 if short else 100)
-    crawl, wanted = _crawl(work / "crawl", 120 if short else 400)
+    kills = seeds or (3 if short else 100)
+    crawl, wanted = _crawl(work / "crawl", 60 if short else 400)
     chance, lines = random.Random(20261123), []
     for name, made in _targets(work, short):
         with made as new_target:
@@ -167,13 +167,15 @@ def _short_wait(seconds: float) -> bool:
 
 def _targets(work: Path, short: bool) -> Iterator[tuple[str, Any]]:
     yield "JSON lines", _files(work, "jsonl", _json_rows)
-    yield "CSV", _files(work, "csv", _csv_rows)
     yield "SQLite", _files(work, "db", _sqlite_rows)
-    yield "Parquet data set", _datasets(work)
-    yield "Iceberg", _tables(work)
     if not postgres_server.lacking():
         yield "PostgreSQL", _schemas()
-    if not opensearch_server.lacking() and not short:
+    if short:
+        return
+    yield "CSV", _files(work, "csv", _csv_rows)
+    yield "Parquet data set", _datasets(work)
+    yield "Iceberg", _tables(work)
+    if not opensearch_server.lacking():
         yield "OpenSearch", _indexes()
 
 

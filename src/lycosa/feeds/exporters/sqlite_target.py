@@ -68,7 +68,9 @@ class SqliteTarget:
             self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute("PRAGMA synchronous = FULL")
         except sqlite3.Error as error:
-            raise TargetError(f"{self._path}: {error}") from error
+            # The change to a write-ahead log does not wait for another exporter that opens it.
+            kind = TargetAway if "locked" in str(error) else TargetError
+            raise kind(f"{self._path}: {error}") from error
         with self._transaction() as connection:
             connection.execute(
                 f"CREATE TABLE IF NOT EXISTS {POSITION_TABLE} (crawl TEXT NOT NULL,"
