@@ -85,11 +85,11 @@ class SearchIndexes:
     def __init__(self, fails: Callable[[], int] = lambda: 0) -> None:
         self.documents: dict[str, dict[str, dict[str, Any]]] = {}
         self.writes = 0
-        self._fails, self._lock, self._sequence = fails, threading.Lock(), 0
+        self.fails, self._lock, self._sequence = fails, threading.Lock(), 0
 
     def answer(self, method: str, path: str, query: str, body: bytes) -> Answer:
         with self._lock:
-            if status := self._fails():
+            if status := self.fails():
                 return status, {"error": {"reason": "planned failure"}}
             return self._answer(method, path, dict(re.findall(r"(\w+)=(\w+)", query)), body)
 
@@ -155,7 +155,7 @@ class SearchIndexes:
     def _act(self, here: dict[str, Any], kind: str, action: Any, source: Any) -> Any:
         key, version = action["_id"], action["version"]
         assert action["version_type"] == "external"
-        if status := self._fails():
+        if status := self.fails():
             return {"_id": key, "status": status, "error": {"reason": "planned failure"}}
         found = here.get(key)
         if found is not None and version <= found["_version"]:
