@@ -105,6 +105,10 @@ PROOFS = {
         "a crawl, its projector and the database are killed again and again: the registry equals the"
         " crawl, and so does one that is filled from nothing"
     ),
+    "exporting": (
+        "exports to files, databases, a search engine and tables are killed a hundred times, two at"
+        " once: every item is there once"
+    ),
     "bad_input": "one clear line and a documented exit code for every wrong input",
 }
 

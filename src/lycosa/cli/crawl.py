@@ -216,6 +216,10 @@ def run(
 
     settings = crawl_settings(folder, options, _tell)
     _check_seeds(seeds, folder, settings.config)
+    if settings.config.webhooks.urls:
+        from lycosa.feeds.webhook_delivery import refuse_unusable
+
+        refuse_unusable(settings.config.webhooks)
     plan = memory_plan(settings.config)
     if settings.config.upload.url:
         from lycosa.processes.upload_thread import check_place
@@ -224,7 +228,7 @@ def run(
     session = open_session(folder, settings.config)
     session.on_locked = lambda: seeds.record_sources(folder)
     with CrawlFeeds(feeds, _tell) as following, session:
-        following.start(session.folder)
+        following.start(session.folder, session.config.webhooks)
         display = folder_display(session.folder, session.config, is_new=session.is_new)
         seeds.tell = following.tell = display.show_line
         for file, reason in list(session.recovered.unbuildable.items())[:_MAX_SHOWN]:
@@ -334,6 +338,7 @@ async def _supervise(
             session, plan, seeds, display.show_progress, display.show_line, uploads, rules
         )
         supervisor.check_feeds = feeds.check
+        supervisor.look_at_webhooks = feeds.look_at_webhooks
         if rules is None:
             return await _run_supervisor(session, supervisor, display)
         crawl, folder = session.manifest.crawl, session.folder

@@ -25,10 +25,13 @@ from typing import Any, NamedTuple, TypeVar
 
 import click
 
+from lycosa.base.config.sections import WebhookSection
+from lycosa.base.model.webhook_state import WebhookNote
 from lycosa.base.system.environment import without_tokens
 from lycosa.cli.output import ExitCode
 
 KINDS = ("pages", "dlq")
+WEBHOOKS = "webhooks"
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 60.0  # before a process is started again
 _STABLE_S = 60.0  # a process that ran for so long begins with the first pause again
 _PATIENCE_S = 3.0  # before the operator is told what the command waits for
@@ -41,6 +44,12 @@ class FeedTarget(NamedTuple):
 
     kind: str
     output: str
+
+    def arguments(self, folder: Path) -> list[str]:
+        """The command that writes the rows, behind ``lycosa``."""
+        if self.kind == WEBHOOKS:
+            return [WEBHOOKS, str(folder)]
+        return ["feed", self.kind, str(folder), "--output", self.output]
 
     @property
     def is_stdout(self) -> bool:
@@ -172,6 +181,7 @@ class _Feed:
         path = Path(target.output)
         is_stream = target.is_stdout or target.descriptor is not None
         self.is_file = not is_stream and (path.is_file() or not path.exists())
+        self.is_file |= target.kind == WEBHOOKS  # their states are files
         self.process: subprocess.Popen[bytes] | None = None
         self.code = 0
         self.due: float | None = None
@@ -181,6 +191,8 @@ class _Feed:
         return f"<_Feed {self} runs={self.process is not None} code={self.code}>"
 
     def __str__(self) -> str:
+        if self.target.kind == WEBHOOKS:
+            return WEBHOOKS
         return f"{self.target.kind} to {self.target.output}"
 
     def start(self, follows: bool = True) -> subprocess.Popen[bytes]:
@@ -190,8 +202,7 @@ class _Feed:
         # -P: nothing is imported from the current folder, which is the user's.
         self.process = subprocess.Popen(
             [
-                *(sys.executable, "-P", "-m", "lycosa", "feed", self.target.kind),
-                *(str(self._folder), "--output", self.target.output),
+                *(sys.executable, "-P", "-m", "lycosa", *self.target.arguments(self._folder)),
                 *(["--follow-input"] if follows else []),
             ],
             stdin=subprocess.PIPE if follows else subprocess.DEVNULL,
@@ -233,6 +244,7 @@ class CrawlFeeds:
         self._targets, self.tell = list(targets), tell
         self._feeds: list[_Feed] = []
         self._folder = Path()
+        self._webhooks: WebhookSection | None = None
         self.incomplete: list[str] = []
         """The feeds whose last rows were not written, after the end."""
 
@@ -249,9 +261,11 @@ class CrawlFeeds:
         for feed in self._feeds:
             self._finish(feed)
 
-    def start(self, folder: Path) -> None:
-        """Follow the crawl of this folder."""
-        self._folder = folder
+    def start(self, folder: Path, webhooks: WebhookSection | None = None) -> None:
+        """Follow the crawl of this folder, and tell its webhooks."""
+        self._folder, self._webhooks = folder, webhooks
+        if webhooks is not None and webhooks.urls:
+            self._targets.append(FeedTarget(WEBHOOKS, ""))
         for target in self._targets:
             feed = _Feed(target, folder)
             self._feeds.append(feed)
@@ -273,6 +287,17 @@ class CrawlFeeds:
             f"{feed}: {feed.state}" for feed in self._feeds if feed.process is None and feed.code
         )
 
+    def look_at_webhooks(self) -> list[WebhookNote]:
+        """What the webhooks were told, and which of them fail."""
+        if self._webhooks is None or not self._webhooks.urls:
+            return []
+        # Imported here, because most crawls have no webhook.
+        from lycosa.feeds.webhook_delivery import webhook_folder, webhook_states
+
+        now = time.time()
+        states = webhook_states(webhook_folder(self._folder), self._webhooks)
+        return [each.note(now) for each in states]
+
     def _finish(self, feed: _Feed) -> None:
         """Wait for the last rows. A file gets them from another process if its own has failed."""
         code = feed.code
@@ -287,12 +312,10 @@ class CrawlFeeds:
                 code = feed.process.wait()
         if code:
             target = feed.target
-            again = ["lycosa", "feed", target.kind, str(self._folder), "--output", target.output]
+            again = shlex.join(["lycosa", *target.arguments(self._folder)])
             self.incomplete.append(str(feed))
-            self.tell(
-                f"the feed {feed} is not complete: `{shlex.join(again)}` writes"
-                f" {'the rest' if Path(target.output).is_file() else 'all rows again'}"
-            )
+            rest = "the rest" if feed.is_file else "all rows again"
+            self.tell(f"the feed {feed} is not complete: `{again}` writes {rest}")
 
     def _wait(self, feed: _Feed) -> int:
         """Wait for the end of a process; returns the exit code of the last one."""
@@ -301,8 +324,5 @@ class CrawlFeeds:
         try:
             return feed.process.wait(_PATIENCE_S)
         except subprocess.TimeoutExpired:
-            self.tell(
-                f"the last rows of {feed.target.kind} are being written to {feed.target.output};"
-                " Ctrl-C leaves them out"
-            )
+            self.tell(f"the last rows of {feed} are being written; Ctrl-C leaves them out")
         return feed.process.wait()

@@ -8,24 +8,24 @@ import select
 import stat
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import click
 
-from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, crawl_place, opened_cluster
+from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, crawl_place
+from lycosa.cli.feed_export import ITEMS_FEED, ExportOptions, export, opened_feeds, tell_no_items
 from lycosa.cli.output import ExitCode, emit_json
 
 if TYPE_CHECKING:
     from lycosa.feeds import FolderFeed
-    from lycosa.feeds.items_feed import ItemLines
 
 _POLL_S = 0.5
 _SETTLE_S = 15.0  # the last commit of a killed crawl counts after some seconds
 _BATCH_ROWS = 2000
-_ITEMS = "items."
 
 _EPILOG = """
 \b
@@ -38,6 +38,8 @@ Examples:
   lycosa feed items.products crawls/shop.example --follow         items of an extractor
   lycosa feed items.products --cluster cluster.toml --follow
   lycosa feed schema pages                                        the JSON Schema of a row
+  lycosa feed items.products crawls/shop.example --to products.db a table of a SQLite database
+  lycosa feed changes crawls/example.org --follow --to postgresql://crawler@db.example/crawls
 
 The rows of pages and dlq are those of the topics of a cluster; docs/formats.md of the source has
 the fields. Those of items.NAME are the items that the extractor NAME made, with _url, _fetched,
@@ -48,6 +50,16 @@ Each row is given once. With --output FILE this holds whenever the command is ki
 FILE.position says how far FILE goes, and the next call continues there. A program that reads a pipe
 uses --positions: each row has its position, to be stored together with what the program made of the
 row. After a restart --after POSITION gives exactly the rows behind it.
+
+\b
+With --to TARGET the rows go to a database or files, with the position, so each is there once:
+  FILE.jsonl, FILE.csv, FILE.db                 or jsonl:FILE, csv:FILE, sqlite:FILE?table=NAME
+  postgresql://USER@HOST/DATABASE?schema=NAME   or postgresql: with LYCOSA_POSTGRES_DSN, PGHOST, ...
+  opensearch:https://HOST:9200/INDEX            ?key=url has one document a URL, the newest
+  parquet:DIR?splits=train:98,test:2            a data set as Hugging Face has them, with its card
+  iceberg:CATALOGUE/NAMESPACE.TABLE             a catalogue of .pyiceberg.yaml
+A target that is away is tried again after growing pauses. docs/exporters.md of the source has the
+guarantees and examples of each.
 """
 
 
@@ -65,14 +77,16 @@ class FeedOptions(NamedTuple):
     after: str = ""
     positions: bool = False
     output: str = "-"
+    to: str = ""
+    as_json: bool = False
 
 
 class _Feeds(click.Group):
     """The feeds, with one for each extractor: ``items.NAME``."""
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name.startswith(_ITEMS):
-            return _items_command(cmd_name.removeprefix(_ITEMS))
+        if cmd_name.startswith(ITEMS_FEED):
+            return _items_command(cmd_name.removeprefix(ITEMS_FEED))
         return super().get_command(ctx, cmd_name)
 
 
@@ -80,16 +94,25 @@ class _Feeds(click.Group):
     "feed",
     cls=_Feeds,
     epilog=_EPILOG,
-    short_help="Captures, dead letters or items as JSON lines, once.",
+    short_help="Captures, changes, dead letters or items, each once.",
 )
 def command() -> None:
-    """Every capture, every URL that failed for good, or every item of an extractor (items.NAME) as
-    JSON lines, each once.
+    """Every capture, change, URL that failed for good, or item of an extractor (items.NAME), each
+    once: as JSON lines, or in a target of --to.
     """
 
 
 def _options(function: Callable[..., Any]) -> Callable[..., Any]:
     for add in (
+        click.option(
+            "--json", "as_json", is_flag=True, help="With --to: print reports as JSON lines."
+        ),
+        click.option(
+            "--to",
+            metavar="TARGET",
+            default="",
+            help="Export to a database, a search engine or files, each row once; see below.",
+        ),
         click.option(
             "--output",
             "-o",
@@ -122,15 +145,15 @@ def _options(function: Callable[..., Any]) -> Callable[..., Any]:
 _folder = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
 
 
-@command.command("pages", epilog=_EPILOG, short_help="Every capture of a crawl.")
+@command.command("pages", cls=CrawlCommand, epilog=_EPILOG, short_help="Every capture of a crawl.")
 @_options
-@_folder
-def pages(folder: Path, **options: Any) -> int:
+@crawl_place
+def pages(folder: Path, cluster: Path | None, cache: Path | None, **options: Any) -> int:
     """Write a row for each capture of the crawl in DIR: the journal's line without text and links.
 
     A page is identified by url8 and fetch_number.
     """
-    return run("pages", CrawlPlace(folder), FeedOptions(**options))
+    return run("pages", CrawlPlace(folder, cluster, cache), FeedOptions(**options))
 
 
 @command.command("dlq", epilog=_EPILOG, short_help="Every URL that failed for good.")
@@ -144,16 +167,32 @@ def dlq(folder: Path, **options: Any) -> int:
     return run("dlq", CrawlPlace(folder), FeedOptions(**options))
 
 
+@command.command(
+    "changes",
+    cls=CrawlCommand,
+    epilog=_EPILOG,
+    short_help="Pages that are new, changed, gone or back.",
+)
+@_options
+@crawl_place
+def changes(folder: Path, cluster: Path | None, cache: Path | None, **options: Any) -> int:
+    """Write a row for each page of the crawl in DIR that is new, has changed, is gone or is back.
+
+    The rows are those of `lycosa changes --json`, which are kept for frontier.changes_days.
+    """
+    return run("changes", CrawlPlace(folder, cluster, cache), FeedOptions(**options))
+
+
 def _items_command(name: str) -> click.Command:
     """``lycosa feed items.NAME``."""
 
     @click.command(
-        _ITEMS + name, cls=CrawlCommand, epilog=_EPILOG, help=_ITEMS_HELP.format(name=name)
+        ITEMS_FEED + name, cls=CrawlCommand, epilog=_EPILOG, help=_ITEMS_HELP.format(name=name)
     )
     @_options
     @crawl_place
     def items(folder: Path, cluster: Path | None, cache: Path | None, **options: Any) -> int:
-        return run(_ITEMS + name, CrawlPlace(folder, cluster, cache), FeedOptions(**options))
+        return run(ITEMS_FEED + name, CrawlPlace(folder, cluster, cache), FeedOptions(**options))
 
     return items
 
@@ -170,6 +209,10 @@ def schema(feed: str) -> int:
 
 def run(kind: str, place: CrawlPlace, options: FeedOptions) -> int:
     """Write the rows; returns the exit code."""
+    if options.to:
+        return _export(kind, place, options)
+    if options.as_json:
+        raise click.UsageError("--json is for --to: without it the rows are JSON lines already")
     from lycosa.base.model.item_schema import BadSchema
     from lycosa.feeds import BadPosition, FeedFileError
     from lycosa.feeds.feed_file import FeedFileBusy
@@ -186,46 +229,33 @@ def run(kind: str, place: CrawlPlace, options: FeedOptions) -> int:
     return ExitCode.FINISHED
 
 
+def _export(kind: str, place: CrawlPlace, options: FeedOptions) -> int:
+    """Export the rows with --to; returns the exit code."""
+    for is_given, option in (
+        (options.output != "-", "--output"),
+        (bool(options.after), "--after"),
+        (options.positions, "--positions"),
+    ):
+        if is_given:
+            raise click.UsageError(f"{option} is not for --to: the target has the position")
+    follows = options.follow or options.follow_input
+    waits = partial(_has_input_ended, options, True) if options.follow_input else None
+    return export(kind, place, ExportOptions(options.to, follows, options.as_json, waits))
+
+
 @contextmanager
 def _feed(kind: str, place: CrawlPlace, after: str, options: FeedOptions) -> Iterator[FolderFeed]:
-    from lycosa.feeds import DeadLetterFeed, PageFeed
+    with opened_feeds(kind, place) as open_feed:
+        feed = open_feed(after)
+        if not kind.startswith(ITEMS_FEED):
+            yield feed
+            return
+        from lycosa.feeds.items_export import ItemsExport
 
-    if not kind.startswith(_ITEMS):
-        yield (PageFeed if kind == "pages" else DeadLetterFeed)(place.folder, after)
-        return
-    name, follows = kind.removeprefix(_ITEMS), options.follow or options.follow_input
-    with _item_lines(place) as lines:
-        from lycosa.feeds.items_feed import ItemFeed
-
-        feed = ItemFeed(lines, name, after)
-        if feed.schema() is None:
-            _tell_no_items(name, feed.names(), follows)
-        yield feed
-
-
-@contextmanager
-def _item_lines(place: CrawlPlace) -> Iterator[ItemLines]:
-    if place.cluster is None:
-        from lycosa.feeds.items_feed import FolderItemLines
-
-        yield FolderItemLines(place.folder)
-        return
-    with opened_cluster(place) as opened:
-        from lycosa.feeds.cluster_item_lines import ClusterItemLines
-        from lycosa.feeds.cluster_source import ClusterSource
-
-        with closing(ClusterSource(opened)) as source:
-            yield ClusterItemLines(source)
-
-
-def _tell_no_items(name: str, known: Sequence[str], follows: bool) -> None:
-    """A crawl that has just begun has no segment yet, so only a reader of what is there is sent
-    away.
-    """
-    there = f"there are {', '.join(_ITEMS + each for each in known)}" if known else "it has none"
-    if not follows:
-        raise click.UsageError(f"the crawl has no items of an extractor {name}; {there}")
-    click.echo(f"lycosa: no items of an extractor {name} yet; waiting for the first", err=True)
+        assert isinstance(feed, ItemsExport)
+        if not feed.learn_versions():
+            tell_no_items(kind, feed.names(), options.follow or options.follow_input)
+        yield feed.feed  # JSON lines may have any columns
 
 
 def _give(feed: FolderFeed, target: Any, options: FeedOptions) -> None:

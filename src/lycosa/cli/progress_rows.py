@@ -123,6 +123,21 @@ def memory_by_part(progress: Progress) -> str:
     return f"{memory_in_words(progress)} ({parts}; with at most {mapped} of mapped files)"
 
 
+def webhooks_in_words(progress: Progress) -> str:
+    """What webhooks were told, and which of them fail; empty without any."""
+    if not progress.webhooks:
+        return ""
+    told = counted(sum(each.delivered for each in progress.webhooks), "change")
+    failing = [
+        f"{each.name} has failed {counted(each.failures, 'time')} in"
+        f" {human_duration(each.failing_s)} ({each.why}), next try in"
+        f" {human_duration(each.next_in_s)}"
+        for each in progress.webhooks
+        if each.failures
+    ]
+    return "; ".join([f"{told} told", *failing])
+
+
 def uploads_in_words(progress: Progress) -> str:
     """``12 files (1.2 GB) to URL, 3 waiting (200 MB); nothing accepted for 2m 10s: WHY``."""
     if (uploads := progress.uploads) is None:
@@ -197,6 +212,7 @@ PROGRESS_ROWS: tuple[tuple[str, Callable[[Progress], str]], ...] = (
     ("policies", _policies),
     ("uploads", uploads_in_words),
     ("feeds", lambda progress: "; ".join(progress.feeds_away)),
+    ("webhooks", webhooks_in_words),
     ("extensions", lambda progress: "; ".join(str(each) for each in progress.failures)),
     ("waiting for", waiting_for),
     ("estimate", estimate_of),

@@ -175,6 +175,7 @@ def _print_head(status: CrawlStatus, estimated: str, now: float) -> None:
         due_pages_in_words,
         memory_by_part,
         uploads_in_words,
+        webhooks_in_words,
     )
     from lycosa.inspect.crawl_status import shown_status
 
@@ -202,6 +203,7 @@ def _print_head(status: CrawlStatus, estimated: str, now: float) -> None:
             ("validators", _validators(status)),
             ("uploads", (uploads_in_words(live) if live else "") or stored_at),
             ("feeds", "; ".join(live.feeds_away) if live else ""),
+            ("webhooks", webhooks_in_words(live) if live else ""),
             ("extensions", "; ".join(str(each) for each in live.failures) if live else ""),
             ("estimate", estimated),
             ("clock", _clock(status)),

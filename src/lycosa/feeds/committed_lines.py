@@ -37,14 +37,14 @@ class CommittedLines:
         self, folder: Path, after: str = "", read: Mapping[int, tuple[int, int]] | None = None
     ) -> None:
         self.source = FolderSource(folder)
-        self._crawl = self.source.origin.manifest.crawl
-        given = read if read is not None else read_position(PAGES, self._crawl, after, 2)
+        self.crawl = self.source.origin.manifest.crawl
+        given = read if read is not None else read_position(PAGES, self.crawl, after, 2)
         self._read = {worker: _Read(*numbers) for worker, numbers in given.items()}
 
     @property
     def position(self) -> str:
         """The position after the line that was given last."""
-        return position_text(PAGES, self._crawl, self.numbers())
+        return position_text(PAGES, self.crawl, self.numbers())
 
     def numbers(self) -> dict[int, tuple[int, int]]:
         """The number of the segment and of the rows in it that were given, by worker."""
@@ -86,7 +86,7 @@ class CommittedLines:
             behind = {**self.numbers(), worker: (end.number + 1, 0)}
             raise JournalError(
                 f"{self.source.journal_path(end.segment)} is missing, and its rows with it (a feed"
-                f" with --after {position_text(PAGES, self._crawl, behind)} leaves them out)"
+                f" with --after {position_text(PAGES, self.crawl, behind)} leaves them out)"
             )
 
     def _lines(self, read: _Read, end: JournalEnd) -> Iterator[tuple[bytes, SegmentHeader]]:

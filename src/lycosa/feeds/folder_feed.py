@@ -18,6 +18,8 @@ from typing import Protocol
 from lycosa.base.model.dead_letter import DeadLetter
 from lycosa.base.urls.identity import join_url
 from lycosa.feeds.committed_lines import CommittedLines
+from lycosa.feeds.export_port import ExportTable
+from lycosa.feeds.export_tables import dead_letters_table, pages_table
 from lycosa.feeds.feed_position import BadPosition, position_text, read_position
 from lycosa.feeds.folder_source import FolderSource
 from lycosa.stages.frontier.dead_letters import LETTERS, decode_letter, number_of
@@ -56,6 +58,12 @@ class PageFeed:
 
     def __init__(self, folder: Path, after: str = "") -> None:
         self._lines = CommittedLines(folder, after)
+        self.crawl = self._lines.crawl
+
+    @property
+    def table(self) -> ExportTable:
+        """What the rows are."""
+        return pages_table()
 
     @property
     def position(self) -> str:
@@ -77,9 +85,9 @@ class DeadLetterFeed:
 
     def __init__(self, folder: Path, after: str = "") -> None:
         self._source = FolderSource(folder)
-        self._crawl = self._source.origin.manifest.crawl
+        self.crawl = self._source.origin.manifest.crawl
         partitions = range(self._source.origin.manifest.identity.partitions)
-        given = read_position(DEAD_LETTERS, self._crawl, after, 1)
+        given = read_position(DEAD_LETTERS, self.crawl, after, 1)
         if given and max(given) not in partitions:
             raise BadPosition(f"{after!r} names partition {max(given)}, which the crawl lacks")
         self._last = {number: given.get(number, (0,))[0] for number in partitions}
@@ -87,9 +95,14 @@ class DeadLetterFeed:
         self._is_due = True
 
     @property
+    def table(self) -> ExportTable:
+        """What the rows are."""
+        return dead_letters_table()
+
+    @property
     def position(self) -> str:
         read = {number: (last,) for number, last in self._last.items() if last}
-        return position_text(DEAD_LETTERS, self._crawl, read)
+        return position_text(DEAD_LETTERS, self.crawl, read)
 
     @property
     def is_behind(self) -> bool:

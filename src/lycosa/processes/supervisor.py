@@ -42,6 +42,7 @@ from lycosa.base.messages.progress import Progress
 from lycosa.base.messages.timeouts import ONE_PROCESS
 from lycosa.base.messages.worker_messages import Seeds
 from lycosa.base.model.end import End
+from lycosa.base.model.webhook_state import WebhookNote
 from lycosa.base.system.machine import cores
 from lycosa.base.system.memory_plan import MemoryPlan
 from lycosa.base.system.plugins import Plugins
@@ -128,6 +129,8 @@ class Supervisor:
         self.callers: set[PeerLink] = set()
         self.check_feeds: Callable[[], tuple[str, ...]] = tuple
         """Keeps the feeds of this run going; returns those that do not run, with the reason."""
+        self.look_at_webhooks: Callable[[], list[WebhookNote]] = list
+        """Gives the webhooks of this run."""
         # The settings of this start get the version after the last one of the previous run.
         version, rules = session.recovered.settings, hosting or RunRules(Path())
         is_first = not (version or rules.changed or rules.is_paused)
@@ -328,7 +331,9 @@ class Supervisor:
         progress = msgspec.structs.replace(progress, is_paused=is_paused)
         if self._uploads is not None:
             progress = msgspec.structs.replace(progress, uploads=self._uploads.state)
-        return msgspec.structs.replace(progress, feeds_away=self.check_feeds())
+        return msgspec.structs.replace(
+            progress, feeds_away=self.check_feeds(), webhooks=self.look_at_webhooks()
+        )
 
     def _captured(self, progress: Progress) -> int:
         """Captures of this run; negative before every worker has reported."""

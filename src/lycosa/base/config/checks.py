@@ -59,6 +59,8 @@ UPLOAD_KINDS = (
 )
 SECURITY_PREFIXES = ("security.", "sasl.", "ssl.", "enable.ssl.", "enable.sasl.")
 """Beginnings of the options of the Kafka client that ``kafka.security`` may have."""
+CHANGE_KINDS = ("new", "changed", "gone", "back")
+_MAX_WEBHOOKS = 16
 _CRAWL_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")  # of topics, and of paths of objects
 _SERVER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -264,6 +266,34 @@ def _is_address(text: str) -> bool:
     return True
 
 
+def check_webhooks(urls: Sequence[str]) -> None:
+    if len(urls) > _MAX_WEBHOOKS:
+        raise ValueError(f"{len(urls)} webhooks; at most {_MAX_WEBHOOKS} are sent")
+    if len(set(urls)) < len(urls):
+        raise ValueError("a webhook is named twice")
+    for url in urls:
+        parts = urlsplit(url)
+        if not parts.hostname or parts.scheme not in ("http", "https") or parts.fragment:
+            raise ValueError(f"{url!r} is not a webhook; write https://HOST/PATH")
+        if parts.username or parts.password:
+            raise ValueError(f"a webhook of {parts.hostname} has a password; requests are signed")
+        if parts.scheme == "http" and not _is_loopback(parts.hostname):
+            raise ValueError(f"{url!r} is not encrypted; write https://")
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False  # a name may resolve to any address a moment later
+
+
+def check_changes(kinds: Sequence[str]) -> None:
+    for kind in kinds:
+        if kind not in CHANGE_KINDS:
+            raise ValueError(f"{kind!r} is not a change; there are {', '.join(CHANGE_KINDS)}")
+
+
 CHECKS: Mapping[str, Callable[[Any], None]] = {
     "agent.contact": check_contact,
     "agent.key_directory": check_key_directory,
@@ -288,5 +318,8 @@ CHECKS: Mapping[str, Callable[[Any], None]] = {
     "upload.kinds": check_upload_kinds,
     "upload.options": check_store_options,
     "upload.url": check_store_url,
+    "webhooks.allow_addresses": check_ranges,
+    "webhooks.kinds": check_changes,
+    "webhooks.urls": check_webhooks,
 }
 """The checks by setting of a crawl, and by key of ``cluster.toml``."""

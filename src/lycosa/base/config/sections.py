@@ -5,7 +5,8 @@ these also accept ``2h``, ``10GB``. Obedience to robots.txt is not a setting. Un
 values stop the start (``config.sources``).
 
 ``scope_sections`` has the settings of a crawl's scope, ``request_sections`` those of requests,
-``extension_section`` those of users' code; here are the other sections and the whole tree.
+``extension_section`` those of users' code, ``webhook_section`` those of webhooks; here are the
+other sections and the whole tree.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from lycosa.base.config.scope_sections import (
     TrapSection,
 )
 from lycosa.base.config.setting import setting
+from lycosa.base.config.webhook_section import WebhookSection
 
 __all__ = [
     "AddressTables",
@@ -66,6 +68,7 @@ __all__ = [
     "SitemapSection",
     "StoreSection",
     "TrapSection",
+    "WebhookSection",
 ]
 
 
@@ -426,6 +429,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     limits: LimitSection = LimitSection()
     indexnow: IndexNowSection = IndexNowSection()
     extensions: ExtensionSection = ExtensionSection()
+    webhooks: WebhookSection = WebhookSection()
     workers: Annotated[
         int,
         setting(

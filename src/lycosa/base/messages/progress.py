@@ -16,6 +16,7 @@ from lycosa.base.model.code_failure import FailureNote, summed_notes
 from lycosa.base.model.parsed import ParserHealth
 from lycosa.base.model.pool_use import PoolState, PoolUse
 from lycosa.base.model.upload_progress import UploadState
+from lycosa.base.model.webhook_state import WebhookNote
 from lycosa.base.system.meter import MeterSnapshot, Number, carried, merged_snapshot
 
 _FIRST = "lycosa_urls_discovered_total"  # a report of an open worker has it
@@ -116,6 +117,7 @@ class Progress(msgspec.Struct, frozen=True, tag=True):
     first seeds that the parser could not read. ``promises`` are hosts whose pages were promised
     more fetches (``every`` of ``refetch.policies``) than the host has turns, as of the last change
     of policies. ``failures`` are the rules and sinks of users that failed in this run.
+    ``webhooks`` are those of the settings.
     """
 
     meter: MeterSnapshot = MeterSnapshot()
@@ -137,6 +139,7 @@ class Progress(msgspec.Struct, frozen=True, tag=True):
     unread_seeds: list[UnreadSeed] = []
     promises: list[PromiseNote] = []
     failures: list[FailureNote] = []
+    webhooks: list[WebhookNote] = []
 
     def with_numbers(
         self, numbers: Mapping[str, Number], tables: Mapping[str, dict[str, Number]] | None = None

@@ -462,6 +462,14 @@ _RESOURCES = (
         "Time since the store last took an upload; 0 if it does.",
         merge=Merge.GREATEST,
     ),
+    Metric("lycosa_webhooks", _G, "Webhooks by state.", "state", ("working", "failing")),
+    Metric("lycosa_webhook_changes_total", _C, "Changes that webhooks have accepted."),
+    Metric(
+        "lycosa_webhook_failing_seconds",
+        _G,
+        "Time since the webhook that fails longest began to fail; 0 if none does.",
+        merge=Merge.GREATEST,
+    ),
     Metric("lycosa_log_records_suppressed_total", _C, "Log records that were counted only."),
 )
 _CLUSTER = (

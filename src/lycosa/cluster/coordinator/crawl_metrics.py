@@ -93,6 +93,16 @@ def progress_metrics(progress: Progress, worker_deaths: int = 0) -> MeterSnapsho
         numbers["lycosa_upload_waiting_files"] = {"": uploads.waiting_files}
         numbers["lycosa_upload_waiting_bytes"] = {"": uploads.waiting_bytes}
         numbers["lycosa_upload_failing_seconds"] = {"": uploads.failing_s}
+    if webhooks := progress.webhooks:
+        failing = [each for each in webhooks if each.failures]
+        longest = max((each.failing_s for each in failing), default=0.0)
+        delivered = sum(each.delivered for each in webhooks)
+        numbers["lycosa_webhook_changes_total"] = {"": delivered}
+        numbers["lycosa_webhooks"] = {
+            "working": len(webhooks) - len(failing),
+            "failing": len(failing),
+        }
+        numbers["lycosa_webhook_failing_seconds"] = {"": longest}
     if (forecast := forecast_of(progress)) is not None:
         kind = "at_least" if forecast.is_least else "about"
         numbers["lycosa_remaining_seconds"] = {kind: round(forecast.seconds, 1)}

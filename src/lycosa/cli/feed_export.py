@@ -1,0 +1,209 @@
+"""``lycosa feed ... --to TARGET``: exports a feed and prints what it does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from lycosa.cli.cluster_parts import client_of
+from lycosa.cli.crawl_reading import CrawlPlace, opened_cluster
+from lycosa.cli.output import ExitCode, clean, counted, emit, emit_json
+from lycosa.cli.report_lines import ReportLines
+
+if TYPE_CHECKING:
+    from lycosa.cluster.shards.opened_cluster import OpenedCluster
+    from lycosa.feeds import ClusterSource
+    from lycosa.feeds.export_run import ExportFeed, ExportReport
+    from lycosa.feeds.items_feed import ItemLines
+
+    OpenFeed = Callable[[str], ExportFeed]
+
+
+ITEMS_FEED = "items."
+_POLL_S, _CLUSTER_POLL_S = 0.5, 10.0
+
+
+class ExportOptions(NamedTuple):
+    """Where to export, and how. ``has_ended`` waits a moment and says whether to end."""
+
+    to: str
+    follows: bool = False
+    as_json: bool = False
+    has_ended: Callable[[], bool] | None = None
+
+
+def export(kind: str, place: CrawlPlace, options: ExportOptions) -> int:
+    """Export a feed; returns the exit code. Raises ``click.UsageError``."""
+    from lycosa.base.model.item_schema import BadSchema
+    from lycosa.feeds import BadPosition
+    from lycosa.feeds.export_port import TargetError
+
+    try:
+        with opened_feeds(kind, place) as open_feed:
+            if kind.startswith(ITEMS_FEED) and not _await_items(kind, open_feed(""), options):
+                return ExitCode.FINISHED
+            return _run(open_feed, options)
+    except (BadPosition, BadSchema, TargetError) as error:
+        raise click.UsageError(clean(str(error))) from error
+
+
+def _await_items(kind: str, feed: ExportFeed, options: ExportOptions) -> bool:
+    """Wait until an extractor has a version; whether it has one.
+
+    Raises ``click.UsageError`` for one that the crawl does not have, unless it is followed.
+    """
+    from lycosa.feeds.items_export import ItemsExport
+
+    assert isinstance(feed, ItemsExport)
+    if not feed.learn_versions():
+        tell_no_items(kind, feed.names(), options.follows)
+    while not feed.learn_versions():  # a crawl that has just begun has no segment
+        if _wait(_POLL_S, options.has_ended):
+            return False
+    return True
+
+
+def _run(open_feed: OpenFeed, options: ExportOptions) -> int:
+    from lycosa.feeds.export_run import ExportRun
+    from lycosa.feeds.exporters.target_texts import exporter_for, extra_of
+
+    first = open_feed("")
+    with client_of(*extra_of(options.to)):
+        name = exporter_for(options.to, first.table, first.crawl).name
+    shown = ReportLines(name, export_line, "the target is back", time.monotonic())
+    tell = shown.print_json if options.as_json and options.follows else shown.show
+    run = ExportRun(
+        open_feed,
+        lambda table: exporter_for(options.to, table, first.crawl),
+        tell,
+        lambda seconds: _wait(seconds, options.has_ended),
+    )
+    try:
+        report = run.follow(not options.follows)
+    finally:
+        shown.clear()
+    if options.as_json:
+        import msgspec
+
+        emit_json({"target": name, **msgspec.to_builtins(report)})
+    else:
+        emit(clean(f"{name}: {export_line(report)}"))
+    return ExitCode.FINISHED
+
+
+@contextmanager
+def opened_feeds(kind: str, place: CrawlPlace) -> Iterator[OpenFeed]:
+    """Gives a feed after a position, any number of times; the one before is of no use then.
+
+    Raises ``click.UsageError``.
+    """
+    if place.cluster is not None:
+        with opened_cluster(place) as opened, _Sources(opened) as sources:
+            yield _of_cluster(kind, sources)
+        return
+    if place.cache is not None:
+        raise click.UsageError("--cache is for a crawl on machines: give --cluster FILE")
+    if kind.startswith(ITEMS_FEED):
+        from lycosa.feeds.items_feed import FolderItemLines
+
+        yield _items(kind.removeprefix(ITEMS_FEED), lambda: FolderItemLines(place.folder))
+        return
+    from lycosa.feeds import DeadLetterFeed, PageFeed
+    from lycosa.inspect.queries.changes_feed import folder_changes
+
+    feeds: dict[str, Callable[[Path, str], ExportFeed]]
+    feeds = {"pages": PageFeed, "dlq": DeadLetterFeed, "changes": folder_changes}
+    yield lambda after: feeds[kind](place.folder, after)
+
+
+def _items(name: str, new_lines: Callable[[], ItemLines]) -> OpenFeed:
+    from lycosa.feeds.items_export import ItemsExport, KnownVersions
+
+    known = KnownVersions(name)
+    return lambda after: ItemsExport(new_lines(), known, after)
+
+
+def tell_no_items(kind: str, known: Sequence[str], follows: bool) -> None:
+    """A crawl that has just begun has no segment yet, so only a reader of what is there is sent
+    away. Raises ``click.UsageError``.
+    """
+    name = kind.removeprefix(ITEMS_FEED)
+    there = (
+        f"there are {', '.join(ITEMS_FEED + each for each in known)}" if known else "it has none"
+    )
+    if not follows:
+        raise click.UsageError(f"the crawl has no items of an extractor {name}; {there}")
+    click.echo(f"lycosa: no items of an extractor {name} yet; waiting for the first", err=True)
+
+
+class _Sources:
+    """Readers of a cluster's logs, of which one is open at a time."""
+
+    def __init__(self, opened: OpenedCluster) -> None:
+        self.opened = opened
+        self._source: ClusterSource | None = None
+
+    def __enter__(self) -> _Sources:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._source is not None:
+            self._source.close()
+
+    def new_lines(self) -> ItemLines:
+        """The lines of all journals, from the beginning."""
+        from lycosa.feeds import ClusterSource
+        from lycosa.feeds.cluster_item_lines import ClusterItemLines
+
+        if self._source is not None:
+            self._source.close()
+        self._source = ClusterSource(self.opened)
+        return ClusterItemLines(self._source)
+
+    def changes(self, after: str) -> ExportFeed:
+        """The changes after a position, looked for every few seconds."""
+        from lycosa.inspect.committed_state import CrawlReader
+        from lycosa.inspect.queries.changes_feed import ChangesFeed
+
+        due = 0.0
+
+        def newest() -> tuple[CrawlReader | None, bool]:
+            nonlocal due
+            if time.monotonic() < due:
+                return None, False
+            due = time.monotonic() + _CLUSTER_POLL_S
+            return CrawlReader(self.opened.again()), False
+
+        return ChangesFeed(self.opened.view.seen.origin.manifest.crawl, newest, after)
+
+
+def _of_cluster(kind: str, sources: _Sources) -> OpenFeed:
+    if kind.startswith(ITEMS_FEED):
+        return _items(kind.removeprefix(ITEMS_FEED), sources.new_lines)
+    if kind == "changes":
+        return sources.changes
+    from lycosa.feeds.cluster_page_feed import ClusterPageFeed
+
+    return lambda after: ClusterPageFeed(sources.new_lines(), after)
+
+
+def _wait(seconds: float, has_ended: Callable[[], bool] | None) -> bool:
+    if has_ended is None:
+        time.sleep(seconds)
+        return False
+    until = time.monotonic() + seconds
+    while not has_ended():
+        if time.monotonic() >= until:
+            return False
+    return True
+
+
+def export_line(report: ExportReport) -> str:
+    """What an export has done, in words."""
+    done = f"{counted(report.rows, 'row')} written"
+    return f"{done}; {'more to come' if report.is_behind else 'nothing behind'}"

@@ -1,0 +1,1 @@
+"""Targets of feeds: files, databases, search engines, tables of data sets, webhooks."""
