@@ -20,6 +20,8 @@ from lycosa.base.config.sections import Config
 from lycosa.base.model.end import End
 from lycosa.base.ports import Fetcher, Resolver
 from lycosa.processes.session import Session
+from lycosa.stages.extract.code_source import load_code
+from lycosa.stages.extract.inline_code import InlineCode
 from lycosa.stages.parse.inline_parser import InlineParser
 from lycosa.stages.parse.parser_config import ParserConfig
 from lycosa.state.commit import ShardLease, folder_lease
@@ -60,7 +62,7 @@ class VirtualCrawl:
     ``log`` is the web's record of all requests of all runs. ``now`` is the virtual time in seconds;
     increase it between two runs to let time pass. The following may be replaced before a run:
     ``answers`` (answers requests; by default the web), ``resolver``, ``wrap`` (a wrapper around the
-    fetcher), ``sinks`` (receive the pages), ``rules`` (judge URLs), ``lease`` (makes the lease of a run's worker) and
+    fetcher), ``sinks`` (receive the pages), ``rules`` (judge URLs), ``code`` (names of user code, called in this process), ``lease`` (makes the lease of a run's worker) and
     ``told`` (changes the worker's job). A run that takes more than ``longest_s`` ends with
     ``TimeoutError``.
     """
@@ -83,6 +85,7 @@ class VirtualCrawl:
         self.wrap: Callable[[Fetcher], Fetcher] = lambda fetcher: fetcher
         self.sinks: tuple[PageSink, ...] = ()
         self.rules: tuple[UserRule, ...] = ()
+        self.code: tuple[str, ...] = ()
         self.lease: Callable[[], ShardLease] = folder_lease
         self.told: Callable[[WorkerJob], WorkerJob] = lambda job: job
         self.open_table: Opener = open_table or in_memory(MemoryTables())
@@ -136,7 +139,9 @@ class VirtualCrawl:
         began = self.clock.monotonic()
         with self.session() as session:
             job = self.told(session.job(0, tuple(range(self.config.frontier.partitions))))
-            extensions = Extensions(self.rules, self.sinks)
+            code = [load_code(each) for each in self.code]
+            caller = InlineCode(code, self.config.canonical)
+            extensions = Extensions(self.rules, self.sinks, code=caller)
             assembled = assemble(job, self._ports(faults), extensions=extensions)
             try:
                 if meanwhile is not None:

@@ -9,6 +9,7 @@ import pytest
 
 from nodes.changes import Changes
 from nodes.clocks import Clocks
+from nodes.codes import Codes
 from nodes.doors import Doors
 from nodes.history import LEAST_FAULTS, NodesHistory, live_and_judge
 from nodes.outside import Outside
@@ -75,6 +76,13 @@ def test_changed_policies_reach_all_records_whoever_owns_them(seed: int, tmp_pat
     assert history.live().takeovers > 0
     (policies,) = history.plugins
     assert isinstance(policies, Policies) and policies.moved > 0
+
+
+@pytest.mark.parametrize("seed", seeds(1, 4))
+def test_no_process_runs_code_that_its_machine_does_not_allow(seed: int, tmp_path: Path) -> None:
+    history = NodesHistory(seed, tmp_path, [Codes])
+    assert history.live().takeovers > 0
+    assert {len(allowed) for _, _, _, allowed in history.world.code_starts} >= {1, 2}
 
 
 @pytest.mark.parametrize("seed", seeds(1, 4))

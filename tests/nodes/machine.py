@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from judging import new_folder
-from lycosa.base.messages.worker_messages import Ended, Failed, Stop
+from lycosa.base.messages.worker_messages import AllowedCode, Ended, Failed, Stop
 from lycosa.base.model.end import End, PreviousEnd
 from lycosa.cluster.coordinator import node_plan
 from lycosa.cluster.coordinator.node_acts import (
@@ -111,6 +111,7 @@ class Machine:
         self._thawed.set()
         self._numbers = count(1)
         self._plan = NodePlan(VIRTUAL_EPOCH + world.now() + self.clock_off_s)
+        self._plan.allowed = world.allowed
         self._inbox: asyncio.Queue[object] = asyncio.Queue()
         self._tasks = [world.spawn(self._listen()), world.spawn(self._tick())]
 
@@ -156,6 +157,10 @@ class Machine:
         if process is not None and not process.is_dead:
             process.kill()
             self._ended(process, failed)
+
+    def allow(self, digests: tuple[str, ...]) -> None:
+        """Its operator allows exactly this user code."""
+        self._do(self._plan.allow(digests, self._now()))
 
     async def gate(self) -> None:
         """Waits while the machine hangs; for ever when it is gone."""
@@ -223,6 +228,12 @@ class Machine:
 
     def _start(self, act: StartWorker) -> None:
         assert act.shard not in self.processes, "the process before has ended"
+        if objection := self._plan.code_objection:
+            failed = Failed("PermissionError", objection, "", is_local=True)
+            self._do(self._plan.handle_worker_end(act.shard, failed, self._now()))
+            return
+        wanted = {each.digest for each in self._plan.code.values()}
+        self.world.code_starts.append((self.name, act.shard, wanted, set(self._plan.allowed)))
         process = self.processes[act.shard] = Process(
             self, act.shard, act.assignment, next(self._numbers), act.is_careful
         )
@@ -489,6 +500,9 @@ class Process:
         while True:
             message = await self._heard.get()
             await self.gate()
+            if isinstance(message, AllowedCode):
+                assembled.live.code.allow(message.digests)
+                continue
             await duties.handle_message(message)
             if isinstance(message, Stop):
                 assembled.worker.stop(End(message.end))

@@ -118,6 +118,9 @@ class World:
         self.coordinator_off_s = 0.0
         self.faults: Counter[str] = Counter()
         self.told: list[str] = []
+        self.allowed: tuple[str, ...] = ()  # user code, by machines that begin from now on
+        # processes that were started: machine, shard, digests in force, and those allowed there
+        self.code_starts: list[tuple[str, int, set[str], set[str]]] = []
         self.log = WorldLog()
         self.logs = ShardLogs(CRAWL, self.shards)
         self.objects: dict[str, bytes] = {}

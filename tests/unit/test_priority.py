@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lycosa.base.config.sections import PrioritySection
-from lycosa.base.model.discovered import Discovered, LinkKind
+from lycosa.base.model.discovered import NO_SCORE, Discovered, LinkKind
 from lycosa.base.model.factors import Factors
 from lycosa.base.model.refetch_cell import cell_of
 from lycosa.base.model.url_state import History
@@ -20,7 +20,7 @@ from lycosa.base.urls.identity import hash8
 from lycosa.stages.frontier.discovery import record_of
 from lycosa.stages.frontier.ranking import factors_of_found, factors_of_known
 from lycosa.stages.schedule.priority import link_importance, prioritizer
-from lycosa.state.kv.table_records import UrlRecord, decode_url, encode_record
+from lycosa.state.kv.table_records import UrlRecord, decode_url, encode_record, encode_url
 
 shares = st.floats(0, 1)
 weights = st.builds(
@@ -125,8 +125,20 @@ def known(**fields: Any) -> UrlRecord:
     return record
 
 
-def test_the_weights_add_up_to_one() -> None:
-    assert sum(msgspec.structs.astuple(BY)) == pytest.approx(1.0)
+def test_the_weights_of_what_the_crawl_knows_add_up_to_one() -> None:
+    assert sum(msgspec.structs.astuple(BY)) - BY.score == pytest.approx(1.0)
+
+
+@given(st.integers(0, 255), st.integers(0, 255))
+def test_a_higher_score_is_a_higher_priority_and_none_is_neutral(one: int, other: int) -> None:
+    def ranked(score: int) -> float:
+        return prioritizer(BY)(factors_of_found(find(score=score), 0.5, NOW))
+
+    neutral = ranked(NO_SCORE)
+    assert (one < other) == (ranked(one) < ranked(other))
+    assert (one / 255 > neutral) == (ranked(one) > neutral)
+    record = record_of(find(score=one), 0.5, NOW, is_parked=False)
+    assert record.score == one and decode_url(encode_url(record)).score == one
 
 
 def test_the_example_of_the_page_about_priority() -> None:

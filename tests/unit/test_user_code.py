@@ -5,7 +5,7 @@ from __future__ import annotations
 from lycosa.base.messages.progress import Progress, total
 from lycosa.base.model.code_failure import CodeFailure, FailureNote, failure_in, name_of_code
 from lycosa.base.reasons import Reason
-from lycosa.worker.extension_failures import ExtensionFailures
+from lycosa.worker.extension_failures import KINDS, ExtensionFailures
 
 
 def broken(number: int) -> None:
@@ -42,7 +42,7 @@ def test_the_first_failure_of_a_kind_is_told_and_then_their_number_once_a_minute
     now[0] += 60
     failures.note(first)
     assert told[2:] == [("A", 10)]
-    assert failures.counts == {"rule": 1, "sink": 11}
+    assert failures.counts == dict.fromkeys(KINDS, 0) | {"rule": 1, "sink": 11}
     assert failures.notes() == [FailureNote(11, first), FailureNote(1, other)]
     assert [each.detail for each in failures.take_rule_remarks()] == ["m:g: B"]
     assert failures.take_rule_remarks() == ()

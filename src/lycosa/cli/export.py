@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import shutil
 import sys
 import tempfile
@@ -29,10 +30,14 @@ Examples:
   lycosa export crawls/example.org pages --where "fetch_status = 200 AND language = 'de'" | head
   lycosa export --cluster cluster.toml hosts --output hosts.csv
   lycosa export crawls/example.org texts --purpose search --output texts.search.parquet
+  lycosa export crawls/shop.example products --format csv --output products.csv
+  lycosa export crawls/shop.example items.products
 
 The tables pages and links have one row per captured page and per link in it, fetches has robots.txt
 files and sitemaps too, texts has the visible text of each page, content its main text, Markdown,
-headings, author, dates and structured data, and urls and hosts have the present state.
+headings, author, dates and structured data, and urls and hosts have the present state. Of an
+extractor NAME, the table items.NAME has each item that it made of any capture, and the table NAME
+the items of each URL as they are now (docs/items.md).
 Content that a site refuses to the purpose of the crawl (agent.purpose) is left out; --purpose
 exports for another one, from the journals of the crawl. The default is JSON lines on
 standard output. The crawl may be running: committed rows are exported, and nothing is changed. A
@@ -50,6 +55,8 @@ _FORMS = {
     ".ndjson": "jsonl",
     ".json": "jsonl",
 }
+_TABLES = "pages", "links", "content", "texts", "urls", "hosts", "fetches"
+_ITEMS = re.compile(r"(?:items\.)?[a-z][a-z0-9_]{0,62}")
 _NAMES = {"csv": "CSV", "parquet": "Parquet", "jsonl": "JSON lines"}
 
 
@@ -57,13 +64,13 @@ _NAMES = {"csv": "CSV", "parquet": "Parquet", "jsonl": "JSON lines"}
     "export",
     cls=CrawlCommand,
     epilog=_EPILOG,
-    short_help="Pages, links, URLs or hosts as JSON lines, CSV or Parquet.",
+    short_help="Pages, links, URLs, hosts or items as JSON lines, CSV or Parquet.",
 )
 @crawl_place
 @click.argument(
     "kind",
-    metavar="pages|links|content|texts|urls|hosts|fetches",
-    type=click.Choice(["pages", "links", "content", "texts", "urls", "hosts", "fetches"]),
+    metavar="pages|links|content|texts|urls|hosts|fetches|items.NAME",
+    callback=lambda context, parameter, value: _checked_table(value),
 )
 @click.option(
     "--format",
@@ -119,6 +126,15 @@ def command(
     with reading_crawl(CrawlPlace(folder, cluster, cache)) as reader:
         policy = _other_policy(reader, purpose, unstated)
         return run(reader, kind, form or "", output, where, as_json, is_raw, policy)
+
+
+def _checked_table(name: str) -> str:
+    """The name of a table. Which items there are only the crawl says."""
+    if name in _TABLES or _ITEMS.fullmatch(name):
+        return name
+    raise click.BadParameter(
+        f"{name!r} is not a table; there are {', '.join(_TABLES)}, and items.NAME of an extractor"
+    )
 
 
 def _other_policy(

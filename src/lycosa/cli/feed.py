@@ -1,4 +1,4 @@
-"""``lycosa feed``: every capture, or every dead letter, of a crawl folder as JSON lines, once."""
+"""``lycosa feed``: captures, dead letters or items of a crawl as JSON lines, each once."""
 
 from __future__ import annotations
 
@@ -8,21 +8,24 @@ import select
 import stat
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import click
 
+from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, crawl_place, opened_cluster
 from lycosa.cli.output import ExitCode, emit_json
 
 if TYPE_CHECKING:
     from lycosa.feeds import FolderFeed
+    from lycosa.feeds.items_feed import ItemLines
 
 _POLL_S = 0.5
 _SETTLE_S = 15.0  # the last commit of a killed crawl counts after some seconds
 _BATCH_ROWS = 2000
+_ITEMS = "items."
 
 _EPILOG = """
 \b
@@ -32,11 +35,14 @@ Examples:
   lycosa feed pages crawls/example.org --output pages.jsonl       append what is new, each row once
   lycosa feed dlq crawls/example.org --follow --output dlq.jsonl
   lycosa feed pages crawls/example.org --positions --after "$(cat position)"
+  lycosa feed items.products crawls/shop.example --follow         items of an extractor
+  lycosa feed items.products --cluster cluster.toml --follow
   lycosa feed schema pages                                        the JSON Schema of a row
 
-The rows are those of the topics pages and dlq of a cluster; docs/formats.md of the source has the
-fields. The crawl may be running. It does no work for this command, so a slow reader does not slow
-it down.
+The rows of pages and dlq are those of the topics of a cluster; docs/formats.md of the source has
+the fields. Those of items.NAME are the items that the extractor NAME made, with _url, _fetched,
+_capture, _version and _item (docs/items.md). The crawl may be running. It does no work for this
+command, so a slow reader does not slow it down.
 
 Each row is given once. With --output FILE this holds whenever the command is killed: the file
 FILE.position says how far FILE goes, and the next call continues there. A program that reads a pipe
@@ -45,8 +51,14 @@ row. After a restart --after POSITION gives exactly the rows behind it.
 """
 
 
+_ITEMS_HELP = """Write a row for each item that the extractor {name} made of the pages of the crawl.
+
+The items were committed with their pages, so each is there once, however often the crawl was
+killed. An item is identified by _capture and _item."""
+
+
 class FeedOptions(NamedTuple):
-    """The options of ``lycosa feed pages`` and ``lycosa feed dlq``."""
+    """The options of the feeds."""
 
     follow: bool = False
     follow_input: bool = False
@@ -55,9 +67,25 @@ class FeedOptions(NamedTuple):
     output: str = "-"
 
 
-@click.group("feed", epilog=_EPILOG, short_help="Captures or dead letters as JSON lines, once.")
+class _Feeds(click.Group):
+    """The feeds, with one for each extractor: ``items.NAME``."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name.startswith(_ITEMS):
+            return _items_command(cmd_name.removeprefix(_ITEMS))
+        return super().get_command(ctx, cmd_name)
+
+
+@click.group(
+    "feed",
+    cls=_Feeds,
+    epilog=_EPILOG,
+    short_help="Captures, dead letters or items as JSON lines, once.",
+)
 def command() -> None:
-    """Every capture, or every URL that failed for good, as JSON lines, each once."""
+    """Every capture, every URL that failed for good, or every item of an extractor (items.NAME) as
+    JSON lines, each once.
+    """
 
 
 def _options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -86,30 +114,48 @@ def _options(function: Callable[..., Any]) -> Callable[..., Any]:
             "--follow/--once",
             help="Wait for new rows until Ctrl-C, or end when all were given [--once].",
         ),
-        click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False)),
     ):
         function = add(function)
     return function
 
 
+_folder = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
+
+
 @command.command("pages", epilog=_EPILOG, short_help="Every capture of a crawl.")
 @_options
+@_folder
 def pages(folder: Path, **options: Any) -> int:
     """Write a row for each capture of the crawl in DIR: the journal's line without text and links.
 
     A page is identified by url8 and fetch_number.
     """
-    return run("pages", folder, FeedOptions(**options))
+    return run("pages", CrawlPlace(folder), FeedOptions(**options))
 
 
 @command.command("dlq", epilog=_EPILOG, short_help="Every URL that failed for good.")
 @_options
+@_folder
 def dlq(folder: Path, **options: Any) -> int:
     """Write a row for each time that a URL of the crawl in DIR failed for good.
 
     `lycosa dlq list` has the present dead letters instead.
     """
-    return run("dlq", folder, FeedOptions(**options))
+    return run("dlq", CrawlPlace(folder), FeedOptions(**options))
+
+
+def _items_command(name: str) -> click.Command:
+    """``lycosa feed items.NAME``."""
+
+    @click.command(
+        _ITEMS + name, cls=CrawlCommand, epilog=_EPILOG, help=_ITEMS_HELP.format(name=name)
+    )
+    @_options
+    @crawl_place
+    def items(folder: Path, cluster: Path | None, cache: Path | None, **options: Any) -> int:
+        return run(_ITEMS + name, CrawlPlace(folder, cluster, cache), FeedOptions(**options))
+
+    return items
 
 
 @command.command("schema", short_help="The JSON Schema of a row.")
@@ -122,15 +168,16 @@ def schema(feed: str) -> int:
     return ExitCode.FINISHED
 
 
-def run(kind: str, folder: Path, options: FeedOptions) -> int:
+def run(kind: str, place: CrawlPlace, options: FeedOptions) -> int:
     """Write the rows; returns the exit code."""
+    from lycosa.base.model.item_schema import BadSchema
     from lycosa.feeds import BadPosition, FeedFileError
     from lycosa.feeds.feed_file import FeedFileBusy
 
     try:
-        with _target(options) as target:
-            _give(_feed(kind, folder, target.position), target, options)
-    except (BadPosition, FeedFileError) as error:
+        with _target(options) as target, _feed(kind, place, target.position, options) as feed:
+            _give(feed, target, options)
+    except (BadPosition, BadSchema, FeedFileError) as error:
         if options.follow_input and isinstance(error, FeedFileBusy):
             # of a crawl that was killed: it ends soon, and the crawl starts this command again
             click.echo(f"lycosa: {error}", err=True)
@@ -139,10 +186,46 @@ def run(kind: str, folder: Path, options: FeedOptions) -> int:
     return ExitCode.FINISHED
 
 
-def _feed(kind: str, folder: Path, after: str) -> FolderFeed:
+@contextmanager
+def _feed(kind: str, place: CrawlPlace, after: str, options: FeedOptions) -> Iterator[FolderFeed]:
     from lycosa.feeds import DeadLetterFeed, PageFeed
 
-    return PageFeed(folder, after) if kind == "pages" else DeadLetterFeed(folder, after)
+    if not kind.startswith(_ITEMS):
+        yield (PageFeed if kind == "pages" else DeadLetterFeed)(place.folder, after)
+        return
+    name, follows = kind.removeprefix(_ITEMS), options.follow or options.follow_input
+    with _item_lines(place) as lines:
+        from lycosa.feeds.items_feed import ItemFeed
+
+        feed = ItemFeed(lines, name, after)
+        if feed.schema() is None:
+            _tell_no_items(name, feed.names(), follows)
+        yield feed
+
+
+@contextmanager
+def _item_lines(place: CrawlPlace) -> Iterator[ItemLines]:
+    if place.cluster is None:
+        from lycosa.feeds.items_feed import FolderItemLines
+
+        yield FolderItemLines(place.folder)
+        return
+    with opened_cluster(place) as opened:
+        from lycosa.feeds.cluster_item_lines import ClusterItemLines
+        from lycosa.feeds.cluster_source import ClusterSource
+
+        with closing(ClusterSource(opened)) as source:
+            yield ClusterItemLines(source)
+
+
+def _tell_no_items(name: str, known: Sequence[str], follows: bool) -> None:
+    """A crawl that has just begun has no segment yet, so only a reader of what is there is sent
+    away.
+    """
+    there = f"there are {', '.join(_ITEMS + each for each in known)}" if known else "it has none"
+    if not follows:
+        raise click.UsageError(f"the crawl has no items of an extractor {name}; {there}")
+    click.echo(f"lycosa: no items of an extractor {name} yet; waiting for the first", err=True)
 
 
 def _give(feed: FolderFeed, target: Any, options: FeedOptions) -> None:

@@ -21,6 +21,7 @@ Examples:
   lycosa sql crawls/example.org "SELECT target_url, count(*) n FROM links GROUP BY 1 ORDER BY n"
   lycosa sql crawls/example.org --format csv "FROM hosts" > hosts.csv
   lycosa sql crawls/example.org "DESCRIBE pages"
+  lycosa sql crawls/shop.example "SELECT name, price, _url, _fetched FROM products"
   lycosa sql --cluster cluster.toml "SELECT state, count(*) FROM urls GROUP BY state"
 
 \b
@@ -32,6 +33,9 @@ Tables:
   ccindex  fetches with only Common Crawl's columns: its queries run unchanged
   urls     one row per known URL: state, reason, history (read from the crawl's state when named)
   hosts    one row per known host (likewise)
+  NAME     the items of an extractor of that name, as each URL has them now: its columns, and
+           _url, _fetched, _capture, _version, _item
+  items.NAME  each item that it made of any capture
 
 The dialect is DuckDB's. Only statements that read are allowed (SELECT, WITH, FROM, VALUES,
 DESCRIBE, SHOW, SUMMARIZE, and EXPLAIN of these). No other files are read or written, and the crawl

@@ -208,6 +208,7 @@ def _print_head(status: CrawlStatus, estimated: str, now: float) -> None:
             ("received", human_bytes(status.body_bytes)),
             ("purpose", ", ".join(status.purpose)),
             ("stated", _stated(status)),
+            ("items", _items(status)),
         )
     )
 
@@ -271,6 +272,12 @@ def _stated(status: CrawlStatus) -> str:
     from lycosa.base.preferences.preference_words import counts_words
 
     return f"{found} (captures)" if (found := counts_words(status.preferences)) else ""
+
+
+def _items(status: CrawlStatus) -> str:
+    """Rows of user code, by extractor."""
+    found = sorted(status.items.items())
+    return ", ".join(f"{name} {human_count(number)}" for name, number in found)
 
 
 def _name(status: CrawlStatus) -> str:

@@ -56,12 +56,7 @@ class ClusterSource:
 
     def captures(self, read: Mapping[str, JournalPosition]) -> Iterator[CaptureLines]:
         """See ``ProjectorSource``. Raises ``ObjectError`` too."""
-        named = {
-            layout.stem_of(name): length
-            for lengths in self._lengths.values()
-            for name, length in lengths.items()
-            if name.startswith(f"{layout.JOURNAL}/")
-        }
+        named = self.named_journals()
         yield from self._sealed(read, named)
         for name, length in sorted(named.items()):
             start = read.get(name, UNREAD)
@@ -72,6 +67,23 @@ class ClusterSource:
                 if len(data) == length - start.bytes:
                     lines = lines_from(io.BytesIO(data), name, has_header=not start.bytes)
                     yield CaptureLines(name, length, False, lines)
+
+    def named_journals(self) -> dict[str, int]:
+        """The segments that the last commits name as open, with the length of their journals."""
+        return {
+            layout.stem_of(name): length
+            for lengths in self._lengths.values()
+            for name, length in lengths.items()
+            if name.startswith(f"{layout.JOURNAL}/")
+        }
+
+    def names(self) -> set[str]:
+        """The segments that are sealed or named. Raises ``ObjectError``."""
+        return {*sealed_segments(self._opened.objects), *self.named_journals()}
+
+    def list_again(self) -> None:
+        """Let the next call of ``captures`` list the sealed segments."""
+        self._listed_at = -_LISTED_EVERY_S
 
     def count_waiting(self) -> int:
         """See ``ProjectorSource``. Counts records, of which a commit has at least one."""
@@ -85,7 +97,8 @@ class ClusterSource:
         self, read: Mapping[str, JournalPosition], named: Mapping[str, int]
     ) -> Iterator[CaptureLines]:
         now = time.monotonic()
-        if not self._open - named.keys() and now - self._listed_at < _LISTED_EVERY_S:
+        is_recent = self._listed_at >= 0 and now - self._listed_at < _LISTED_EVERY_S
+        if is_recent and not self._open - named.keys():
             return
         self._open, self._listed_at = set(named), now
         for name, segment in sorted(sealed_segments(self._opened.objects).items()):

@@ -2,7 +2,9 @@
 
 ``pages/0c1d2e3f/0.12.345,1.3.7``: the feed, the beginning of the crawl's id, and for each worker
 the number of its segment and of the rows read in it. In ``dlq`` each partition has the number of
-its last dead letter.
+its last dead letter. In ``items.NAME`` the numbers of a worker are the term of its segment, its
+number, the rows, and the items that were given of the row behind these; so a position in a folder
+is one in the cluster, too, into which the crawl is imported.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import re
 from collections.abc import Mapping
 
 _PART = r"\d+(?:\.\d+)+"
-_FORM = re.compile(rf"([a-z]+)/([0-9a-f]{{8}})/({_PART}(?:,{_PART})*)?")
+_FORM = re.compile(rf"([a-z][a-z0-9_.]*)/([0-9a-f]{{8}})/({_PART}(?:,{_PART})*)?")
 _ID_CHARACTERS = 8
 
 

@@ -66,7 +66,7 @@ class PageFeed:
         return self._lines.is_behind
 
     def new_rows(self) -> Iterator[bytes]:
-        return (page_row(line, policy)[1] for line, policy in self._lines.new_lines())
+        return (page_row(line, header.policy)[1] for line, header in self._lines.new_lines())
 
 
 class DeadLetterFeed:

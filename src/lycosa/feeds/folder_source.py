@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from lycosa.base.preferences.use_policy import UsePolicy
 from lycosa.feeds.log_tail import TailReader
 from lycosa.feeds.projector_source import UNREAD, CaptureLines, JournalPosition
 from lycosa.state.commit import Commit, Mark
@@ -20,10 +19,12 @@ from lycosa.state.commit.commit_log_files import log_files_of
 from lycosa.state.folder.manifest import load_manifest
 from lycosa.state.folder.names import crawl_sites, last_commit_path, log_folder
 from lycosa.state.shard.folder_view import FolderView
+from lycosa.state.shard.item_source import FolderItems
 from lycosa.state.shard.view import CrawlOrigin, CrawlView
 from lycosa.state.store import layout
 from lycosa.state.store.closed_lengths import closed_journals
 from lycosa.state.store.journal import read_header, read_lines
+from lycosa.state.store.journal_rows import SegmentHeader
 from lycosa.state.store.removed_files import removed_files
 
 
@@ -56,6 +57,7 @@ class FolderSource:
             lambda: crawl_sites(folder, manifest.identity.suffixes),
             lambda: None,
             folder=folder,
+            items=FolderItems(folder),
         )
 
     def view(self) -> CrawlView:
@@ -129,10 +131,9 @@ class FolderSource:
             ends.append(JournalEnd(name, number, end))
         return found
 
-    def policy_of(self, segment: str) -> UsePolicy:
-        """The purpose with which a segment was stored. Raises ``JournalError`` or ``OSError``."""
-        path = layout.existing(self._folder, layout.JOURNAL, segment)
-        return read_header(path).policy
+    def header_of(self, segment: str) -> SegmentHeader:
+        """The header of a segment's journal. Raises ``JournalError`` or ``OSError``."""
+        return read_header(layout.existing(self._folder, layout.JOURNAL, segment))
 
     def read_journal(self, segment: str, start: int, end: int) -> Iterator[bytes]:
         """The lines of a journal between two ends of frames.

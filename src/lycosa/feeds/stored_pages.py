@@ -87,7 +87,8 @@ class StoredPages:
 
         Raises ``LogDamaged``, ``JournalError`` or ``OSError``.
         """
-        for line, policy in self._committed.new_lines():
+        for line, header in self._committed.new_lines():
+            policy = header.policy
             row = decode_journal_row(line)
             if self._everything or (row.kind is FetchKind.PAGE and row.revisit != UNCHANGED):
                 yield row, policy

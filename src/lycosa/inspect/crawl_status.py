@@ -92,6 +92,7 @@ class CrawlStatus(msgspec.Struct, frozen=True, kw_only=True):
     the price of a refetch costs, where pages have it. ``policies`` says how far refetch policies
     are applied. ``validators`` counts answers to refetches by what they showed
     (``ValidatorFinding``), ``hosts_distrusted`` the hosts whose validators are not believed.
+    ``items`` counts the rows of user code by extractor.
     """
 
     folder: str
@@ -134,6 +135,7 @@ class CrawlStatus(msgspec.Struct, frozen=True, kw_only=True):
     purpose: tuple[str, ...] = ()
     validators: dict[str, int] = {}
     hosts_distrusted: int = 0
+    items: dict[str, int] = {}
 
 
 _SUMS = "discovered", "captures", "pages", "requests", "body_bytes", "hosts_paused", "leased"
@@ -188,6 +190,7 @@ def crawl_status(
         shards=list(reader.source.seen.shards.values()),
         preferences=total.stated,
         validators=total.validators,
+        items=total.items,
         hosts_distrusted=tally.distrusted,
         purpose=agent_policy(saved.config.agent).purpose,
         **(_only_in(folder, runs) if folder else {}),

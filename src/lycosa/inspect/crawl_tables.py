@@ -1,5 +1,5 @@
 """A crawl's tables in DuckDB: ``pages``, ``fetches``, ``links``, ``content``, ``texts``,
-``ccindex``, ``urls``, ``hosts``.
+``ccindex``, ``urls``, ``hosts``, and the items of user code (``item_tables``).
 
 ``fetches`` has a row for each stored fetch, ``pages`` only those of pages, because a count of pages
 should not include robots.txt files and sitemaps. ``ccindex`` is ``fetches`` with Common Crawl's
@@ -31,10 +31,11 @@ import msgspec
 
 from lycosa.base.preferences.use_policy import UsePolicy, agent_policy
 from lycosa.inspect.committed_state import CrawlReader
+from lycosa.inspect.item_tables import ItemTables
 from lycosa.inspect.saved_settings import load_saved_settings
 from lycosa.inspect.state_rows import write_state
 from lycosa.state.store import layout
-from lycosa.state.store.derived_files import CONTENT, DERIVED_KINDS, LINKS, PAGES
+from lycosa.state.store.derived_files import CONTENT, DERIVED_KINDS, ITEMS, LINKS, PAGES
 from lycosa.state.store.journal import JournalError
 from lycosa.state.store.journal_rows import JOURNAL_FORMAT, JournalRow, SegmentHeader
 from lycosa.state.store.pages_table import COMMON_CRAWL_COLUMNS
@@ -62,9 +63,10 @@ _OF_FETCHES = {PAGES, FETCHES, "ccindex"}
 class CrawlTables:
     """DuckDB over a crawl; a context manager.
 
-    ``wanted`` names the tables that are filled; the others have only columns. ``policy`` is another
-    purpose than that of the crawl. Raises what ``CrawlReader`` raises, ``JournalError``, also when
-    another purpose needs a journal that is missing, and ``OSError``.
+    ``wanted`` names the tables that are filled; the others have only columns. Names that no table
+    has are ignored. ``policy`` is another purpose than that of the crawl. Raises what
+    ``CrawlReader`` raises, ``JournalError``, also when another purpose needs a journal that is
+    missing, and ``OSError``; for items of a cluster ``ObjectError`` too.
     """
 
     def __init__(
@@ -85,13 +87,17 @@ class CrawlTables:
             )
             self.connection = self._connect(memory_mb)
             self._stack.callback(self.connection.close)
-            filled = {*wanted, PAGES} if _OF_FETCHES & set(wanted) else set(wanted)
+            self._items = ItemTables(reader, wanted, self._folder, self._policy, self._is_other)
+            needs_pages = bool(_OF_FETCHES & set(wanted)) or bool(self._items.wanted)
+            filled = {*wanted, PAGES} if needs_pages else set(wanted)
             self._add_captures([kind for kind in CAPTURES if kind in filled])
             names = ", ".join(column[0] for column in COMMON_CRAWL_COLUMNS)
             self.connection.execute(f"CREATE VIEW ccindex AS SELECT {names} FROM {FETCHES}")
             self.connection.execute(
                 f"CREATE VIEW {PAGES} AS SELECT * FROM {FETCHES} WHERE kind = 'page'"
             )
+            self._items.create(self.connection)
+            self._files += self._items.files
             for kind in STATE:
                 path = self._folder / f"{kind}.parquet"
                 write_state(reader, kind, path, is_empty=kind not in filled)
@@ -116,12 +122,18 @@ class CrawlTables:
         self.connection.execute("SET enable_external_access = false")
         self.connection.execute("SET lock_configuration = true")
 
+    def names(self) -> list[str]:
+        """The names of all tables that a query may use."""
+        items = [name for each in self._items.names for name in (each, f"{ITEMS}.{each}")]
+        return [*sorted(TABLES), *items]
+
     def columns(self) -> dict[str, list[str]]:
         """The columns of each table."""
         found: dict[str, list[str]] = {}
         query = (
-            "SELECT table_name, column_name FROM duckdb_columns() WHERE NOT internal ORDER BY"
-            " table_name, column_index"
+            f"SELECT CASE schema_name WHEN '{ITEMS}' THEN '{ITEMS}.' ELSE '' END || table_name,"
+            " column_name FROM duckdb_columns() WHERE NOT internal ORDER BY table_name,"
+            " column_index"
         )
         for table, column in self.connection.execute(query).fetchall():
             found.setdefault(table, []).append(column)

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from lycosa.inspect.crawl_tables import TABLES, CrawlTables
 from lycosa.inspect.sql_gate import NotAQuestion, check_reads_only
+from lycosa.state.store.derived_files import ITEMS
 
 _ROWS = 1000
 _COLUMNS_ONLY = re.compile(r"\s*(?:DESCRIBE|DESC|SHOW)\b(?!\s*\()", re.IGNORECASE)
@@ -25,12 +26,15 @@ class SqlError(Exception):
 
 
 def wanted_tables(statement: str) -> list[str]:
-    """The tables that a statement names.
+    """The tables that a statement names, then its other words: the crawl may have items of that
+    name.
 
     Filling one may need a pass over open segments or over the state.
     """
+    if _COLUMNS_ONLY.match(statement):
+        return []
     words = {word.lower() for word in re.findall(r"\w+", statement)}
-    return [name for name in TABLES if name in words and not _COLUMNS_ONLY.match(statement)]
+    return [*(name for name in TABLES if name in words), *sorted(words - set(TABLES))]
 
 
 def ask(tables: CrawlTables, statement: str) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
@@ -64,10 +68,7 @@ def explained(tables: CrawlTables, error: duckdb.Error, statement: str) -> SqlEr
     """DuckDB's error in one line; for an unknown name, with the nearest one and all that exist."""
     text = _first_line(error)
     if found := _NO_TABLE.search(text):
-        return SqlError(
-            f"there is no table {found[1]!r}{_near(found[1], TABLES)}; there are"
-            f" {', '.join(sorted(TABLES))}".replace("?;", "?")
-        )
+        return no_table(tables, found[1])
     if found := _NO_COLUMN.search(text):
         columns = tables.columns()
         named = [name for name in wanted_tables(statement) if name in columns]
@@ -78,6 +79,18 @@ def explained(tables: CrawlTables, error: duckdb.Error, statement: str) -> SqlEr
                 "\n".join([f"there is no column {found[1]!r}{_near(found[1], known)}", *listed])
             )
     return SqlError(text)
+
+
+def no_table(tables: CrawlTables, name: str) -> SqlError:
+    """The error for a table that there is not, with the nearest one and all that exist."""
+    items = [each for each in tables.names() if each.startswith(f"{ITEMS}.")]
+    if name.startswith(f"{ITEMS}."):
+        there = f"there are {', '.join(items)}" if items else "the crawl has no items"
+        return SqlError(f"there is no table {name!r}; {there}")
+    return SqlError(
+        f"there is no table {name!r}{_near(name, tables.names())}; there are"
+        f" {', '.join(tables.names())}".replace("?;", "?")
+    )
 
 
 def _first_line(error: duckdb.Error) -> str:

@@ -24,7 +24,7 @@ from lycosa.base.preferences.use_policy import UsePolicy
 from lycosa.inspect.committed_state import CrawlReader
 from lycosa.inspect.crawl_tables import STATE, CrawlTables
 from lycosa.inspect.printable import clean, json_text, neutral
-from lycosa.inspect.sql_query import explained, fetched, refuse_writes
+from lycosa.inspect.sql_query import explained, fetched, no_table, refuse_writes
 from lycosa.inspect.state_rows import STATE_COLUMNS, state_rows, write_state
 
 _QUOTE = '"'
@@ -41,7 +41,7 @@ def rows_of(
     """The rows of one table, or of ``fetches``, that meet ``where``, a condition in SQL.
 
     ``policy`` is another purpose than that of the crawl. Raises ``SqlError`` when the condition is
-    wrong.
+    wrong or there is no such table.
     """
     if kind in STATE and not where:
         yield [column[0] for column in STATE_COLUMNS[kind]], state_rows(reader, kind)
@@ -159,6 +159,8 @@ def _select(tables: CrawlTables, kind: str, where: str) -> duckdb.DuckDBPyConnec
     """
     statement = f"SELECT * FROM {kind}" + (f" WHERE ({where}\n)" if where else "")
     try:
+        if kind not in tables.names():
+            raise no_table(tables, kind)
         refuse_writes(statement)
         return tables.connection.execute(statement)
     except duckdb.Error as error:

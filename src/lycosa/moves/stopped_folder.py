@@ -48,10 +48,12 @@ from lycosa.state.objects.generation import PlacedObjects, generation_prefix
 from lycosa.state.objects.object_errors import ObjectMissing
 from lycosa.state.objects.objects_port import ObjectStore
 from lycosa.state.shard.folder_view import FolderView
+from lycosa.state.shard.item_source import FolderItems
 from lycosa.state.shard.object_snapshots import CONSTANT_SUFFIX
 from lycosa.state.store import NotStored, StoredSegment, layout
 from lycosa.state.store.closing import build_derived, wanted_or_certain
-from lycosa.state.store.derived_files import CDXJ
+from lycosa.state.store.derived_files import CDXJ, ITEMS
+from lycosa.state.store.item_versions import CHANGES
 from lycosa.state.store.journal import JournalError
 
 _NO_LINKS = frozenset({errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP})
@@ -123,6 +125,7 @@ class StoppedFolder:
         for number, segment in enumerate(segments, 1):
             self._send(segment)
             self._places.on_step("segments", number, len(segments))
+        self._send_items()
         return len(segments)
 
     # -- segments
@@ -146,6 +149,21 @@ class StoppedFolder:
                     self._put(layout.file_name(kind, segment.name), path)
         finally:
             shutil.rmtree(work, ignore_errors=True)
+
+    def _send_items(self) -> None:
+        """Send items that were extracted again, and which version readers see, last.
+
+        Tables may be in another store, if they were removed here after an upload.
+        """
+        source, work = FolderItems(self._folder), self._places.work / "items"
+        for versions in source.list_tables().tables.values():
+            for table in (each for tables in versions.values() for each in tables.values()):
+                if self._places.objects.find(table.key) is None:
+                    self._places.objects.put(table.key, source.local_table(table, work))
+        shutil.rmtree(work, ignore_errors=True)
+        notes = sorted((self._folder / ITEMS).glob("*/**/[!.]*.json"))
+        for path in sorted(notes, key=lambda each: each.parent.name == CHANGES):
+            self._put(path.relative_to(self._folder).as_posix(), path)
 
     def _kinds(self, source: Path, segment: StoredSegment) -> list[str]:
         """The kinds of files, in the order in which they are sent: see ``ObjectSegments``."""

@@ -256,6 +256,7 @@ class StoredCaptures:
             int(found.at + plan.interval_s) if plan.interval_s else 0,
             plan.kept_in(history, old, found.text_digest),
             _noted(row),
+            items={name: len(rows) for name, rows in row.items.items()},
         )
 
     def _file_content(self, row: JournalRow) -> None:

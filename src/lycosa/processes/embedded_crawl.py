@@ -36,6 +36,7 @@ from lycosa.processes.program_run import (
     ProgramRun,
     SeveralRun,
     SingleRun,
+    with_code,
 )
 from lycosa.processes.seed_check import SeedCheck
 from lycosa.processes.session import open_session
@@ -89,7 +90,10 @@ class Crawl:
     capture before its commit, after a crash possibly twice; they are called in one thread, a page
     after the other. A rule that raises refuses the URL, a sink that raises changes nothing: the
     page gets a remark, the failure is in ``Report.failures`` and in the log ``lycosa`` of
-    ``logging``. ``on_progress`` gets the progress about twice a second.
+    ``logging``. ``extensions`` are extractors, link finders and scorers, which run in processes of
+    their own: functions with a decorator, of a module or of the program's file, or names such as
+    ``"shop.py:products"``; in the program's file, the crawl must begin below ``if __name__ ==
+    "__main__":``. ``on_progress`` gets the progress about twice a second.
 
     With ``workers`` greater than 1 in the settings, that many processes crawl. They import rules by
     their names, so these must be functions of a module or of the program's file, and a program must
@@ -97,9 +101,10 @@ class Crawl:
     in any case.
 
     ``run`` raises ``CrawlInUse``, ``ManifestError``, ``CommittedDataMissing``, ``LogDamaged``,
-    ``StoreDamaged``, ``KeyFileError``, ``ObjectError``, ``WorkerFailed`` or ``OSError``, all of
-    them names of ``lycosa``. It raises ``ValueError`` when no seed of a new crawl can be crawled,
-    with the reasons. Settings are checked at once: the constructor raises ``SettingsError``.
+    ``StoreDamaged``, ``KeyFileError``, ``ObjectError``, ``WorkerFailed`` or ``OSError``, and
+    ``SettingsError`` for extensions that cannot be loaded; all of them are names of ``lycosa``. It
+    raises ``ValueError`` when no seed of a new crawl can be crawled, with the reasons. Settings are
+    checked at once: the constructor raises ``SettingsError``.
     """
 
     def __init__(
@@ -110,6 +115,7 @@ class Crawl:
         *,
         rules: Sequence[UserRule] = (),
         sinks: Sequence[PageSink] = (),
+        extensions: Sequence[object] = (),
         on_progress: OnProgress | None = None,
     ) -> None:
         if isinstance(seeds, str):
@@ -117,6 +123,8 @@ class Crawl:
         self._seeds = list(seeds)
         self._folder = Path(folder)
         self._config = config if config is not None else Config()
+        if extensions:
+            self._config = with_code(self._config, extensions)
         check_config(self._config)
         self._rules, self._sinks = tuple(rules), tuple(sinks)
         self._on_progress = on_progress

@@ -17,7 +17,9 @@ import msgspec
 from lycosa.base.config.sections import ExtensionSection
 from lycosa.base.config.sources import SettingsError
 from lycosa.base.model.code_version import CodeVersion, code_name, is_digest
-from lycosa.base.system.code_file import CodeFile, UnreadableCode, read_named
+from lycosa.base.model.known_code import CodeError, KnownCode
+from lycosa.base.system.code_file import CodeFile, UnreadableCode, code_place, read_named
+from lycosa.stages.extract.code_check import described
 from lycosa.state.objects.folder import FolderStore
 from lycosa.state.objects.stored_code import (
     CODE_FOLDER,
@@ -83,6 +85,13 @@ class FolderCode:
         self._store = FolderStore(str(folder), folder)
         self._named = read_named_code(section.code, self._copies())
 
+    def check(self, section: ExtensionSection) -> None:
+        """Import what was named once, in a process of the kind that will run it. Blocks.
+
+        So a run that begins has code that can be called. Raises ``SettingsError``.
+        """
+        _check_named(self._named, section, self._folder / CODE_FOLDER)
+
     def keep(self, version: int, term: int, wall: float) -> RunCode:
         """Store what was named, for the run of that term, whose settings begin at that version.
 
@@ -121,3 +130,16 @@ class FolderCode:
             if each.digest in self._allow
         }
         return {name: code for name, code in found.items() if code is not None}
+
+
+def _check_named(named: Iterable[NamedCode], section: ExtensionSection, copies: Path) -> None:
+    codes = []
+    for each in named:
+        place = code_place(each.given.rpartition(":")[0])
+        if not place.exists():
+            place = copies / f"{each.code.digest}{each.code.suffix}"
+        codes.append(KnownCode(each.name, str(place), each.code.digest))
+    try:
+        described(codes, section)
+    except (CodeError, OSError) as error:
+        raise SettingsError([f"extensions.code: {error}"]) from None

@@ -10,13 +10,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from pathlib import Path
 from typing import Protocol
 
 import msgspec
 
+from lycosa.base.config.sections import Config
 from lycosa.base.messages.progress import Progress
 from lycosa.base.model.code_failure import CodeFailure, name_of_code
 from lycosa.base.model.end import End
@@ -262,6 +263,28 @@ class SeveralRun:
                 self._rules_told.add(each.first.name)
                 log_failure(each.first, each.failures)
         self._parts.on_progress(progress)
+
+
+def with_code(config: Config, extensions: Iterable[object]) -> Config:
+    """The settings with a program's extensions: functions with a decorator, or names.
+
+    Raises ``ValueError`` for what another process cannot import.
+    """
+    names = [each if isinstance(each, str) else _code_name(each) for each in extensions]
+    section = config.extensions
+    section = msgspec.structs.replace(section, code=(*section.code, *names))
+    return msgspec.structs.replace(config, extensions=section)
+
+
+def _code_name(code: object) -> str:
+    module, _, name = name_of_code(code).partition(":")
+    file = getattr(sys.modules.get(module), "__file__", None)
+    if getattr(sys.modules.get(module), name, None) is not code or file is None:
+        raise ValueError(
+            f"extensions are imported by their names in another process, and {module}:{name} is not"
+            " one of a module or of the program's file: move it to a file"
+        )
+    return f"{Path(file).resolve()}:{name}" if "." not in module else f"{module}:{name}"
 
 
 def importable_name(rule: UserRule) -> str:

@@ -97,6 +97,8 @@ class Session:
             active_plugins(config.extensions)  # raises for what is not installed
         # What never fetches runs no code, whatever the folder's settings name.
         self._code = FolderCode(folder, config.extensions) if fetches else None
+        if self._code is not None:
+            self._code.check(config.extensions)
         self.code = RunCode()
         """The user code of this run."""
         self.user_agent = build_user_agent(

@@ -48,6 +48,11 @@ class CodeInUse:
         self.codes = self._chosen()
 
     @property
+    def in_force(self) -> CodeTable:
+        """The code of the settings that this worker follows."""
+        return self._run.code
+
+    @property
     def lacking(self) -> list[str]:
         """The names of code that the crawl runs and this worker cannot."""
         wanted = {(name, each.digest) for name, each in self._run.code.items()}

@@ -23,6 +23,7 @@ from lycosa.base.model.fetched import Fetched, FetchRequest
 from lycosa.base.model.known_code import KnownCode
 from lycosa.base.reasons import Reason
 from lycosa.stages.admit.refusal import Refusal
+from lycosa.stages.extract.called_code import ExtensionCounts
 from lycosa.stages.extract.code_messages import ExtensionAnswer, GivenDocument
 from lycosa.stages.parse.page import Page
 from lycosa.worker.extension_failures import ExtensionFailures
@@ -61,6 +62,11 @@ class CodeCaller(Protocol):
     @property
     def generation(self) -> int:
         """Grows with each ``use_code``."""
+        ...
+
+    @property
+    def counts(self) -> ExtensionCounts:
+        """What was done since the start."""
         ...
 
     def wanted(self, url: str) -> tuple[int, ...]:

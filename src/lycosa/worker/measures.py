@@ -70,6 +70,10 @@ def measured_worker(
             meter.set_table("lycosa_tdm_answers_total", visit.tdm_files.answers)
         meter.set_table("lycosa_contents_total", visit.capturing.contents)
         meter.set_table("lycosa_extension_failures_total", failures.counts)
+        called = visit.code.caller.counts
+        meter.set("lycosa_extension_pages_total", called.pages)
+        meter.set("lycosa_extension_seconds_total", called.elapsed_s)
+        meter.set("lycosa_extension_ends_total", called.overruns)
         waiting, lag_s = intake.outgoing.lag()
         meter.set("lycosa_parcels_waiting", waiting)
         meter.set("lycosa_parcel_lag_seconds", lag_s)
@@ -169,6 +173,7 @@ def _set_counts(meter: Meter, committed: Iterable[Counters]) -> None:
     stated: dict[str, int] = {}
     refetched: dict[str, int] = {}
     validators: dict[str, int] = {}
+    items: dict[str, int] = {}
     discovered = captures = pages = requests = size = 0
     for each in committed:
         discovered += each.discovered
@@ -190,10 +195,13 @@ def _set_counts(meter: Meter, committed: Iterable[Counters]) -> None:
             refetched[label] = refetched.get(label, 0) + number
         for label, number in each.validators.items():
             validators[label] = validators.get(label, 0) + number
+        for name, number in each.items.items():
+            items[name] = items.get(name, 0) + number
     meter.set_table("lycosa_urls", states)
     meter.set_table("lycosa_refetches_total", refetched)
     meter.set_table("lycosa_captures_stating_total", stated)
     meter.set_table("lycosa_validator_answers_total", validators)
+    meter.set_table("lycosa_items_total", items)
     meter.set_table("lycosa_url_outcomes", reasons)
     meter.set_table("lycosa_links_refused_total", refusals)
     meter.set("lycosa_urls_discovered_total", discovered)

@@ -111,6 +111,7 @@ class Completed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     since 1970, 0 = never) is the next fetch: a retry when ``state`` is ``QUEUED``, else a refetch.
     ``history``, if given, replaces the old one. ``noted`` is a change that is reported. ``title``
     is a hash of the title of a page that is a near copy, or may turn out to be one (0 = none).
+    ``items`` is the number of rows that each extractor made of the capture.
     """
 
     host8: bytes
@@ -123,3 +124,4 @@ class Completed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     history: History | None = None
     noted: NotedChange | None = None
     title: int = 0
+    items: dict[str, int] = {}

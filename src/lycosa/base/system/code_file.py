@@ -82,11 +82,19 @@ def code_place(place: str) -> Path:
 
 
 def read_code(path: Path) -> CodeFile:
-    """The source of a module, or of a package in a folder. Raises ``UnreadableCode``."""
+    """The source of a module, or of a package in a folder or in a stored copy.
+
+    Raises ``UnreadableCode``.
+    """
     try:
-        code = CodeFile(_archive(path), PACKAGE) if path.is_dir() else CodeFile(path.read_bytes())
+        if path.is_dir():
+            code = CodeFile(_archive(path), PACKAGE)
+        else:
+            code = CodeFile(path.read_bytes(), PACKAGE if path.suffix == PACKAGE else FILE)
     except OSError as error:
-        raise UnreadableCode(f"{error.filename or path}: {error.strerror}") from error
+        raise UnreadableCode(
+            f"{error.filename or path} cannot be read: {error.strerror}"
+        ) from error
     if len(code.content) > MAX_CODE_BYTES:
         raise UnreadableCode(f"{path}: more than {MAX_CODE_BYTES:,} bytes of code")
     return code

@@ -55,10 +55,10 @@ class Metric(msgspec.Struct, frozen=True):
     """One metric.
 
     ``label`` is the name of its label, empty if it has none, and ``values`` are the possible
-    values of that label; an empty tuple stands for the processes or outputs of one machine, which
-    are few. ``bounds`` are the upper bounds of a histogram's buckets. ``merge`` says what becomes
-    of it over several workers. With ``is_stored`` a counter is part of the crawl's state and
-    continues after a restart; others begin with their process.
+    values of that label; an empty tuple stands for the processes or outputs of one machine, or
+    extractors, which are few. ``bounds`` are the upper bounds of a histogram's buckets. ``merge``
+    says what becomes of it over several workers. With ``is_stored`` a counter is part of the
+    crawl's state and continues after a restart; others begin with their process.
     """
 
     name: str
@@ -104,6 +104,13 @@ _CRAWL = (
         "licence, the price of an answer 402.",
         "preference",
         PREFERENCE_LABELS,
+        is_stored=True,
+    ),
+    Metric(
+        "lycosa_items_total",
+        _C,
+        "Items that extractors made of pages.",
+        "extractor",
         is_stored=True,
     ),
     Metric(
@@ -333,6 +340,13 @@ _PARSE = (
         "Calls of users' code that raised an exception, took too long or ended their process.",
         "kind",
         ("rule", "sink", "extractor", "links", "score", "extension"),
+    ),
+    Metric("lycosa_extension_pages_total", _C, "Pages that were given to users' code."),
+    Metric("lycosa_extension_seconds_total", _C, "Processor time of users' code."),
+    Metric(
+        "lycosa_extension_ends_total",
+        _C,
+        "Processes of users' code that a page ended: by its time, a crash, or what it left behind.",
     ),
     Metric("lycosa_unparsed_bodies", _G, "Stored bodies that wait to be parsed again."),
     Metric("lycosa_reparsed_total", _C, "Stored bodies that were parsed again."),

@@ -23,6 +23,7 @@ from lycosa.cluster.kafka import (
 )
 from lycosa.cluster.kafka.partition_reader import PartitionReader
 from lycosa.cluster.kafka.topics import PAGES
+from lycosa.cluster.shards.cluster_items import ClusterItems
 from lycosa.cluster.shards.cluster_view import ClusterView, OnReading
 from lycosa.cluster.shards.stored_crawl import StoredCrawl, read_crawl
 from lycosa.state.attempts.shipping import shipped_files
@@ -122,6 +123,7 @@ class OpenedCluster:
             find_derived=self._find_derived,
             find_attempts=self._find_attempts,
             is_cluster=True,
+            items=ClusterItems(self.objects, self._cached, self.cache),
         )
         return ClusterView(
             origin,

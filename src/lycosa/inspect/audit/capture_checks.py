@@ -42,6 +42,8 @@ class CaptureChecks:
         """Captures of requests that outside fetchers report."""
         self.lengths: dict[str, int] = {}
         """The committed length of each WARC that was checked, by its name in a ``Location``."""
+        self.items: dict[str, int] = {}
+        """Rows of user code in the journals, by extractor."""
         self._captured, self._progress, self._done = captured, progress, 0
 
     def check_row(self, row: JournalRow) -> None:
@@ -51,6 +53,9 @@ class CaptureChecks:
             self._progress("captures", self._done, self._captured)
         self.outside += bool(row.fetcher)
         self.unparsed.check_row(row)
+        if row.items:
+            for name, items in row.items.items():
+                self.items[name] = self.items.get(name, 0) + len(items)
         if not row.kind.is_of_origin:
             self.index.add_capture(row.url, row.fetch_number, warc_name(row.segment), row.offset)
 

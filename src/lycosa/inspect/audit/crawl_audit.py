@@ -38,6 +38,7 @@ from lycosa.inspect.audit.snapshot_check import check_snapshots
 from lycosa.inspect.audit.state_check import StateChecks
 from lycosa.inspect.committed_state import CrawlReader, TableView
 from lycosa.inspect.saved_settings import load_saved_settings
+from lycosa.state.shard.counters import total_of
 from lycosa.state.shard.folder_view import FolderView
 from lycosa.state.shard.view import CrawlView
 from lycosa.state.store.journal import JournalError
@@ -148,6 +149,7 @@ class _Audit:
         counters = [view.counters() for view in self.views.values()]
         self.discovered = sum(each.discovered for each in counters)
         self.captured = sum(each.captures for each in counters)
+        self.items = total_of(counters).items
         sample = options.sample
         self.positions = dict(sorted(crawl.view.seen.shards.items()))
         self.report = AuditReport(
@@ -184,6 +186,7 @@ class _Audit:
         else:
             for segment in files.segments(segments.records.check, self.report.share):
                 segments.check_segment(segment, captures)
+            segments.derived.note_code()
             files.check_strangers(segments.derived)
             segments.finish(captures, self.crawl.again)
         captures.unparsed.finish_check()
@@ -193,6 +196,13 @@ class _Audit:
             told == held or (told > held and self.crawl.again is not None),
             f"the counters say {told} captures, the journals hold {held}",
         )
+        for name, number in self.items.items():
+            # A capture whose URL was leased again meanwhile is stored, and its items not counted.
+            stored = captures.items.get(name, 0)
+            captures.once.expect(
+                number <= stored or self.crawl.again is not None,
+                f"the counters say {number} items of {name}, the journals hold {stored}",
+            )
         return captures
 
     @cached_property

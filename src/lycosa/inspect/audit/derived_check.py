@@ -20,6 +20,7 @@ import pyarrow as pa
 from lycosa.base.preferences.use_policy import RECORD_ONLY
 from lycosa.inspect.audit.audit_report import Check
 from lycosa.inspect.audit.audited_segments import Segment, members
+from lycosa.inspect.audit.extractor_counts import ExtractorCounts
 from lycosa.inspect.audit.items_check import OtherVersion, RowsFit, check_header
 from lycosa.inspect.audit.table_check import BATCH_ROWS, TableCheck
 from lycosa.state.store import content_table, items_table, layout, links_table, pages_table, wet
@@ -70,6 +71,7 @@ class DerivedChecks:
         self._policy = RECORD_ONLY
         self._elsewhere = dict.fromkeys((*self._checks, ITEMS), 0)
         self._has_items = False
+        self._made = ExtractorCounts()
 
     def all_checks(self) -> list[Check]:
         """Of crawls without extractors there is nothing to say about items."""
@@ -82,6 +84,7 @@ class DerivedChecks:
     def begin_segment(self, segment: Segment) -> None:
         """Start a segment; an open one has no derived files."""
         self._files, self._policy = [], segment.header.policy
+        self._made.begin_segment(segment.header)
         if not segment.is_closed:
             return
         folder = segment.folder
@@ -114,6 +117,7 @@ class DerivedChecks:
 
     def check_row(self, row: JournalRow) -> None:
         """Check one capture of the segment."""
+        self._made.row(row)
         row = usable_row(row, self._policy)
         for file in self._files:
             file.row(row)
@@ -122,6 +126,11 @@ class DerivedChecks:
         """Check the ends of the files, after all rows: more content there is a breach."""
         for file in self._files:
             file.end()
+
+    def note_code(self) -> None:
+        """Say which code made which items; after all segments."""
+        for line in self._made.lines():
+            self._items.add_note(line)
 
     def check_strangers(self, folder: Path, found: list[Segment]) -> None:
         """Find files that belong to no segment, or to one that has no such file.

@@ -18,6 +18,7 @@ from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import host_of, join_url, scheme_of
 from lycosa.inspect.committed_state import CrawlReader, TableView, UrlEntry
 from lycosa.inspect.explain.budget_facts import judged_now, site_facts
+from lycosa.inspect.explain.code_facts import code_facts
 from lycosa.inspect.explain.copy_facts import SET_BACK, copy_facts
 from lycosa.inspect.explain.facts import (
     Explanation,
@@ -428,6 +429,7 @@ class KnownUrl:
             answer.add_fact("warc_problem", "the record cannot be read there; run lycosa audit")
         else:
             self._stored(stored)
+        code_facts(answer, self._reader, history.segment)
         answer.add_fact("changes", history.changes or None, f"changed {history.changes} times")
 
     def _stored(self, stored: Stored) -> None:

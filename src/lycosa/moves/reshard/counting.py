@@ -115,6 +115,7 @@ def _divide_totals(
             setattr(counters, name, part)
     # No row tells which shard they are of; the sum stays right.
     found[0].validators = total_of(before).validators
+    found[0].items = total_of(before).items
     _divide_tables(
         [each.rule_refusals for each in found],
         [each.refused for each in totals],

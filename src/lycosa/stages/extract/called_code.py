@@ -18,6 +18,16 @@ MOST_OVERRUNS, OF_PAGES = 20, 1000
 _MAX_FAILURES = 100
 
 
+class ExtensionCounts(msgspec.Struct):
+    """What the child did since the start. ``elapsed_s`` is processor time of user code."""
+
+    pages: int = 0
+    rows: int = 0
+    children: int = 0
+    overruns: int = 0
+    elapsed_s: float = 0.0
+
+
 class CalledCode:
     """One code of the crawl, and how often it ended its process."""
 

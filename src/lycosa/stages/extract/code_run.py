@@ -79,7 +79,10 @@ class _Run:
         except BaseException as error:  # also sys.exit, and what the user derived from it
             if isinstance(error, KeyboardInterrupt):
                 raise
-            self.failures.append(failure_in(called_kind(marked), name, error))
+            # the function, because a name may stand for a list of them
+            place = name.rpartition(":")[0]
+            named = f"{place}:{getattr(marked, '__name__', '?')}"
+            self.failures.append(failure_in(called_kind(marked), named, error))
 
     def take_items(self, extractor: ItemExtractor[Any]) -> None:
         rows: list[list[Any]] = []

@@ -7,18 +7,19 @@ it.
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import importlib.util
 import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from zipimport import zipimporter
 
 import msgspec
 
 from lycosa.base.model.code_failure import failure_in
 from lycosa.base.model.known_code import CodeError, CodePart, KnownCode, split_name
+from lycosa.base.system.code_file import PACKAGE, CodeFile, UnreadableCode, read_code
 from lycosa.stages.extract.user_code_marks import ItemExtractor, LinkFinder, LinkScorer, Marked
 
 _MARKED = (ItemExtractor, LinkFinder, LinkScorer)
@@ -56,10 +57,10 @@ def load_code(name: str, path: str | Path = "", digest: str = "") -> LoadedCode:
     is_file = place.endswith(".py") or "/" in place
     file = Path(path or place).resolve() if path or is_file else _file_of(place)
     try:
-        source = file.read_bytes()
-    except OSError as error:
-        raise CodeError(f"{name}: {file} cannot be read: {error.strerror}") from None
-    found = hashlib.sha256(source).hexdigest()
+        source = read_code(file)
+    except UnreadableCode as error:
+        raise CodeError(f"{name}: {error}") from None
+    found = source.digest
     if digest and found != digest:
         raise CodeError(
             f"{name}: {file} has changed: its SHA-256 is {found}, and {digest} was expected"
@@ -111,22 +112,35 @@ def _file_of(module: str) -> Path:
     return Path(spec.origin)
 
 
-def _module(place: str, file: Path, source: bytes, copy: str | Path) -> ModuleType:
-    """Run the source of a file, or of the archive of a package, as a module."""
-    if file.suffix == ".zip":
-        name = place.rstrip("/").rpartition("/")[2].rpartition(".")[2]
-        sys.path.insert(0, str(file))
-        return importlib.import_module(name)
+def _module(place: str, file: Path, source: CodeFile, copy: str | Path) -> ModuleType:
+    """Run the source of a file, or a package in a folder or in an archive, as a module."""
+    stem = place.rstrip("/").removesuffix(".py").rpartition("/")[2]
+    if source.suffix == PACKAGE:
+        return _package(stem.rpartition(".")[2], file)
     if not copy and (folder := str(file.parent)) not in sys.path:
         sys.path.append(folder)  # behind all others: nothing there replaces what is installed
-    stem = place.removesuffix(".py").rpartition("/")[2]
     module = ModuleType(_PREFIX + stem.rpartition(".")[2])
     # the messages name the file of the user, not its copy
     module.__file__ = shown = f"{stem}.py" if copy else str(file)
     if "." in stem:
         module.__package__ = stem.rpartition(".")[0]  # of an installed module
     sys.modules[module.__name__] = module  # structs look for their annotations there
-    exec(compile(source, shown, "exec"), module.__dict__)
+    exec(compile(source.content, shown, "exec"), module.__dict__)
+    return module
+
+
+def _package(name: str, file: Path) -> ModuleType:
+    """Run a package. Its modules import each other by its name, whatever else has that name."""
+    if file.is_dir():
+        spec = importlib.util.spec_from_file_location(
+            name, file / "__init__.py", submodule_search_locations=[str(file)]
+        )
+    else:
+        spec = zipimporter(str(file)).find_spec(name)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"there is no package {name} in {file}")
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
     return module
 
 

@@ -30,6 +30,7 @@ from lycosa.base.ports import Clock
 from lycosa.base.system.frames import UNREADABLE
 from lycosa.stages.extract.called_code import (
     CalledCode,
+    ExtensionCounts,
     checked_answer,
     failed_answer,
     joined_answer,
@@ -70,16 +71,6 @@ class _Task:
     def settle(self, answer: ExtensionAnswer) -> None:
         if not self.answer.done():
             self.answer.set_result(answer)
-
-
-class ExtensionCounts(msgspec.Struct):
-    """What the child did since the start. ``elapsed_s`` is processor time of user code."""
-
-    pages: int = 0
-    rows: int = 0
-    children: int = 0
-    overruns: int = 0
-    elapsed_s: float = 0.0
 
 
 class ExtensionChild:

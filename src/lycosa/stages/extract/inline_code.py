@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from lycosa.base.config.sections import CanonicalSection
 from lycosa.base.model.known_code import KnownCode
 from lycosa.base.urls.identity import Canonicalizer
-from lycosa.stages.extract.called_code import CalledCode, checked_answer
+from lycosa.stages.extract.called_code import CalledCode, ExtensionCounts, checked_answer
 from lycosa.stages.extract.code_messages import ExtensionAnswer, GivenDocument
 from lycosa.stages.extract.code_run import MAX_LINKS, run_code
 from lycosa.stages.extract.code_source import LoadedCode, known_of, load_code
@@ -22,7 +22,7 @@ class InlineCode:
 
     def __init__(self, loaded: Sequence[LoadedCode], canonical: CanonicalSection) -> None:
         self._canonicalizer = Canonicalizer(canonical)
-        self.generation = 0
+        self.generation, self.counts = 0, ExtensionCounts()
         self._use(loaded)
 
     def _use(self, loaded: Sequence[LoadedCode]) -> None:
@@ -37,6 +37,7 @@ class InlineCode:
 
     async def answer(self, page: GivenDocument, codes: tuple[int, ...] = ()) -> ExtensionAnswer:
         """See ``ExtensionChild``."""
+        self.counts.pages += 1
         chosen = codes or self.wanted(page.url)
         found = run_code(
             [self._loaded[number] for number in chosen],

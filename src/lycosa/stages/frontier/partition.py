@@ -396,6 +396,9 @@ class Partition:
             self._due.add_due(record.due_at, host.host8 + lease.entry.url8)
         if done.noted is not None:
             self.changes.add(host.host8 + lease.entry.url8, done.noted)
+        if done.items:
+            for name, number in done.items.items():
+                count(self.counters.items, name, number)
         self._put(host.host8, lease.entry.url8, record)
         self.unparsed.note_ended_lease(host.host8 + lease.entry.url8, record, done)
         return True

@@ -44,6 +44,7 @@ class Counters(msgspec.Struct):
     ``due`` counts the waiting due pages by band, ``refetched`` the captures of pages that had one
     before, by the band in which they waited (0: one of their priority).
     ``validators`` counts answers to refetches by what they showed (``ValidatorFinding``).
+    ``items`` counts the rows of user code by the name of the extractor.
     """
 
     discovered: int = 0
@@ -67,6 +68,7 @@ class Counters(msgspec.Struct):
     due: dict[int, int] = {}
     refetched: dict[int, int] = {}
     validators: dict[str, int] = {}
+    items: dict[str, int] = {}
 
     def move_urls(self, before: UrlState | None, after: UrlState | None, count: int = 1) -> None:
         """Move ``count`` URLs to another state; ``before`` is ``None`` for a discovery."""
@@ -120,6 +122,7 @@ class Counters(msgspec.Struct):
             due=dict(self.due),
             refetched=dict(self.refetched),
             validators=dict(self.validators),
+            items=dict(self.items),
         )
 
     def count_in(self, state: UrlState) -> int:

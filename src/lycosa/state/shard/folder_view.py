@@ -35,6 +35,7 @@ from lycosa.state.folder.names import (
 from lycosa.state.kv.kv_port import SavedTable
 from lycosa.state.kv.merged_table import MergedTable
 from lycosa.state.kv.read_only import ReadOnlyTable, shared_cache
+from lycosa.state.shard.item_source import FolderItems
 from lycosa.state.shard.view import CrawlOrigin, LastCommits, SegmentView, ViewSummary
 from lycosa.state.store import SegmentFiles
 
@@ -66,6 +67,7 @@ class FolderView(SegmentView):
             folder=folder,
             find_derived=lambda kind: sorted((folder / kind).glob("*.parquet")),
             find_attempts=lambda partition: attempt_files_of(attempts_folder(folder)),
+            items=FolderItems(folder),
         )
         self.seen = ViewSummary(origin, self._partitions, last)
 

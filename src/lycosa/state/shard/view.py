@@ -25,6 +25,7 @@ from lycosa.base.urls.identity import Sites
 from lycosa.state.commit import NOTHING, Commit, Mark
 from lycosa.state.folder.manifest import Manifest
 from lycosa.state.kv.kv_port import SavedTable
+from lycosa.state.shard.item_source import ItemSource
 from lycosa.state.store import JournalRow, SegmentReader, StoredRecord, StoredSegment
 
 
@@ -49,7 +50,8 @@ class CrawlOrigin(msgspec.Struct, frozen=True):
     each closed segment that has it; ``find_attempts`` the files of attempt logs that may concern a
     partition, by worker, oldest first, or ``None`` when they are not here. Both may take long.
     ``is_cluster`` says that the partitions are shards on many machines. Each of them has all places
-    of the scope, and the records of an open segment are in parts.
+    of the scope, and the records of an open segment are in parts. ``items`` are those of user
+    code, if they can be read.
     """
 
     name: str
@@ -60,6 +62,7 @@ class CrawlOrigin(msgspec.Struct, frozen=True):
     find_derived: Callable[[str], Sequence[Path]] = lambda kind: ()
     find_attempts: Callable[[int], Mapping[int, Sequence[Path]] | None] = lambda partition: None
     is_cluster: bool = False
+    items: ItemSource | None = None
 
 
 class LastCommits(msgspec.Struct, frozen=True):

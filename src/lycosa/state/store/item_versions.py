@@ -18,7 +18,7 @@ Nothing is replaced, so a folder and every object store can do it. The functions
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import msgspec
 
@@ -31,6 +31,8 @@ from lycosa.state.store.derived_files import ITEMS, item_kind, item_version
 
 MADE_NOTE = "version.json"
 """The file of a version that was not made by the crawl itself."""
+CHANGES = "current"
+"""The folder of the changes of the current version."""
 _CHANGE = re.compile(r"items/([a-z][a-z0-9_]*)/current/([0-9]{6,})\.json")
 _FORMAT = 1
 
@@ -92,7 +94,7 @@ def stored_items(store: ObjectStore) -> ItemListing:
 
 def read_current(store: ObjectStore, name: str) -> CurrentVersion:
     """The current version of an extractor's items."""
-    listed = list_items(store.list(f"{ITEMS}/{name}/current/"))
+    listed = list_items(store.list(f"{ITEMS}/{name}/{CHANGES}/"))
     return change_of(store, name, listed.changes.get(name, 0))
 
 
@@ -137,7 +139,7 @@ def seen_version(
     return max(seen, default=None)
 
 
-def hidden_tables(listing: ItemListing, name: str, segment: str) -> bool:
+def has_tables(listing: ItemListing, name: str, segment: str) -> bool:
     """Whether a segment has tables of this extractor at all."""
     return any(segment in tables for tables in listing.tables.get(name, {}).values())
 
@@ -153,9 +155,4 @@ def note_key(name: str, version: int) -> str:
 
 
 def _key(name: str, revision: int) -> str:
-    return f"{ITEMS}/{name}/current/{revision:06d}.json"
-
-
-def current_versions(store: ObjectStore, listing: ItemListing) -> Mapping[str, CurrentVersion]:
-    """The current version of each extractor."""
-    return {name: change_of(store, name, listing.changes.get(name, 0)) for name in listing.tables}
+    return f"{ITEMS}/{name}/{CHANGES}/{revision:06d}.json"

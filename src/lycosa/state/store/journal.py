@@ -97,6 +97,18 @@ def header_in(data: bytes, name: str) -> SegmentHeader:
     return _check(Path(name), first)
 
 
+def header_from(source: BinaryIO | io.BufferedReader, name: str) -> SegmentHeader:
+    """The first line of a journal that is read from a stream; ``name`` is for the error.
+
+    Raises like ``read_header``.
+    """
+    lines = _unpacked(source, Path(name), may_be_torn=False)
+    try:
+        return _check(Path(name), next(lines, b""))
+    finally:
+        lines.close()
+
+
 def read_rows(path: Path, length: int | None = None, having: bytes = b"") -> Iterator[JournalRow]:
     """The rows of a journal, in the order of their records; memory contains one at a time.
 

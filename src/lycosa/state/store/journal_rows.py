@@ -325,10 +325,10 @@ class RowBuilder:
             body_offset=place.body_offset,
             preferences=capture.preferences,
             content=parsed.content,
-            items=self._items(capture) if capture.items else {},
+            items=self.items_of(capture) if capture.items else {},
         )
 
-    def _items(self, capture: Capture) -> dict[str, list[list[Any]]]:
+    def items_of(self, capture: Capture) -> dict[str, list[list[Any]]]:
         """The items that the header of the segment describes: others could not be read."""
         names = {each.name for each in self.extractors}
         return {name: rows for name, rows in capture.items.items() if name in names and rows}

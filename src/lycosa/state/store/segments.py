@@ -137,6 +137,10 @@ class SegmentStore:
         if current is not None and current.header.extractors != self._rows.extractors:
             self._seal()
 
+    def count_items(self, capture: Capture) -> dict[str, int]:
+        """The number of items that are stored of a capture, by extractor."""
+        return {name: len(rows) for name, rows in self._rows.items_of(capture).items()}
+
     # Appending.
 
     def append_capture(self, capture: Capture, packed: Packed | None = None) -> Location:
