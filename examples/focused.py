@@ -4,8 +4,8 @@
     lycosa feed items.corpus crawls/example.org > corpus.jsonl
 
 A link is worth what the page with it and its anchor have to do with the topic; so the crawl follows
-pages about the topic, and other pages only when nothing better waits. Politeness, limits and budgets
-are the same as without. Change ``TOPIC`` to yours.
+pages about the topic, and other pages only when nothing better waits. Politeness, limits and
+budgets are the same as without. Change ``TOPIC`` to yours.
 
 Texts that another corpus has are left out. Write their digests, one in a line, to a file, and name
 the file in the environment:
@@ -26,7 +26,9 @@ from pathlib import Path
 
 import lycosa
 
-TOPIC = frozenset("spider spiders web silk prey venom burrow arachnid arachnids".split())
+TOPIC = frozenset(
+    ("spider", "spiders", "web", "silk", "prey", "venom", "burrow", "arachnid", "arachnids")
+)
 ENOUGH = 0.05  # of the words of a text: it is about the topic, whatever else it says
 _WORD = re.compile(r"[^\W\d_]+")
 _SPACE = re.compile(r"\s+")
