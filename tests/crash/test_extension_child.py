@@ -225,6 +225,7 @@ def test_the_process_has_one_descriptor_and_no_secrets(
     assert len(files.items["rows"][0][0].split(",")) == 5
 
 
+@pytest.mark.long
 def test_a_code_is_suspended_and_others_are_not(codes: tuple[KnownCode, ...]) -> None:
     async def ask() -> tuple[list[ExtensionAnswer], ExtensionChild]:
         async with running(codes) as child:

@@ -19,7 +19,7 @@ import msgspec
 
 from lycosa.base.config.sections import Config
 from lycosa.base.messages.progress import Progress
-from lycosa.base.model.code_failure import CodeFailure, name_of_code
+from lycosa.base.model.code_failure import PRINTED, CodeFailure, name_of_code
 from lycosa.base.model.end import End
 from lycosa.base.system.memory_plan import MemoryPlan
 from lycosa.base.system.plugins import (
@@ -89,6 +89,9 @@ class ProgramRun(Protocol):
 
 def log_failure(failure: CodeFailure, number: int) -> None:
     """Say in the program's log what failed, as a ``TellFailure``."""
+    if failure.kind == PRINTED:
+        LOG.info(failure.headline)
+        return
     more = f" ({number:,} times since the last message)" if number > 1 else ""
     LOG.error("%s%s\n%s", failure.headline, more, failure.trace)
 

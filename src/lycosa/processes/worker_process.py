@@ -37,7 +37,7 @@ from lycosa.base.messages.worker_messages import (
     decode_to_worker,
     encode_worker_message,
 )
-from lycosa.base.model.code_failure import CodeFailure
+from lycosa.base.model.code_failure import PRINTED, CodeFailure
 from lycosa.base.model.end import End
 from lycosa.base.model.parsed import ParserHealth
 from lycosa.base.system.frame_stream import FrameStream
@@ -316,6 +316,9 @@ def _extensions(job: WorkerJob, listeners: Sequence[AttemptListener], log: Event
     sys.path += [each for each in plugins.path if each not in sys.path]
 
     def tell(failure: CodeFailure, number: int) -> None:
+        if failure.kind == PRINTED:
+            log.note(LogLevel.INFO, "extension_output", failure.headline)
+            return
         values = {"trace": failure.trace, "since_last": number}
         log.note(LogLevel.ERROR, "extension_failed", failure.headline, values=values)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 
-from lycosa.base.model.code_failure import CodeFailure, FailureNote
+from lycosa.base.model.code_failure import PRINTED, CodeFailure, FailureNote
 from lycosa.base.model.remark import Remark, distinct
 
 KINDS = ("rule", "sink", "extractor", "links", "score", "extension")
@@ -57,7 +57,7 @@ class ExtensionFailures:
         now = self._monotonic()
         if now - self._output_told >= _AGAIN_S:
             self._output_told = now
-            self.tell(CodeFailure("extension", "output", "", text), 1)
+            self.tell(CodeFailure(PRINTED, "", "", text), 1)
 
     def note_all(self, failures: Iterable[CodeFailure]) -> tuple[Remark, ...]:
         """Count failures; returns the remarks of their page."""

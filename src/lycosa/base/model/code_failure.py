@@ -15,6 +15,8 @@ from lycosa.base.reasons import Reason
 
 PROGRAM = "__lycosa_program__"
 """The name under which a worker imports the program that started it."""
+PRINTED = "output"
+"""The kind of a message that is no failure: what user code printed."""
 _MAX_TEXT, _MAX_TRACE = 300, 2000  # characters; a message may contain a page
 _PACKAGE = __file__.rpartition("/base/")[0]
 
@@ -47,6 +49,8 @@ class CodeFailure(msgspec.Struct, frozen=True):
     @property
     def headline(self) -> str:
         """One line for people."""
+        if self.kind == PRINTED:
+            return f"user code printed: {self.message.rstrip()}"
         said = f": {self.message}" if self.message else ""
         return f"the {self.kind} {self.name} failed: {self.error}{said}"
 

@@ -24,7 +24,6 @@ from lycosa.base.urls.identity import Canonicalizer, InvalidUrl, resolve
 from lycosa.stages.extract.code_messages import GivenDocument
 from lycosa.stages.parse.charset import decode_text
 from lycosa.stages.parse.content_reader import ContentReader
-from lycosa.stages.parse.document import DocumentParser
 from lycosa.stages.parse.html import parse_tree
 from lycosa.stages.parse.media_type import media_type_of, sniff
 from lycosa.stages.parse.outlinks import base_of
@@ -274,6 +273,9 @@ class Document:
     @cached_property
     def _parsed(self) -> tuple[list[Link], str]:
         """Links and language of a page that no crawl has read."""
+        # Here, because a process of user code has no use for numpy and the language model.
+        from lycosa.stages.parse.document import DocumentParser
+
         config = Config()
         canonicalizer = self._canonicalizer or Canonicalizer(config.canonical)
         parser = DocumentParser(config.parse, canonicalizer, config.agent.product)
