@@ -26,7 +26,7 @@ from lycosa.feeds.export_tables import changes_table
 from lycosa.feeds.exporters.http_sender import AddressRefused, HttpSender
 from lycosa.feeds.exporters.webhook_target import WebhookTarget, read_secret, retry_wait, signature
 from lycosa.feeds.webhook_delivery import Webhooks, webhook_names, webhook_states
-from lycosa.inspect.queries.changes_feed import folder_changes
+from lycosa.processes.changes_feed import folder_changes
 from lycosa.stages.fetch.guard import Guard
 
 SECRET = b"0123456789abcdef0123456789abcdef"
@@ -263,7 +263,7 @@ def test_each_url_gets_every_change_in_order_while_another_is_dead(
 
 
 def test_kinds_that_are_left_out_move_the_position(crawl: Path, tmp_path: Path) -> None:
-    from lycosa.inspect.queries.changes_feed import ChangesFeed, FolderReaders, WantedChanges
+    from lycosa.processes.changes_feed import ChangesFeed, FolderReaders, WantedChanges
 
     with receiver() as hook:
         given = section(tmp_path, hook.url, kinds=("gone",))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lycosa.base.calls import ListedChange
     from lycosa.inspect.committed_state import CrawlReader
     from lycosa.inspect.queries.changed_list import ChangesCursor
-    from lycosa.inspect.queries.changes_feed import NewestReader, WantedChanges
+    from lycosa.processes.changes_feed import NewestReader, WantedChanges
 
 _KINDS = ("new", "changed", "gone", "back")
 _POLL_S, _CLUSTER_POLL_S = 0.5, 10.0
@@ -72,7 +72,7 @@ def command(
 ) -> ExitCode:
     """Show what changed in the crawl in DIR, in the order of its commits; it may be running."""
     from lycosa.inspect.queries.changed_list import BadCursor
-    from lycosa.inspect.queries.changes_feed import WantedChanges
+    from lycosa.processes.changes_feed import WantedChanges
 
     place = CrawlPlace(folder, cluster, cache)
     left = None if follow else limit
@@ -91,7 +91,7 @@ def _run(
     as_json: bool,
 ) -> ExitCode:
     from lycosa.inspect.queries.changed_list import cursor_text
-    from lycosa.inspect.queries.changes_feed import change_pages
+    from lycosa.processes.changes_feed import change_pages
 
     with _readers(place) as next_reader:
         cursor: ChangesCursor | None = None
@@ -128,7 +128,7 @@ def _begin(crawl: str, since: str) -> ChangesCursor:
 @contextmanager
 def _readers(place: CrawlPlace) -> Iterator[NewestReader]:
     from lycosa.inspect.committed_state import CrawlReader
-    from lycosa.inspect.queries.changes_feed import FolderReaders
+    from lycosa.processes.changes_feed import FolderReaders
 
     if place.cluster is not None:
         with opened_cluster(place) as opened:

@@ -114,7 +114,7 @@ def opened_feeds(kind: str, place: CrawlPlace) -> Iterator[OpenFeed]:
         yield _items(kind.removeprefix(ITEMS_FEED), lambda: FolderItemLines(place.folder))
         return
     from lycosa.feeds import DeadLetterFeed, PageFeed
-    from lycosa.inspect.queries.changes_feed import folder_changes
+    from lycosa.processes.changes_feed import folder_changes
 
     feeds: dict[str, Callable[[Path, str], ExportFeed]]
     feeds = {"pages": PageFeed, "dlq": DeadLetterFeed, "changes": folder_changes}
@@ -168,7 +168,7 @@ class _Sources:
     def changes(self, after: str) -> ExportFeed:
         """The changes after a position, looked for every few seconds."""
         from lycosa.inspect.committed_state import CrawlReader
-        from lycosa.inspect.queries.changes_feed import ChangesFeed
+        from lycosa.processes.changes_feed import ChangesFeed
 
         due = 0.0
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lycosa.base.config.sections import WebhookSection
     from lycosa.base.model.webhook_state import WebhookState
     from lycosa.cluster.shards.cluster_view import ClusterView
-    from lycosa.inspect.queries.changes_feed import NewestReader
+    from lycosa.processes.changes_feed import NewestReader
 
 _CLUSTER_POLL_S = 10.0
 _EPILOG = """
@@ -104,7 +104,7 @@ def command(
 
 def _deliver(crawl: _Crawl, follows: bool, has_ended: Callable[[], bool] | None) -> None:
     from lycosa.feeds.webhook_delivery import Webhooks
-    from lycosa.inspect.queries.changes_feed import ChangesFeed, WantedChanges
+    from lycosa.processes.changes_feed import ChangesFeed, WantedChanges
 
     wanted = WantedChanges(crawl.section.kinds)
     webhooks = Webhooks(
@@ -121,7 +121,7 @@ def _deliver(crawl: _Crawl, follows: bool, has_ended: Callable[[], bool] | None)
 def _opened(place: CrawlPlace, state: Path | None) -> Iterator[_Crawl]:
     from lycosa.feeds.webhook_delivery import webhook_folder
     from lycosa.inspect.committed_state import CrawlReader
-    from lycosa.inspect.queries.changes_feed import FolderReaders
+    from lycosa.processes.changes_feed import FolderReaders
     from lycosa.state.folder.manifest import load_manifest
     from lycosa.state.folder.saved_config import settings_of
 

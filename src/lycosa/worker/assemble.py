@@ -123,6 +123,18 @@ def _changed_code(owned: OwnedShard, visit: VisitParts, failures: ExtensionFailu
     return WorkerCode(caller, section, failures, store.use_extractors, job.plugins.path)
 
 
+def _refetch_reports(owned: OwnedShard, visit: VisitParts, worker: Worker) -> RefetchReports:
+    return RefetchReports(
+        owned.prices,
+        owned.partitions,
+        visit.stages.pacing.delay_of,
+        visit.stages.sender.times["total"],
+        lambda: worker.slots,
+        cpu_s,
+        address_limits(owned.job.config),
+    )
+
+
 def _assembled(
     owned: OwnedShard,
     intake: IntakeParts,
@@ -133,15 +145,7 @@ def _assembled(
 ) -> Assembled:
     failures = extensions.failures
     meter = measured_worker(worker, intake, visit, owned.clock, failures)
-    grids = RefetchReports(
-        owned.prices,
-        owned.partitions,
-        visit.stages.pacing.delay_of,
-        visit.stages.sender.times["total"],
-        lambda: worker.slots,
-        cpu_s,
-        address_limits(owned.job.config),
-    )
+    grids = _refetch_reports(owned, visit, worker)
     measure_refetches(meter, grids)
 
     def close() -> None:

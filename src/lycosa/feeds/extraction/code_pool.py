@@ -14,7 +14,7 @@ from lycosa.base.config.sections import CanonicalSection, ExtensionSection
 from lycosa.base.model.known_code import KnownCode
 from lycosa.base.ports import Clock
 from lycosa.stages.extract.code_messages import ExtensionAnswer, GivenDocument
-from lycosa.stages.extract.extension_child import WINDOW, ExtensionChild
+from lycosa.stages.extract.extension_child import PAGES_SENT, ExtensionChild
 
 
 class CodeSuspended(Exception):
@@ -43,7 +43,7 @@ class CodePool:
             for _ in range(processes)
         ]
         self._waiting = [0] * processes
-        self.at_once = processes * (WINDOW + 2)
+        self.at_once = processes * (PAGES_SENT + 2)
         """Pages that may be asked about at once: those sent to the processes, and some to send."""
 
     def __repr__(self) -> str:

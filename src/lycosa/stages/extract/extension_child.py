@@ -50,7 +50,8 @@ from lycosa.stages.extract.code_process import (
     start_code_process,
 )
 
-_WINDOW = 4  # maximum number of pages sent to the child
+PAGES_SENT = 4
+"""Maximum number of pages sent to the child."""
 _STARTS = 5  # attempts to start a child, before its pages get a failure
 _RETRY_S = 0.5
 
@@ -251,7 +252,7 @@ class ExtensionChild:
             await self._note_load(child)
 
     def _send(self, child: CodeProcess[_Task]) -> None:
-        while self._waiting and child.takes_pages and len(child.sent) < _WINDOW:
+        while self._waiting and child.takes_pages and len(child.sent) < PAGES_SENT:
             task = self._waiting[0]
             # A suspect has a child alone, so that its end names the page that caused it.
             if child.sent and (task.is_suspect or child.sent[0].is_suspect):

@@ -66,6 +66,14 @@ class _Page(NamedTuple):
     mark: int
     scores: Mapping[str, int]
 
+    def mark_of(self, link: Link) -> int:
+        """The mark of the page that a link leads to.
+
+        A feed may list pages of any host, and a sitemap only those that it may list.
+        """
+        is_own = link.kind is LinkKind.FEED and link.host8 == self.lease.host.host8
+        return self.mark if is_own or link.kind is LinkKind.SITEMAP else NOT_LISTED
+
 
 class Intake:
     """One per worker.
@@ -246,11 +254,8 @@ class Intake:
             lastmod, hint = hints.get(link.url, _NO_HINT) if hints else _NO_HINT
             if lastmod:
                 stamp += lastmod.to_bytes(8, "big")
-            mark = page.mark
+            mark = page.mark and page.mark_of(link)
             if mark:
-                # A feed may list pages of any host, and a sitemap only those that it may list.
-                is_own = link.kind is LinkKind.FEED and link.host8 == source.host8
-                mark = mark if is_own or link.kind is LinkKind.SITEMAP else NOT_LISTED
                 stamp += mark.to_bytes(4, "big")
             score = scores.get(link.url, NO_SCORE) if scores else NO_SCORE
             if score != NO_SCORE:
