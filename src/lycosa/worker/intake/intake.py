@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from lycosa.base.listing_kind import NOT_LISTED
 from lycosa.base.model.discovered import NO_HINT, NO_SCORE, Discovered, LinkKind
@@ -33,6 +32,7 @@ from lycosa.state.seen.recent import RecentHashes
 from lycosa.state.shard.counters import count
 from lycosa.worker.intake.admission import Admission
 from lycosa.worker.intake.licenses import found_license, license_base, take_in_licenses
+from lycosa.worker.intake.linking_page import LinkingPage
 from lycosa.worker.intake.outgoing_parcels import OutgoingParcels
 from lycosa.worker.intake.owners import Addressing, Owners
 from lycosa.worker.intake.site_records import SiteRecords
@@ -49,30 +49,6 @@ NO_SCORES: Mapping[str, int] = {}
 _LIMITED = frozenset({LinkKind.SITEMAP_FILE, LinkKind.LICENSE})
 _LICENSE_LIMIT = Reason.LICENSE_LIMIT
 _NO_HINT = (0, NO_HINT)
-
-
-class _Page(NamedTuple):
-    """A page whose links are being taken in.
-
-    It counts the refused links by reason, and has the hosts that vouch for what a sitemap index
-    lists.
-    """
-
-    lease: Lease
-    parsed: Parsed
-    origin: LinkSource
-    refused: Counter[Reason]
-    vouching: tuple[str, ...]
-    mark: int
-    scores: Mapping[str, int]
-
-    def mark_of(self, link: Link) -> int:
-        """The mark of the page that a link leads to.
-
-        A feed may list pages of any host, and a sitemap only those that it may list.
-        """
-        is_own = link.kind is LinkKind.FEED and link.host8 == self.lease.host.host8
-        return self.mark if is_own or link.kind is LinkKind.SITEMAP else NOT_LISTED
 
 
 class Intake:
@@ -197,7 +173,7 @@ class Intake:
         vouching = (
             self._sitemaps.vouching_hosts(partition, lease) if parsed.is_sitemap_index else ()
         )
-        page = _Page(
+        page = LinkingPage(
             lease,
             parsed,
             self.link_source(lease.url, record.depth + 1, importance),
@@ -231,7 +207,7 @@ class Intake:
         for reason, number in page.refused.items():
             self._refuse(source, reason, number)
 
-    def _take_links(self, page: _Page, links: Sequence[Link]) -> None:
+    def _take_links(self, page: LinkingPage, links: Sequence[Link]) -> None:
         """Give links that pass the pure rules to their owners; count others in ``page.refused``."""
         origin, source = page.origin, page.lease.host
         hints, changes, scores = page.parsed.hints, page.parsed.changes, page.scores

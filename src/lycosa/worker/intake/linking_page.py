@@ -1,0 +1,38 @@
+"""A page in the course of taking in its links."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from lycosa.base.listing_kind import NOT_LISTED
+from lycosa.base.model.discovered import LinkKind
+from lycosa.base.model.parsed import Link, Parsed
+from lycosa.base.reasons import Reason
+from lycosa.stages.frontier.discovery import LinkSource
+from lycosa.stages.frontier.lease import Lease
+
+
+class LinkingPage(NamedTuple):
+    """A page whose links are being taken in.
+
+    It counts the refused links by reason, and has the hosts that vouch for what a sitemap index
+    lists.
+    """
+
+    lease: Lease
+    parsed: Parsed
+    origin: LinkSource
+    refused: Counter[Reason]
+    vouching: tuple[str, ...]
+    mark: int
+    scores: Mapping[str, int]
+
+    def mark_of(self, link: Link) -> int:
+        """The mark of the page that a link leads to.
+
+        A feed may list pages of any host, and a sitemap only those that it may list.
+        """
+        is_own = link.kind is LinkKind.FEED and link.host8 == self.lease.host.host8
+        return self.mark if is_own or link.kind is LinkKind.SITEMAP else NOT_LISTED
