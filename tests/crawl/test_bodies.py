@@ -119,7 +119,7 @@ def test_every_body_is_found_by_the_owner_of_its_url(tmp_path: Path) -> None:
     """On a cluster: no owner reads another one's tables; segments are open, and closed later."""
     site = Site(tmp_path, slow_s=25.0)
     store = StoreSection(commit_s=1.0)
-    cluster = ObjectCluster(tmp_path / "c", site.answers, SHARDS, store=store)
+    cluster = ObjectCluster(tmp_path / "c", site.answers, SHARDS, store=store, refetch=ADAPTIVE)
     looks = 0
 
     def look(cluster: ObjectCluster) -> None:
