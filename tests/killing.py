@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import select
 import signal
+from contextlib import suppress
+from pathlib import Path
 
 
 def kill_server(pid: int, longest_s: float = 20.0) -> None:
@@ -17,3 +19,14 @@ def kill_server(pid: int, longest_s: float = 20.0) -> None:
         assert waiting.poll(longest_s * 1000), f"process {pid} is still there"
     finally:
         os.close(ended)
+
+
+def children_of(pid: int) -> list[int]:
+    """The processes whose parent it is, on Linux."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it ended meanwhile
+            parent = place.read_text().rpartition(")")[2].split()[1]
+            if int(parent) == pid:
+                found.append(int(place.parent.name))
+    return found

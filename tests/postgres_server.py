@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from killing import kill_server
+from killing import children_of, kill_server
 
 _SERVICES = Path(__file__).parents[1] / "script" / "services"
 
@@ -39,8 +39,14 @@ class PostgresServer:
         self.dsn, self.pid = values["POSTGRES"], int(values["POSTGRES_PID"])
 
     def kill(self) -> None:
-        """``kill -9`` of the server; it is gone when this returns, its children a moment later."""
+        """``kill -9`` of the server and of its children, which could otherwise still answer a
+        client; all are gone when this returns.
+        """
+        children = children_of(self.pid)
         kill_server(self.pid)
+        for child in children:
+            with suppress(ProcessLookupError):  # it noticed that the server is gone
+                kill_server(child)
 
     def stop(self) -> None:
         subprocess.run([_SERVICES, "stop", "postgres", self._folder], check=True)
