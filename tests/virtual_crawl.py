@@ -141,10 +141,7 @@ class VirtualCrawl:
         began = self.clock.monotonic()
         with self.session() as session:
             job = self.told(session.job(0, tuple(range(self.config.frontier.partitions))))
-            code = [load_code(each) for each in self.code]
-            caller = self.caller(code, self.config.canonical)
-            extensions = Extensions(self.rules, self.sinks, code=caller)
-            assembled = assemble(job, self._ports(faults), extensions=extensions)
+            assembled = assemble(job, self._ports(faults), extensions=self.extensions())
             try:
                 if meanwhile is not None:
                     meanwhile(assembled)
@@ -159,6 +156,12 @@ class VirtualCrawl:
             partition.counters for partition in assembled.worker.frontier.partitions.values()
         )
         return VirtualRun(end, self.clock.monotonic() - began, counters, refused)
+
+    def extensions(self) -> Extensions:
+        """What is called for pages and URLs by one worker."""
+        code = [load_code(each) for each in self.code]
+        caller = self.caller(code, self.config.canonical)
+        return Extensions(self.rules, self.sinks, code=caller)
 
     def _ports(self, faults: Faults | None) -> Ports:
         clock, chance, lease = (

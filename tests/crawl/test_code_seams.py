@@ -6,21 +6,23 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import msgspec
 import pytest
 
 import lycosa
-from judging import quick_config, stored_rows
+from judging import are_balanced, quick_config, stored_rows, tables, urls_of
 from lycosa.__main__ import main
+from lycosa.base.config.sections import LimitSection, RefetchRule, RefetchSection
 from lycosa.base.model.parsed import Parsed, ParseInput
 from lycosa.base.reasons import Reason
 from lycosa.stages.extract.code_messages import ExtensionAnswer, GivenDocument
 from lycosa.stages.extract.code_source import known_of, load_code
 from lycosa.stages.extract.inline_code import InlineCode
 from lycosa.stages.parse.inline_parser import InlineParser
+from lycosa.state.kv.table_records import SET_BACK_BAND, prefix_end, row_urls
 from lycosa.state.store import layout, read_header, read_rows
 from lycosa.state.store.journal_rows import JournalRow, SegmentHeader, remarks_of
 from lycosa.state.store.segments import SegmentStore
@@ -28,7 +30,7 @@ from lycosa.synthetic import Response
 from lycosa.worker.assemble import Assembled
 from lycosa.worker.code_runner import extractors_of
 from pdf_files import pdf_file
-from scripted import page, scripted_crawl
+from scripted import Answer, page, scripted_crawl
 from virtual_crawl import VirtualCrawl
 
 A = "http://a.test/"
@@ -231,3 +233,118 @@ def test_pdf_files_and_feeds_are_documents_too(
         for each in map(json.loads, capsys.readouterr().out.splitlines())
     }
     assert again == {url: found for url, (found,) in rows.items()}
+
+
+def changing(text: str, etag: str = "") -> Answer:
+    """A page that is another one from the second request on; with ``etag`` it is validated."""
+
+    def answer(earlier: int, headers: Mapping[str, str]) -> Response:
+        sent = {name.lower(): value for name, value in headers.items()}
+        tag = f'"{etag}"'
+        if etag and sent.get("if-none-match") == tag:
+            return Response(304, [("ETag", tag)], b"", 0.05)
+        shown = f"{text} {earlier if not etag else 0} "
+        return page(text=shown, headers=[("ETag", tag)] if etag else ())
+
+    return answer
+
+
+WORDS = """
+import lycosa
+
+class Text(lycosa.Item, frozen=True):
+    url: str
+    text: str
+
+@lycosa.extract(Text, match="/p/")
+def shown(page):
+    yield Text(page.url, page.select_one("body").text)
+
+@lycosa.score
+def even(page, link):
+    return 1.0 if link.url[-1] in "02468" else None
+
+both = [shown, even]
+"""
+
+
+def test_rows_of_pages_that_are_fetched_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answers: dict[str, Answer] = {
+        A: page(*(f"{A}p/{name}" for name in ("changes", "same", "validated", "copy", "back"))),
+        f"{A}p/changes": changing("it changes"),
+        f"{A}p/same": page(text="always the same words "),
+        f"{A}p/validated": changing("with a validator", etag="v"),
+        f"{A}p/copy": changing("with a validator", etag="w"),  # the same body elsewhere
+        f"{A}p/back": lambda earlier, _: page(text=f"now and then {earlier % 2} "),
+    }
+    refetch = RefetchSection(
+        rule=RefetchRule.ADAPTIVE, first_s=3600.0, min_s=3600.0, max_s=3600.0, check_every=1
+    )
+    crawl, _ = scripted_crawl(tmp_path / "c", answers, quick_config(refetch=refetch))
+    file = tmp_path / "shop.py"
+    file.write_text(WORDS)
+    crawl.code = (f"{file}:shown",)
+    for _ in range(3):
+        crawl.run([A])
+        crawl.now += 3700
+    history: dict[str, list[tuple[int, list[str]]]] = {}
+    for row in stored_rows(crawl.folder):
+        found = [text for _, text in row.items.get("shown", ())]
+        history.setdefault(row.url.removeprefix(f"{A}p/"), []).append((row.status, found))
+    twice = (304, []), (200, [])  # each 304 is checked by a request without validators
+    assert history["changes"] == [(200, [f"it changes {n}"]) for n in range(3)]
+    assert history["same"] == [(200, ["always the same words"]), (200, []), (200, [])]
+    assert history["validated"] == [(200, ["with a validator 0"]), *twice, *twice]
+    again = (304, []), (200, ["with a validator 0"])  # the body is that of another URL
+    assert history["copy"] == [(200, ["with a validator 0"]), *again, *again]
+    back = ["now and then 0"]
+    assert history["back"] == [(200, back), (200, ["now and then 1"]), (200, [])]
+    assert main(["sql", str(crawl.folder), "--json", "SELECT * FROM shown"]) == 0
+    newest = {
+        each["_url"].removeprefix(f"{A}p/"): each["text"]
+        for each in json.loads(capsys.readouterr().out)
+        if each["url"] == each["_url"]
+    }
+    assert newest == {
+        "changes": "it changes 2",
+        "same": "always the same words",
+        "validated": "with a validator 0",
+        "copy": "with a validator 0",
+        "back": "now and then 0",
+    }
+    are_balanced(crawl)
+
+
+OFFER = " ".join(f"offer{n} of house{n * n}" for n in range(40))
+
+
+def test_a_score_moves_no_url_out_of_the_band_of_those_that_are_set_back(tmp_path: Path) -> None:
+    """Its pattern gave near copies; the score changes its place only when it is not set back."""
+    answers: dict[str, Answer] = {
+        A: page(*(f"{A}offer/{n}" for n in range(80)), f"{A}late/0"),
+        **{f"{A}offer/{n}": page(text=f"{OFFER}<!-- {n} -->") for n in range(80)},
+        f"{A}late/0": page(*(f"{A}offer/{n}" for n in range(80))),
+    }
+    file = tmp_path / "shop.py"
+    file.write_text(
+        "import lycosa\n@lycosa.score\ndef more(page, link):\n"
+        "    return 0.8 if '/late/' in page.url else 0.1\n"
+    )
+    config = quick_config(limits=LimitSection(max_pages=50))
+    crawl, _ = scripted_crawl(tmp_path / "c", answers, config)
+    crawl.code = (f"{file}:more",)
+    crawl.run([A])
+    total = are_balanced(crawl)
+    with tables(crawl) as opened:
+        records = [record for table in opened for _, _, record in urls_of(table)]
+        rows = sum(
+            len(row_urls(row))
+            for table in opened
+            for key, row in table.scan(b"Q", prefix_end(b"Q"))
+            if key[9] == SET_BACK_BAND
+        )
+    waiting = [each for each in records if each.reason is Reason.NEAR_COPIES]
+    assert rows == total.set_back == len(waiting) > 10
+    assert {each.score for each in waiting} == {204}
