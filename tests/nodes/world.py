@@ -170,6 +170,11 @@ class World:
             parser = plugin.wrap_parser(process, parser)
         return parser
 
+    def extensions(self, process: Process) -> Extensions:
+        """What users added to a process."""
+        callers = [plugin.code(process) for plugin in self.plugins]
+        return Extensions(code=next(filter(None, callers), None))
+
     def addresses_of(self, process: Process, clock: Clock) -> Addresses:
         """The slots of addresses of a process: those of its machine."""
         table: Addresses = process.machine.addresses.join(self.node_politeness)
