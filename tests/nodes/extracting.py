@@ -62,7 +62,7 @@ class Extracting(Plugin):
         return caller
 
     def judge(self) -> None:
-        for row in self.history.final_rows():
+        for row in self.history.rows:
             is_own = row.original is not None and row.original.url == row.url
             if row.kind is not FetchKind.PAGE or row.status != 200 or is_own:
                 assert not row.items, row

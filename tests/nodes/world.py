@@ -34,6 +34,7 @@ from lycosa.synthetic import SyntheticResolver, SyntheticWeb
 from lycosa.synthetic.synthetic_web import Responder
 from lycosa.synthetic.virtual_clock import VIRTUAL_EPOCH, VirtualClock
 from lycosa.worker.assemble import Assembled
+from lycosa.worker.extensions import Extensions
 from nodes.logs import ShardLogs
 from nodes.machine import CURRENT, Machine, Process
 from nodes.plugin import Plugin
