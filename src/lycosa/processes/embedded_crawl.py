@@ -104,9 +104,9 @@ class Crawl:
 
     ``run`` raises ``CrawlInUse``, ``ManifestError``, ``CommittedDataMissing``, ``LogDamaged``,
     ``StoreDamaged``, ``KeyFileError``, ``ObjectError``, ``WorkerFailed`` or ``OSError``, and
-    ``SettingsError`` for extensions that cannot be loaded or are not named again; all of them are names of ``lycosa``. It
-    raises ``ValueError`` when no seed of a new crawl can be crawled, with the reasons. Settings are
-    checked at once: the constructor raises ``SettingsError``.
+    ``SettingsError`` for extensions that cannot be loaded or are not named again; all of them are
+    names of ``lycosa``. It raises ``ValueError`` when no seed of a new crawl can be crawled, with
+    the reasons. Settings are checked at once: the constructor raises ``SettingsError``.
     """
 
     def __init__(
