@@ -15,7 +15,12 @@ import pytest
 import lycosa
 from judging import are_balanced, quick_config, stored_rows, tables, urls_of
 from lycosa.__main__ import main
-from lycosa.base.config.sections import LimitSection, RefetchRule, RefetchSection
+from lycosa.base.config.sections import (
+    FrontierSection,
+    LimitSection,
+    RefetchRule,
+    RefetchSection,
+)
 from lycosa.base.model.parsed import Parsed, ParseInput
 from lycosa.base.reasons import Reason
 from lycosa.stages.extract.code_messages import ExtensionAnswer, GivenDocument
@@ -332,7 +337,8 @@ def test_a_score_moves_no_url_out_of_the_band_of_those_that_are_set_back(tmp_pat
         "import lycosa\n@lycosa.score\ndef more(page, link):\n"
         "    return 0.8 if '/late/' in page.url else 0.1\n"
     )
-    config = quick_config(limits=LimitSection(max_pages=50))
+    frontier = FrontierSection(partitions=1, bands=32, head=6)
+    config = quick_config(limits=LimitSection(max_pages=50), frontier=frontier)
     crawl, _ = scripted_crawl(tmp_path / "c", answers, config)
     crawl.code = (f"{file}:more",)
     crawl.run([A])
