@@ -71,6 +71,11 @@ SECTIONS: dict[str, list[Panel]] = {
             [("sum by (band) (lycosa_due_pages{$in})", "{{band}}")],
         ),
         (
+            "URLs set back because of near copies",
+            "short",
+            [("sum(lycosa_urls_set_back{$in})", "URLs")],
+        ),
+        (
             "Pages fetched again a second",
             "short",
             [
@@ -154,6 +159,7 @@ SECTIONS: dict[str, list[Panel]] = {
             [
                 ("max(lycosa_refetch_price{$in})", "price in days"),
                 ("sum(lycosa_refetch_bound_hosts{$in})", "hosts"),
+                ("max(lycosa_refetch_bound_addresses{$in})", "addresses"),
             ],
         ),
         (
@@ -165,6 +171,44 @@ SECTIONS: dict[str, list[Panel]] = {
             "Records under older refetch policies",
             "short",
             [("sum(lycosa_policy_records_left{$in})", "records")],
+        ),
+    ],
+    "User code": [
+        (
+            "Pages and items a second",
+            "short",
+            [
+                ("sum(rate(lycosa_extension_pages_total{$in}[$__rate_interval]))", "pages"),
+                (
+                    "sum by (extractor) (rate(lycosa_items_total{$in}[$__rate_interval]))",
+                    "items of {{extractor}}",
+                ),
+            ],
+        ),
+        (
+            "Processors that user code uses",
+            "short",
+            [("sum(rate(lycosa_extension_seconds_total{$in}[$__rate_interval]))", "processors")],
+        ),
+        (
+            "Failures of user code in an hour",
+            "short",
+            [
+                ("sum(increase(lycosa_extension_failures_total{$in}[1h]))", "failures"),
+                ("sum(increase(lycosa_extension_ends_total{$in}[1h]))", "ended processes"),
+            ],
+        ),
+        (
+            "Webhooks",
+            "short",
+            [
+                ("sum by (state) (lycosa_webhooks{$in})", "{{state}}"),
+                (
+                    "sum(rate(lycosa_webhook_changes_total{$in}[$__rate_interval]))",
+                    "changes a second",
+                ),
+                ("max(lycosa_webhook_failing_seconds{$in})", "seconds of failing"),
+            ],
         ),
     ],
     "Fetching": [
@@ -318,10 +362,6 @@ SECTIONS: dict[str, list[Panel]] = {
                 ("sum(lycosa_parse_waiting{$in})", "bodies that wait"),
                 ("sum(lycosa_unparsed_bodies{$in})", "bodies to parse again"),
                 ("sum(increase(lycosa_parser_deaths_total{$in}[1h]))", "deaths in an hour"),
-                (
-                    "sum(increase(lycosa_extension_failures_total{$in}[1h]))",
-                    "failures of rules and sinks in an hour",
-                ),
                 ("max(lycosa_parser_away_seconds{$in})", "seconds away"),
             ],
         ),

@@ -76,12 +76,12 @@ def do_stdout(page):
     for _ in range(64): os.write(1, b"x" * (1 << 20))
     return "written"
 def do_socket(page):
-    for number in range(3, 64):
+    for number in range(3, 4096):
         try: os.write(number, b"\\xff" * 4096)
         except OSError: pass
     return "spoiled"
 def do_close(page):
-    os.closerange(3, 64)
+    os.closerange(3, 4096)
     return "closed"
 def do_modules(page):
     import lycosa.stages.extract.code_run as run, lycosa.base.model.item_schema as schema

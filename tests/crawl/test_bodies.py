@@ -15,7 +15,7 @@ import msgspec
 from joined_view import JoinedView
 from judging import quick_config
 from lycosa.base.calls import Call, CallReply, ContentFound, ContentQuery
-from lycosa.base.config.sections import FrontierSection, StoreSection
+from lycosa.base.config.sections import FrontierSection, RefetchRule, RefetchSection, StoreSection
 from lycosa.base.messages.coordinator_messages import ClusterStatus
 from lycosa.base.model.parsed import Parsed, ParseInput
 from lycosa.base.ports import Parser
@@ -45,6 +45,7 @@ from revisited_site import (
 )
 from scripted import scripted_crawl
 
+ADAPTIVE = RefetchSection(rule=RefetchRule.ADAPTIVE)
 SEGMENTS = StoreSection(commit_s=1.0, segment_age_s=10.0)
 """Segments of a few captures, so that a body is hardly ever in the segment of its revisit."""
 
@@ -93,7 +94,9 @@ KINDS = [IDENTICAL, UNCHANGED, UNCHANGED]
 
 def test_every_body_is_found_in_a_folder(tmp_path: Path) -> None:
     site = Site(tmp_path)
-    config = quick_config(frontier=FrontierSection(partitions=SHARDS), store=SEGMENTS)
+    config = quick_config(
+        frontier=FrontierSection(partitions=SHARDS), store=SEGMENTS, refetch=ADAPTIVE
+    )
     crawl, _ = scripted_crawl(tmp_path / "c", site.answers, config)
     for number, wanted in enumerate(site.wanted):
         crawl.run(site.seeds if not number else [])
@@ -116,7 +119,7 @@ def test_every_body_is_found_by_the_owner_of_its_url(tmp_path: Path) -> None:
     """On a cluster: no owner reads another one's tables; segments are open, and closed later."""
     site = Site(tmp_path, slow_s=25.0)
     store = StoreSection(commit_s=1.0)
-    cluster = ObjectCluster(tmp_path / "c", site.answers, SHARDS, store=store)
+    cluster = ObjectCluster(tmp_path / "c", site.answers, SHARDS, store=store, refetch=ADAPTIVE)
     looks = 0
 
     def look(cluster: ObjectCluster) -> None:
@@ -159,7 +162,7 @@ def test_a_body_that_an_older_program_stored_is_asked_of_the_owner_of_its_origin
     tmp_path: Path,
 ) -> None:
     site = Site(tmp_path)
-    cluster = ObjectCluster(tmp_path / "c", site.answers, SHARDS, store=SEGMENTS)
+    cluster = ObjectCluster(tmp_path / "c", site.answers, SHARDS, store=SEGMENTS, refetch=ADAPTIVE)
     cluster.run(site.seeds)
     cluster.crawl.now += 60.0
     found: list[int] = []
@@ -213,7 +216,7 @@ class Called:
 
 def test_the_service_asks_the_owner_of_the_original_too(tmp_path: Path) -> None:
     site = Site(tmp_path)
-    cluster = ObjectCluster(tmp_path / "c", site.answers, SHARDS, store=SEGMENTS)
+    cluster = ObjectCluster(tmp_path / "c", site.answers, SHARDS, store=SEGMENTS, refetch=ADAPTIVE)
     cluster.run(site.seeds)
     cluster.run(["http://new.example/"], change=as_an_older_program_left_it)
     with owners(cluster) as views:
@@ -237,7 +240,9 @@ def test_the_service_asks_the_owner_of_the_original_too(tmp_path: Path) -> None:
 
 def test_a_folder_of_an_older_program_is_read_and_goes_on(tmp_path: Path) -> None:
     site = Site(tmp_path)
-    config = quick_config(frontier=FrontierSection(partitions=SHARDS), store=SEGMENTS)
+    config = quick_config(
+        frontier=FrontierSection(partitions=SHARDS), store=SEGMENTS, refetch=ADAPTIVE
+    )
     crawl, _ = scripted_crawl(tmp_path / "c", site.answers, config)
     crawl.run(site.seeds)
     for number in range(SHARDS):
@@ -267,7 +272,7 @@ class FailingParser:
 
 def test_a_body_of_another_shard_is_parsed_without_another_request(tmp_path: Path) -> None:
     site = Site(tmp_path)
-    cluster = ObjectCluster(tmp_path / "c", site.answers, SHARDS, store=SEGMENTS)
+    cluster = ObjectCluster(tmp_path / "c", site.answers, SHARDS, store=SEGMENTS, refetch=ADAPTIVE)
     cluster.wrap_parser = lambda parser: FailingParser(parser, site.copies)
     cluster.run(site.seeds)
 

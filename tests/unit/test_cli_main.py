@@ -146,7 +146,7 @@ def test_help_and_version_are_also_commands(
         (["--nonsense"], "No such option"),
         (["config", "--nonsense"], "see `lycosa config --help`"),
         (["sql"], "Missing argument 'DIR'"),
-        (["export", ".", "nothing"], "is not one of"),
+        (["export", ".", "nothing"], "is not a crawl"),
         (["check", "robots", "http://a/"], "no source of robots.txt"),
     ],
 )

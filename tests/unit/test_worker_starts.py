@@ -38,6 +38,7 @@ class BareSession:
 
     config = SimpleNamespace(frontier=SimpleNamespace(partitions=1), extensions=ExtensionSection())
     lock_filenos = ()
+    code = SimpleNamespace(code={}, allowed=())
 
     def __init__(self, errors: list[Exception]) -> None:
         self.errors = errors
