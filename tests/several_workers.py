@@ -100,7 +100,9 @@ async def _main(
             owned = tuple(range(number, crawl.config.frontier.partitions, workers))
             ends = exchange.ends(number) if workers > 1 else None
             ports = msgspec.structs.replace(_ports(crawl, number, faults), exchange=ends)
-            each = assemble(session.job(number, owned), ports, has_coordinator=True)
+            each = assemble(
+                session.job(number, owned), ports, None, crawl.extensions(), has_coordinator=True
+            )
             meanwhile(each)
             if workers > 1:
                 for partition in each.worker.frontier.partitions:

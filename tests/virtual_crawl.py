@@ -18,7 +18,7 @@ import msgspec
 
 from lycosa.base.config.sections import Config
 from lycosa.base.model.end import End
-from lycosa.base.ports import Fetcher, Resolver
+from lycosa.base.ports import Fetcher, Parser, Resolver
 from lycosa.processes.session import Session
 from lycosa.stages.extract.code_source import load_code
 from lycosa.stages.extract.inline_code import InlineCode
@@ -62,9 +62,9 @@ class VirtualCrawl:
     ``log`` is the web's record of all requests of all runs. ``now`` is the virtual time in seconds;
     increase it between two runs to let time pass. The following may be replaced before a run:
     ``answers`` (answers requests; by default the web), ``resolver``, ``wrap`` (a wrapper around the
-    fetcher), ``sinks`` (receive the pages), ``rules`` (judge URLs), ``code`` (names of user code, called in this process), ``lease`` (makes the lease of a run's worker) and
-    ``told`` (changes the worker's job). A run that takes more than ``longest_s`` ends with
-    ``TimeoutError``.
+    fetcher), ``sinks`` (receive the pages), ``rules`` (judge URLs), ``code`` (names of user code, called in this process by ``caller``), ``parser`` (parses),
+    ``lease`` (makes the lease of a run's worker) and ``told`` (changes the worker's job). A run that
+    takes more than ``longest_s`` ends with ``TimeoutError``.
     """
 
     def __init__(
@@ -86,6 +86,8 @@ class VirtualCrawl:
         self.sinks: tuple[PageSink, ...] = ()
         self.rules: tuple[UserRule, ...] = ()
         self.code: tuple[str, ...] = ()
+        self.caller: type[InlineCode] = InlineCode
+        self.parser: Callable[[ParserConfig], Parser] = InlineParser
         self.lease: Callable[[], ShardLease] = folder_lease
         self.told: Callable[[WorkerJob], WorkerJob] = lambda job: job
         self.open_table: Opener = open_table or in_memory(MemoryTables())
@@ -139,10 +141,7 @@ class VirtualCrawl:
         began = self.clock.monotonic()
         with self.session() as session:
             job = self.told(session.job(0, tuple(range(self.config.frontier.partitions))))
-            code = [load_code(each) for each in self.code]
-            caller = InlineCode(code, self.config.canonical)
-            extensions = Extensions(self.rules, self.sinks, code=caller)
-            assembled = assemble(job, self._ports(faults), extensions=extensions)
+            assembled = assemble(job, self._ports(faults), extensions=self.extensions())
             try:
                 if meanwhile is not None:
                     meanwhile(assembled)
@@ -158,6 +157,12 @@ class VirtualCrawl:
         )
         return VirtualRun(end, self.clock.monotonic() - began, counters, refused)
 
+    def extensions(self) -> Extensions:
+        """What is called for pages and URLs by one worker."""
+        code = [load_code(each) for each in self.code]
+        caller = self.caller(code, self.config.canonical)
+        return Extensions(self.rules, self.sinks, code=caller)
+
     def _ports(self, faults: Faults | None) -> Ports:
         clock, chance, lease = (
             self.clock,
@@ -169,7 +174,7 @@ class VirtualCrawl:
             self.answers, clock, self.log, spool_dir=self.folder / "spool", may_send=may_send
         )
         fetcher: Fetcher = self.wrap(web)
-        parser = InlineParser(ParserConfig.of(self.config))
+        parser = self.parser(ParserConfig.of(self.config))
         offload = VirtualOffload(chance, 0.005)
         if faults is None:
             return Ports(

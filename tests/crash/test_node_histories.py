@@ -11,6 +11,7 @@ from nodes.changes import Changes
 from nodes.clocks import Clocks
 from nodes.codes import Codes
 from nodes.doors import Doors
+from nodes.extracting import Extracting
 from nodes.history import LEAST_FAULTS, NodesHistory, live_and_judge
 from nodes.outside import Outside
 from nodes.plants import PLANTS
@@ -83,6 +84,14 @@ def test_no_process_runs_code_that_its_machine_does_not_allow(seed: int, tmp_pat
     history = NodesHistory(seed, tmp_path, [Codes])
     assert history.live().takeovers > 0
     assert {len(allowed) for _, _, _, allowed in history.world.code_starts} >= {1, 2}
+
+
+@pytest.mark.parametrize("seed", seeds(1, 4))
+def test_every_page_has_its_rows_whoever_owns_it(seed: int, tmp_path: Path) -> None:
+    history = NodesHistory(seed, tmp_path, [Extracting])
+    assert history.live().takeovers > 0
+    (extracting,) = history.plugins
+    assert isinstance(extracting, Extracting) and extracting.extracted > 100
 
 
 @pytest.mark.parametrize("seed", seeds(1, 4))

@@ -402,3 +402,23 @@ def test_an_installed_package_changes_a_crawl_only_when_it_is_named(
     plain = crawl("--dir", str(tmp_path / "plain"), *seeds(port, "a"))
     assert "installed, but not active: few (brought 1.0)" in plain.stdout + plain.stderr
     assert len(list(lycosa.open(tmp_path / "plain").pages())) == NUMBERS
+
+
+def test_a_crawl_that_had_extensions_is_not_resumed_without_naming_them(
+    tmp_path: Path, port: int
+) -> None:
+    file, folder = tmp_path / "shop.py", tmp_path / "c"
+    file.write_text(
+        "import lycosa\nclass Row(lycosa.Item, frozen=True):\n    url: str\n"
+        "@lycosa.extract(Row)\ndef rows(page):\n    yield Row(page.url)\n"
+    )
+    code, few = f"{file}:rows", settings(limits__max_pages=2)
+    lycosa.Crawl(seeds(port, "a"), folder, few, extensions=[code]).run()
+    before = sorted(folder.rglob("*"))
+    with pytest.raises(lycosa.SettingsError, match=r"shop\.py:rows.*extensions=\[\]"):
+        lycosa.Crawl([], folder, few).run()
+    assert sorted(folder.rglob("*")) == before
+    lycosa.Crawl([], folder, few, extensions=[]).run()
+    lycosa.Crawl([], folder, few).run()  # the last run had none
+    made = [page.url for page in lycosa.open(folder).pages()]
+    assert len(made) >= 2

@@ -52,6 +52,7 @@ from lycosa.state.seen.urls_sorted import SortedSeenUrls
 from lycosa.state.shard.opened_shard import PartitionData, ShardStorage, open_shard
 from lycosa.state.shard.snapshot_view import SnapshotView
 from lycosa.state.shard.view import CrawlOrigin, CrawlView
+from lycosa.state.store.journal_rows import JournalRow
 from lycosa.synthetic import Crash, SyntheticWeb, WebPlan, run_virtual
 from lycosa.synthetic.synthetic_web import Responder
 from lycosa.worker.commit.committed_rows import PAGES
@@ -169,6 +170,7 @@ class NodesHistory:
         self.plugins = [kind(self) for kind in kinds]
         # Verdicts about near copies are judged by the only capture of a page.
         self.is_fetched_once = all(each.FETCHES_ONCE for each in self.plugins)
+        self.rows: list[JournalRow] = []  # of pages, in the end
         self._kills: Counter[int] = Counter()
         self._turns = 0
         self.near_copies = self.near_rows = 0  # pages with a verdict, and those whose row has it
@@ -505,7 +507,7 @@ class NodesHistory:
             if key.startswith(("warc/", "journal/")):
                 (folder / key).parent.mkdir(exist_ok=True)
                 (folder / key).write_bytes(data)
-        rows = [row for row in crawl_rows(folder) if row.kind is FetchKind.PAGE]
+        rows = self.rows = [row for row in crawl_rows(folder) if row.kind is FetchKind.PAGE]
         numbered = Counter((row.url, row.fetch_number) for row in rows)
         assert not {key: n for key, n in numbered.items() if n > 1}, "a fetch was committed twice"
         assert self._feed() == numbered, "the feed has each capture once"

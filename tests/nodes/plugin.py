@@ -12,6 +12,7 @@ from lycosa.base.ports import Addresses, Clock, Parser
 
 if TYPE_CHECKING:
     from lycosa.synthetic.oracle import Truth
+    from lycosa.worker.extensions import CodeCaller
     from nodes.history import NodesHistory
     from nodes.machine import Process
     from nodes.world import World
@@ -40,6 +41,10 @@ class Plugin:
     def wrap_parser(self, process: Process, parser: Parser) -> Parser:
         """The parser of a process."""
         return parser
+
+    def code(self, process: Process) -> CodeCaller | None:
+        """What calls user code for a process."""
+        return None
 
     def wrap_addresses(self, process: Process, table: Addresses, clock: Clock) -> Addresses:
         """The slots of addresses of a process, beginning with those of its machine."""

@@ -34,6 +34,7 @@ from lycosa.synthetic import SyntheticResolver, SyntheticWeb
 from lycosa.synthetic.synthetic_web import Responder
 from lycosa.synthetic.virtual_clock import VIRTUAL_EPOCH, VirtualClock
 from lycosa.worker.assemble import Assembled
+from lycosa.worker.extensions import Extensions
 from nodes.logs import ShardLogs
 from nodes.machine import CURRENT, Machine, Process
 from nodes.plugin import Plugin
@@ -169,6 +170,11 @@ class World:
         for plugin in self.plugins:
             parser = plugin.wrap_parser(process, parser)
         return parser
+
+    def extensions(self, process: Process) -> Extensions:
+        """What users added to a process."""
+        callers = [plugin.code(process) for plugin in self.plugins]
+        return Extensions(code=next(filter(None, callers), None))
 
     def addresses_of(self, process: Process, clock: Clock) -> Addresses:
         """The slots of addresses of a process: those of its machine."""

@@ -22,7 +22,7 @@ import msgspec
 import uvloop
 
 from lycosa.base.config.sections import Config
-from lycosa.base.config.sources import check_config
+from lycosa.base.config.sources import SettingsError, check_config
 from lycosa.base.messages.progress import Progress
 from lycosa.base.model.code_failure import PROGRAM, FailureNote
 from lycosa.base.model.end import End
@@ -45,6 +45,7 @@ from lycosa.processes.upload_thread import Uploads, begin_uploads, check_place
 from lycosa.stages.parse.page import Page
 from lycosa.state.folder.manifest import has_manifest
 from lycosa.state.folder.pause_note import save_pause
+from lycosa.state.folder.saved_config import saved_settings
 from lycosa.state.folder.seed_sources import (
     SeedSource,
     SourceKind,
@@ -93,7 +94,8 @@ class Crawl:
     ``logging``. ``extensions`` are extractors, link finders and scorers, which run in separate
     processes: functions with a decorator, of a module or of the program's file, or names such as
     ``"shop.py:products"``; in the program's file, the crawl must begin below ``if __name__ ==
-    "__main__":``. ``on_progress`` gets the progress about twice a second.
+    "__main__":``. A crawl that had extensions continues with those that are named again; ``[]``
+    continues without any. ``on_progress`` gets the progress about twice a second.
 
     With ``workers`` greater than 1 in the settings, that many processes crawl. They import rules by
     their names, so these must be functions of a module or of the program's file, and a program must
@@ -102,9 +104,9 @@ class Crawl:
 
     ``run`` raises ``CrawlInUse``, ``ManifestError``, ``CommittedDataMissing``, ``LogDamaged``,
     ``StoreDamaged``, ``KeyFileError``, ``ObjectError``, ``WorkerFailed`` or ``OSError``, and
-    ``SettingsError`` for extensions that cannot be loaded; all of them are names of ``lycosa``. It
-    raises ``ValueError`` when no seed of a new crawl can be crawled, with the reasons. Settings are
-    checked at once: the constructor raises ``SettingsError``.
+    ``SettingsError`` for extensions that cannot be loaded or are not named again; all of them are
+    names of ``lycosa``. It raises ``ValueError`` when no seed of a new crawl can be crawled, with
+    the reasons. Settings are checked at once: the constructor raises ``SettingsError``.
     """
 
     def __init__(
@@ -115,7 +117,7 @@ class Crawl:
         *,
         rules: Sequence[UserRule] = (),
         sinks: Sequence[PageSink] = (),
-        extensions: Sequence[object] = (),
+        extensions: Sequence[object] | None = None,
         on_progress: OnProgress | None = None,
     ) -> None:
         if isinstance(seeds, str):
@@ -126,6 +128,7 @@ class Crawl:
         if extensions:
             self._config = with_code(self._config, extensions)
         check_config(self._config)
+        self._names_code = extensions is not None or bool(self._config.extensions.code)
         self._rules, self._sinks = tuple(rules), tuple(sinks)
         self._on_progress = on_progress
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -155,6 +158,7 @@ class Crawl:
         if self._loop is not None:
             raise RuntimeError("this crawl runs already")
         self._check_seeds()
+        self._check_code()
         self._loop = asyncio.get_running_loop()
         try:
             return await self._run_session()
@@ -327,6 +331,19 @@ class Crawl:
             if reasons
             else "a new crawl needs a seed"
         )
+
+    def _check_code(self) -> None:
+        """Refuse to continue without the extensions of the last run, unless the program says so."""
+        if self._names_code:
+            return
+        saved = saved_settings(self._folder)
+        if saved is not None and (names := saved.extensions.code):
+            raise SettingsError(
+                [
+                    f"extensions: the crawl has {', '.join(names)}, and code runs only when the"
+                    " program names it again; extensions=[] continues without"
+                ]
+            )
 
     def _note_seeds(self, taken: int) -> None:
         """Record how many of the program's seeds are committed."""

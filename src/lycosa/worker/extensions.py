@@ -61,7 +61,7 @@ class CodeCaller(Protocol):
 
     @property
     def generation(self) -> int:
-        """Grows with each ``use_code``."""
+        """Above 0; grows with each ``use_code``."""
         ...
 
     @property

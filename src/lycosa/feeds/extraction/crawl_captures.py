@@ -18,6 +18,7 @@ from lycosa.feeds.extraction.extraction_source import SourceCapture
 from lycosa.feeds.stored_pages import StoredLinks, header_fields
 from lycosa.stages.extract.code_messages import GivenDocument
 from lycosa.stages.extract.eligible import is_extracted
+from lycosa.stages.frontier.unparsed_bodies import NOT_PARSED
 from lycosa.state.objects.objects_port import ObjectStore
 from lycosa.state.store import journal, layout
 from lycosa.state.store.journal_rows import Extractor, JournalRow, SegmentHeader
@@ -164,7 +165,8 @@ def given_document(row: JournalRow, own: StoredRecord, read: ReadRecord) -> Give
     of_body = header_fields(record.header_block)
     encodings = [value for name, value in of_body if name == _ENCODING]
     links: list[Link] | None = None
-    if row.links.urls or not row.outlinks:  # they were stored, or there are none
+    has_none = not row.outlinks and row.parse_reason not in NOT_PARSED
+    if row.links.urls or has_none:  # otherwise they were not stored, or not found
         links = list(StoredLinks(row.links))
     return GivenDocument(
         row.url,

@@ -21,7 +21,8 @@ class GivenDocument(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     ``fetched`` is in seconds since 1970. ``body`` has the content encodings ``encodings``; a large
     one is in the file ``spool``. ``links`` are ``None`` when they are to be found in the body.
-    ``is_cut`` says that there is only the beginning of the body.
+    ``is_cut`` says that there is only the beginning of the body. ``file_text`` and ``file_title``
+    are what the crawl read in a PDF file; without it (``None``) the file is to be read.
     """
 
     url: str
@@ -37,6 +38,8 @@ class GivenDocument(msgspec.Struct, frozen=True, array_like=True, gc=False):
     encodings: list[str] = []
     links: list[Link] | None = None
     is_cut: bool = False
+    file_text: str | None = None
+    file_title: str = ""
 
 
 class ExtensionAnswer(msgspec.Struct, frozen=True, array_like=True):

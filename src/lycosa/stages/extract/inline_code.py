@@ -22,7 +22,7 @@ class InlineCode:
 
     def __init__(self, loaded: Sequence[LoadedCode], canonical: CanonicalSection) -> None:
         self._canonicalizer = Canonicalizer(canonical)
-        self.generation, self.counts = 0, ExtensionCounts()
+        self.generation, self.counts = 1, ExtensionCounts()
         self._use(loaded)
 
     def _use(self, loaded: Sequence[LoadedCode]) -> None:

@@ -18,14 +18,14 @@ import msgspec
 import turbohtml
 
 from lycosa.base.config.sections import Config
-from lycosa.base.model.parsed import Link, ParseInput
+from lycosa.base.model.parsed import Link, Parsed, ParseInput
 from lycosa.base.system.content_encoding import decode_content
 from lycosa.base.urls.identity import Canonicalizer, InvalidUrl, resolve
 from lycosa.stages.extract.code_messages import GivenDocument
 from lycosa.stages.parse.charset import decode_text
 from lycosa.stages.parse.content_reader import ContentReader
 from lycosa.stages.parse.html import parse_tree
-from lycosa.stages.parse.media_type import media_type_of, sniff
+from lycosa.stages.parse.media_type import may_be_pdf, media_type_of, sniff
 from lycosa.stages.parse.outlinks import base_of
 from lycosa.stages.parse.page import MAX_BODY_BYTES, MAX_RATIO
 from lycosa.stages.parse.page_metadata import PageMetadata
@@ -180,7 +180,12 @@ class Document:
         return decode_content(raw, given.encodings, MAX_BODY_BYTES, MAX_RATIO).body[:MAX_BODY_BYTES]
 
     def text(self) -> str:
-        """The body as text, by its charset; bytes that are not valid become U+FFFD."""
+        """The body as text, by its charset; bytes that are not valid become U+FFFD.
+
+        Of a PDF file it is the text that is seen.
+        """
+        if self._is_file:
+            return self._file_text[0]
         return decode_text(self._body, self._charset)[0]
 
     @property
@@ -225,11 +230,15 @@ class Document:
     @cached_property
     def title(self) -> str:
         """The text of the title."""
+        if self._is_file:
+            return self._file_text[1]
         found = self.select_one("title")
         return "" if found is None else found.text
 
     def main(self) -> Article:
-        """The main content of the page, with its metadata."""
+        """The main content of the page, with its metadata; of a PDF file, text and title."""
+        if self._is_file:
+            return Article(self.text(), title=self.title)
         tree = self._new_tree()  # the reader marks elements
         reader = ContentReader(self.base, _MAX_TEXT)
         content = reader.read(tree)
@@ -263,25 +272,37 @@ class Document:
     @cached_property
     def links(self) -> Sequence[Link]:
         """The links that the crawl finds in the page."""
-        return self._given.links if self._given.links is not None else self._parsed[0]
+        return self._given.links if self._given.links is not None else self._parsed.links
 
     @cached_property
     def language(self) -> str:
         """The language of the text, as ISO 639-1, or empty."""
-        return self._given.language if self._given.links is not None else self._parsed[1]
+        return self._given.language if self._given.links is not None else self._parsed.language
 
     @cached_property
-    def _parsed(self) -> tuple[list[Link], str]:
-        """Links and language of a page that no crawl has read."""
+    def _is_file(self) -> bool:
+        return may_be_pdf(self.media_type, self.url)
+
+    @property
+    def _file_text(self) -> tuple[str, str]:
+        """Text and title of a PDF file."""
+        if self._given.file_text is not None:
+            return self._given.file_text, self._given.file_title
+        return self._parsed.text, self._parsed.title
+
+    @cached_property
+    def _parsed(self) -> Parsed:
+        """What is found in a page that no crawl has read, or of which that was not stored."""
         # Here, because a process of user code has no use for numpy and the language model.
         from lycosa.stages.parse.document import DocumentParser
 
         config = Config()
         canonicalizer = self._canonicalizer or Canonicalizer(config.canonical)
-        parser = DocumentParser(config.parse, canonicalizer, config.agent.product)
+        parser = DocumentParser(
+            config.parse, canonicalizer, config.agent.product, reads_pdf=self._is_file
+        )
         kept = [each for each in self.headers.fields if each[0] != "content-encoding"]
-        found = parser.parse(ParseInput(self.url, self.status, kept, self._body))
-        return found.links, found.language
+        return parser.parse(ParseInput(self.url, self.status, kept, self._body))
 
 
 def document(

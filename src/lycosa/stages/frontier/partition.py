@@ -68,8 +68,8 @@ _BOUNDS = 200_000  # maximum number of cached bounds of hosts in the whole crawl
 _ALWAYS_PROMOTED = 50
 _SEEDS_REOPEN = frozenset({UrlState.FAILED, UrlState.REFUSED, UrlState.RETIRED, UrlState.GONE})
 _PUT_OFF = 200  # URLs that one lease may put off: 5 ms
-# a seed or another URL that was given, and what says which use a site allows
 _MOST_MOVED = 5000  # waiting URLs of a host of which one still gets a better place
+# a seed or another URL that was given, and what says which use a site allows
 _NEVER_SET_BACK = frozenset({LinkKind.SEED, LinkKind.GIVEN, LinkKind.LICENSE})
 _CHECKS = frozenset({Reason.TO_BE_CHECKED, Reason.PERHAPS_GONE})
 _REFETCHED = frozenset({UrlState.FETCHED, UrlState.REDIRECTED, UrlState.FAILED, UrlState.GONE})
@@ -227,13 +227,14 @@ class Partition:
         self._put(found.host8, found.url8, record)
         lease = self.leased.get(found.host8 + found.url8)
         if lease is not None:
-            lease.record.score = found.score  # or the end of the lease would restore the old one
+            # or the end of the lease would restore the old ones
+            lease.record.score, lease.record.priority = record.score, record.priority
             return
-        band = self._band(record.priority)
-        # Its entry is looked for in the rows of the host, so not in a host with very many.
-        if band < self._band(before) and host.record.waiting <= _MOST_MOVED:
+        band, rows = self._band(record.priority), host.record.waiting + host.record.parked
+        # Its entry is looked for in all rows of the host, so not in a host with very many.
+        if band < self._band(before) and record.state is UrlState.QUEUED and rows <= _MOST_MOVED:
             for entry in host.queue.pop_chosen(self.table, (found.url8,)):
-                if entry.band >= self._bands:  # it is set back, or its host is over a budget
+                if entry.band >= self._bands:  # it is set back
                     host.queue.restore_entry(entry)
                     continue
                 host.queue.finish_entry(entry)

@@ -38,7 +38,8 @@ class ExaminedBody(msgspec.Struct, frozen=True):
     It has the digest, what the parser found, what other workers know of equal bodies and similar
     texts, and the response record of a large body. ``sent`` are the validators of the request,
     ``remarks`` those of user code, which got the page before it is stored. ``items`` are its rows
-    by extractor, and ``scores`` those of links by URL, of the code of that ``generation``.
+    by extractor, and ``scores`` those of links by URL, of the code of that ``generation`` (0: user
+    code was not asked).
     """
 
     digest: bytes

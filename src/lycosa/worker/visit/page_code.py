@@ -1,8 +1,9 @@
 """Gives pages to user code before they are stored, and keeps what it answers within bounds.
 
 The answer is taken as that of a stranger: links are made canonical and hashed here, and rows were
-checked against the columns. A page whose code changed while it waited for the commit has no items,
-and a failure, so that it can be extracted later.
+checked against the columns. A page whose code changes while it is with it is given to the new code.
+If it cannot be, because the code changed once more or just before the page is stored, it has no
+items, and a failure. So has a page that could not be parsed. Such pages can be extracted later.
 """
 
 from __future__ import annotations
@@ -20,13 +21,16 @@ from lycosa.base.model.known_code import KnownCode
 from lycosa.base.model.parsed import Link, Parsed
 from lycosa.base.preferences.preference_model import Preferences
 from lycosa.base.urls.identity import Canonicalizer, InvalidUrl, hash8, host_of
-from lycosa.stages.extract.code_messages import GivenDocument
+from lycosa.stages.extract.code_messages import ExtensionAnswer, GivenDocument
+from lycosa.stages.frontier.unparsed_bodies import NOT_PARSED
+from lycosa.stages.parse.media_type import may_be_pdf
 from lycosa.state.store.journal_rows import Extractor
 from lycosa.worker.extension_failures import ExtensionFailures
 from lycosa.worker.extensions import CodeCaller
 from lycosa.worker.visit.examined_body import ExaminedBody
 
 _MAX_ANCHOR = 200
+_TIMES_ASKED = 2  # about a page whose code changes
 
 
 class PageCode:
@@ -49,11 +53,30 @@ class PageCode:
         self, fetched: Fetched, body: ExaminedBody, parsed: Parsed, stated: Preferences
     ) -> ExaminedBody:
         """The body with what user code says of it."""
-        codes = self.caller.wanted(fetched.url)
+        for _ in range(_TIMES_ASKED):
+            codes, generation = self.caller.wanted(fetched.url), self.caller.generation
+            if not codes or parsed.reason in NOT_PARSED:
+                break
+            answer = await self.caller.answer(_given(fetched, parsed, stated), codes)
+            if generation == self.caller.generation:
+                return self._answered(body, parsed, answer, generation)
+        body = msgspec.structs.replace(body, generation=generation)
         if not codes:
             return body
-        generation = self.caller.generation
-        answer = await self.caller.answer(_given(fetched, parsed, stated), codes)
+        if parsed.reason in NOT_PARSED:
+            return self._without_items(body, fetched.url, "NotParsed", parsed.reason.label)
+        return self.in_force(body, fetched.url)
+
+    def in_force(self, body: ExaminedBody, url: str) -> ExaminedBody:
+        """The body without items of code that is not called any more."""
+        if body.generation == self.caller.generation:
+            return body
+        why = "its code changed before the page was stored"
+        return self._without_items(body, url, "Replaced", why)
+
+    def _answered(
+        self, body: ExaminedBody, parsed: Parsed, answer: ExtensionAnswer, generation: int
+    ) -> ExaminedBody:
         for name, rows in answer.items.items():
             self.rows[name] = self.rows.get(name, 0) + len(rows)
         links = self._links(answer.links, parsed)
@@ -68,15 +91,11 @@ class PageCode:
             remarks=(*body.remarks, *self._failures.note_all(answer.failures)),
         )
 
-    def in_force(self, body: ExaminedBody) -> ExaminedBody:
-        """The body without items of code that is not called any more."""
-        if not body.items or body.generation == self.caller.generation:
-            return body
+    def _without_items(self, body: ExaminedBody, url: str, error: str, why: str) -> ExaminedBody:
+        """The body with a failure of each code that wants it, instead of items."""
         failures = [
-            CodeFailure(
-                "extension", name, "Replaced", "its code changed before the page was stored"
-            )
-            for name in body.items
+            CodeFailure("extension", self.caller.codes[number].name, error, why)
+            for number in self.caller.wanted(url)
         ]
         remarks = (*body.remarks, *self._failures.note_all(failures))
         return msgspec.structs.replace(body, items={}, remarks=remarks)
@@ -106,6 +125,7 @@ def extractors_of(codes: Sequence[KnownCode]) -> tuple[Extractor, ...]:
 
 def _given(fetched: Fetched, parsed: Parsed, stated: Preferences) -> GivenDocument:
     headers = fetched.headers()
+    is_file = may_be_pdf(parsed.media_type, fetched.url)
     return GivenDocument(
         fetched.url,
         fetched.status,
@@ -120,4 +140,6 @@ def _given(fetched: Fetched, parsed: Parsed, stated: Preferences) -> GivenDocume
         [value for name, value in headers if name == "content-encoding"],
         parsed.links,
         bool(fetched.truncated),
+        parsed.text if is_file else None,
+        parsed.title if is_file else "",
     )

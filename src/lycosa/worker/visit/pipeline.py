@@ -314,8 +314,8 @@ class Pipeline:
         lease, body = visit.lease, visit.body
         assert body is not None and visit.decision is not None and visit.answer is not None
         stated = self._stated(visit, visit.answer, body, step)
-        if body.items:
-            body = visit.body = self._code.in_force(body)
+        if body.generation:
+            body = visit.body = self._code.in_force(body, lease.url)
         if self._extensions.sinks:
             page = self._capturing.page_of_visit(lease, visit.answer, body, visit.decision, stated)
             failed = called_sinks(self._extensions.sinks, page)
