@@ -31,7 +31,6 @@ from lycosa.state.store.derived_files import item_kind
 from lycosa.state.store.item_versions import ItemListing
 from lycosa.state.store.journal_rows import Extractor
 
-_FAILED = ".failed.json"
 _IN_MEMORY = 16 << 20  # a larger table cannot be created only if it is new
 _encode = msgspec.json.encode
 
@@ -155,9 +154,9 @@ class ExtractedTables:
             ) from error
 
     def _failed_key(self, version: int, segment: str) -> str:
-        return f"{item_kind(self.name, version)}/{segment}{_FAILED}"
+        return versions.failed_key(self.name, version, segment)
 
 
 def _stem(key: str) -> str:
     name = key.rpartition("/")[2]
-    return name.removesuffix(_FAILED).removesuffix(".parquet")
+    return name.removesuffix(versions.FAILED).removesuffix(".parquet")
