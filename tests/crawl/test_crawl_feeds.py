@@ -193,6 +193,9 @@ def test_the_pauses_before_a_feed_is_started_again_grow_to_a_minute() -> None:
         (["--feed", "/dev/fd/999"], "no file with this number is open"),
         (["--feed", "dlq=/dev/fd/99999999999"], "no file with this number is open"),
         (["--feed", "-", "--json"], "both need standard output"),
+        (["--feed", "sqlite:x.db"], "run `lycosa feed pages DIR --follow --to sqlite:x.db`"),
+        (["--feed", "items.goods=csv:x"], "`lycosa feed items.goods DIR --follow --to csv:x`"),
+        (["--feed", "items.goods="], "give a file, a pipe, or - after items.goods="),
         (["--feed", "x", "--cluster", "none.toml"], "the topics NAME.pages and NAME.dlq"),
     ],
 )

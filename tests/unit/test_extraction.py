@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from foreign_warcs import HTML, packed, warc_record
+from lycosa.base.config.sections import UploadSection
 from lycosa.feeds.extraction.crawl_captures import (
     BucketContent,
     CrawlCaptures,
@@ -15,11 +16,12 @@ from lycosa.feeds.extraction.crawl_captures import (
 )
 from lycosa.feeds.extraction.extracted_tables import ExtractedTables
 from lycosa.feeds.extraction.extraction_place import folder_place, forget_version
-from lycosa.feeds.extraction.extraction_run import ExtractionRun
+from lycosa.feeds.extraction.extraction_run import ExtractionReport, ExtractionRun
 from lycosa.feeds.extraction.extraction_versions import ExtractionKind, ExtractionRefused
 from lycosa.feeds.extraction.foreign_captures import ForeignCaptures
 from lycosa.feeds.extraction.segment_extraction import CaptureFailure
 from lycosa.stages.extract.code_messages import ExtensionAnswer, GivenDocument
+from lycosa.state.folder.upload import Upload
 from lycosa.state.objects.folder import FolderStore
 from lycosa.state.store import layout
 from lycosa.state.store.item_versions import read_current, stored_items
@@ -32,6 +34,7 @@ from shop_crawl import (
     code_file,
     code_to_run,
     extract,
+    failing,
     revisit_of,
     rows,
     shop_capture,
@@ -269,6 +272,45 @@ def test_an_answer_that_does_not_fit_the_columns_is_a_failure(crawl: Path, code:
 
     report = extract(crawl, code, ask=lies)
     assert report.items == 0 and "an item does not fit: name is not text" in report.failures[0]
+
+
+def test_tables_that_were_uploaded_and_removed_here_are_not_made_again(
+    crawl: Path, code: Path, tmp_path: Path
+) -> None:
+    place = folder_place(crawl)
+
+    def again(file: Path) -> ExtractionReport:
+        return extract(crawl, file, AGAIN, store=place.store, source=place.source)
+
+    first, made = again(code), tables(crawl, 1)
+    (tmp_path / "up").mkdir()
+    url = f"file://{tmp_path}/up"
+    section = UploadSection(url=url, remove=True)
+    upload = Upload(crawl, section, FolderStore(url, tmp_path / "up"))
+    for file in upload.waiting():
+        upload.put(file)
+    for segment in upload.removable():
+        upload.remove(segment)
+    assert tables(crawl, 1) == {} and len(tables(tmp_path / "up", 1)) == len(made)
+    second = again(code)
+    assert (second.version, second.made) == (1, 0) and second.segments == first.segments
+    # the captures are read from where they are now, and items that are kept too
+    report = extract(
+        crawl,
+        code_file(tmp_path / "up", CODE.replace("no price", "none")),
+        FAILED,
+        ask=failing,
+        store=place.store,
+        source=place.source,
+    )
+    assert report.made == 0
+    changed = again(code_file(tmp_path / "up", CODE.replace("float(price.text)", "1.0")))
+    assert (changed.version, changed.made, changed.items) == (2, first.made, first.items)
+    assert current(crawl) == 2
+    with pytest.raises(ExtractionRefused, match=f"removed here after their upload to {url}"):
+        forget_version(place, "products", None)
+    assert current(crawl) == 2
+    assert forget_version(place, "products", 2) == {2: first.made} and current(crawl) == 1
 
 
 def test_two_programs_make_the_same_version_together(crawl: Path, code: Path) -> None:

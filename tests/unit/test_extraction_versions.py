@@ -114,3 +114,10 @@ def test_a_chosen_version_is_new_or_continues_the_same_work(
     else:
         assert (before.code, before.base) == ("a", found.base)
     assert (found.base > 0) == (mode is FAILED) and found.base < found.version
+
+
+def test_items_are_not_kept_of_a_number_that_the_crawl_gave_to_other_columns() -> None:
+    both = KnownItems({2: record(2)}, {2: Extractor.of(schema(2, "title"))}, 2)
+    with pytest.raises(ExtractionRefused, match="--again makes all of them again"):
+        chosen(FAILED, both)
+    assert chosen(FAILED, known(record(2), current=2, crawled=2)) == (3, 2)

@@ -19,7 +19,7 @@ from lycosa.inspect.audit.crawl_audit import AuditOptions
 from lycosa.inspect.audit.folder_audit import audit
 from lycosa.state.objects.folder import FolderStore
 from lycosa.state.store import layout, read_header, read_rows
-from lycosa.state.store.item_versions import note_key, table_key
+from lycosa.state.store.item_versions import failed_key, note_key, table_key
 from lycosa.state.store.items_table import ItemsBuilder
 from lycosa.state.store.journal import encode_header, encode_journal_frame, encode_line
 from lycosa.state.store.segment_recovery import rebuild
@@ -149,7 +149,7 @@ def extract_again(folder: Path, *items: list[object]) -> None:
             builder.add_row(msgspec.structs.replace(row, items={"products": list(items)}))
     builder.close()
     store = FolderStore(f"file://{folder}", folder)
-    store.create(note_key("products", 2), b"{}")
+    store.create(note_key("products", 2), msgspec.json.encode({"fields": schema.fields_text}))
     store.put(table_key("products", 2, segment(folder)), folder.parent / "t.parquet")
 
 
@@ -178,6 +178,49 @@ def test_rows_of_another_origin_are_breaches(
     pq.write_table(right.set_column(at, right.schema.field(column), changed), table(folder, 2))
     _, breaches, _ = of_items(folder)
     assert [each for each in breaches if what in each], breaches
+
+
+def test_columns_are_those_that_the_version_states(folder: Path) -> None:
+    extract_again(folder, ["again", 1])
+    right = pq.read_table(table(folder, 2))
+    pq.write_table(right.rename_columns([*right.column_names[:-1], "cost"]), table(folder, 2))
+    _, breaches, _ = of_items(folder)
+    assert [each for each in breaches if "other columns than items/products/2/" in each], breaches
+    (folder / note_key("products", 2)).unlink()
+    _, breaches, _ = of_items(folder)
+    assert [each for each in breaches if "is of no extractor of its segment" in each], breaches
+
+
+def fail(folder: Path, *captures: str) -> None:
+    """Say that user code failed at captures in version 2."""
+    found = [{"capture": each, "url": "", "error": "x"} for each in captures]
+    path = folder / failed_key("products", 2, segment(folder))
+    path.write_bytes(msgspec.json.encode(found))
+
+
+def test_each_capture_has_items_or_failed_or_is_counted(folder: Path) -> None:
+    extract_again(folder, ["again", 1])
+    whole = pq.read_table(table(folder, 2))
+    captures = whole.column("_capture").to_pylist()
+    pq.write_table(whole.slice(0, 1), table(folder, 2))
+    fail(folder, captures[1])
+    _, breaches, notes = of_items(folder)
+    assert breaches == []
+    assert "items/products/2: 1 captures have items, 1 failed, 1 have neither" in notes
+    fail(folder, captures[0], "urn:uuid:another")
+    _, breaches, _ = of_items(folder)
+    assert [each for each in breaches if "which failed by its failed.json" in each]
+    assert [each for each in breaches if "does not have, as urn:uuid:another" in each]
+    (folder / failed_key("products", 2, segment(folder))).write_bytes(b"[")
+    _, breaches, _ = of_items(folder)
+    assert [each for each in breaches if "failed.json cannot be read" in each]
+
+
+def test_items_of_a_capture_that_user_code_is_not_given_are_a_breach(folder: Path) -> None:
+    extract_again(folder, ["again", 1])
+    rewritten(folder, segment(folder), status=404)
+    _, breaches, _ = of_items(folder)
+    assert [each for each in breaches if "user code is given no such capture" in each], breaches
 
 
 def test_a_damaged_table_of_another_version_is_a_breach(folder: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from item_crawl import PRODUCTS, ItemCrawl
+from item_crawl import PRODUCTS, SECOND, ItemCrawl
 from lycosa.base.config.sections import UploadSection
 from lycosa.inspect.committed_state import read_folder
 from lycosa.inspect.crawl_tables import CrawlTables
@@ -29,6 +29,7 @@ from lycosa.state.store.item_versions import (
     table_key,
 )
 from lycosa.state.store.items_table import ItemsBuilder
+from lycosa.state.store.journal_rows import Extractor
 
 
 @pytest.fixture
@@ -87,6 +88,16 @@ def test_tables_of_all_versions_are_uploaded_and_read_from_there(
         CurrentVersion(2, 1),
     )
     assert names(crawl) == ["lamp"]
+
+
+def test_a_crawl_may_make_a_version_with_the_number_of_one_that_was_extracted_again(
+    crawl: ItemCrawl,
+) -> None:
+    # The program of the crawl cannot know it, and the columns may be others.
+    crawl.store.use_extractors([Extractor.of(SECOND)])
+    crawl.page("b", 2, [["x", "y"], "new"])
+    crawl.close_segments()
+    assert sorted(map(str, names(crawl))) == ["[x, y]", "again"]
 
 
 def test_a_kind_that_is_not_uploaded_stays(crawl: ItemCrawl, tmp_path: Path) -> None:

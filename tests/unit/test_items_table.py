@@ -19,6 +19,7 @@ from item_samples import rows_of, schemas
 from lycosa.base.model.capture import Capture
 from lycosa.base.model.compatibility import LATE_FIELDS
 from lycosa.base.model.item_schema import ItemColumn, ItemSchema
+from lycosa.base.model.known_code import CodePart, KnownCode
 from lycosa.base.preferences.preference_model import (
     PreferenceSource,
     Statement,
@@ -34,6 +35,8 @@ from lycosa.state.store.journal_rows import Extractor, JournalRow, RowBuilder, S
 from lycosa.state.store.lost_parts import LostPart, filling
 from lycosa.state.store.object_segments import ObjectSegments
 from lycosa.state.store.segment_recovery import rebuild, recover
+from lycosa.worker.code_runner import note_unstored_items
+from lycosa.worker.extension_failures import ExtensionFailures
 from memory_objects import MemoryStore
 from store_samples import (
     HEADER,
@@ -305,3 +308,15 @@ def _as_json(kind: str, value: Any) -> Any:
             microseconds=1
         )
     return value.isoformat() if isinstance(value, date) else value
+
+
+def test_formats_1_report_extractors_whose_items_they_lack() -> None:
+    failures = ExtensionFailures()
+    part = CodePart("extractor", "products", version=1, fields=PRODUCTS.fields_text)
+    code = KnownCode("shop:products", parts=(part,))
+    note_unstored_items([code], LATE_FIELDS, failures)
+    assert failures.notes() == []
+    note_unstored_items([code], LATE_FIELDS - 1, failures)
+    (note,) = failures.notes()
+    assert "extractor products failed: formats of number 1 store no items" in note.first.headline
+    assert "lycosa cluster upgrade" in note.first.headline

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from lycosa.base.system.private_folder import private_folder
 from lycosa.processes.socket_folder import SocketFolder
 
 
@@ -52,6 +53,17 @@ def test_the_folder_of_a_crawl_that_was_killed_is_deleted_by_the_next_one(base: 
             with SocketFolder():
                 assert not left.exists()
             assert sockets.path.exists() and foreign.exists()
+
+
+def test_folders_of_extractions_are_deleted_by_the_next_one_too(base: Path) -> None:
+    left = base / "lycosa-extract-left"
+    left.mkdir()
+    (left / "owner.lock").touch()  # no process holds it
+    with private_folder("extract") as first:
+        assert not left.exists() and first.name.startswith("lycosa-extract-")
+        with private_folder("extract") as second, SocketFolder():
+            assert first.exists() and second != first
+    assert list(base.iterdir()) == []
 
 
 def test_a_long_path_of_temporary_files_is_not_used(tmp_path: Path) -> None:

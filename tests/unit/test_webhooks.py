@@ -6,6 +6,7 @@ import base64
 import hashlib
 import hmac
 import json
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,14 +19,24 @@ import pytest
 from test_folder_feed import SMALL, WEB, A
 
 from crawling import crawl_folder
+from lycosa.__main__ import main
 from lycosa.base.config.checks import check_webhooks
+from lycosa.base.config.sections import Config
+from lycosa.base.config.sources import load_settings
 from lycosa.base.config.webhook_section import WebhookSection
 from lycosa.feeds import BadPosition
 from lycosa.feeds.export_port import ExportRow, Overtaken, TargetAway, TargetError
 from lycosa.feeds.export_tables import changes_table
 from lycosa.feeds.exporters.http_sender import AddressRefused, HttpSender
 from lycosa.feeds.exporters.webhook_target import WebhookTarget, read_secret, retry_wait, signature
-from lycosa.feeds.webhook_delivery import Webhooks, webhook_names, webhook_states
+from lycosa.feeds.webhook_delivery import (
+    Webhooks,
+    move_webhook,
+    webhook_folder,
+    webhook_names,
+    webhook_states,
+)
+from lycosa.inspect.queries.changed_list import ChangesCursor, cursor_text
 from lycosa.processes.changes_feed import folder_changes
 from lycosa.stages.fetch.guard import Guard
 
@@ -291,3 +302,75 @@ def test_after_any_position_come_exactly_the_changes_behind_it(crawl: Path) -> N
         positions.append(feed.position)
     for at, position in list(enumerate(positions))[::7]:
         assert list(folder_changes(crawl, position).new_rows()) == rows[at:]
+
+
+def test_a_webhook_that_lacks_changes_continues_where_it_is_told(
+    crawl: Path, tmp_path: Path
+) -> None:
+    with receiver() as hook:
+        given, lines = section(tmp_path, hook.url), list[str]()
+        identity, states = folder_changes(crawl).crawl, tmp_path / "states"
+        (name,) = webhook_names(given.urls)
+
+        def deliver() -> None:
+            open_feed = lambda after: folder_changes(crawl, after)  # noqa: E731
+            Webhooks(states, given, identity, open_feed, lines.append).run(True)
+
+        # a position behind the last change, as after a restore from an older copy
+        move_webhook(states, given, name, f"changes/{identity[:8]}/0:0.999999")
+        with pytest.raises(TargetError, match="continue with"):
+            deliver()
+        (state,) = webhook_states(states, given)
+        assert f"lycosa webhooks --name '{name}' --since 0" in state.why and state.failures == 1
+        with pytest.raises(TargetError, match=f"no webhook other.test: {name}"):
+            move_webhook(states, given, "other.test", "")
+        wanted = [json.loads(row) for row in folder_changes(crawl).new_rows()]
+        times = sorted(row["noted"] for row in wanted)
+        since = cursor_text(identity, ChangesCursor(since_s=times[-1] + 1))
+        move_webhook(states, given, name, since)
+        deliver()
+        assert hook.accepted == []
+        (state,) = webhook_states(states, given)
+        assert state.failures == 0 and state.position not in ("", since)
+        move_webhook(states, given, name, "")
+        deliver()
+        assert hook.accepted == wanted
+
+
+def test_the_command_says_where_a_webhook_continues(
+    crawl: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = Path(shutil.copytree(crawl, tmp_path / "crawl"))
+    given = section(tmp_path, "https://hooks.test/x")
+    (folder / "settings.json").write_bytes(msgspec.json.encode(Config(webhooks=given)))
+    move = ["webhooks", str(folder), "--name", "hooks.test", "--since"]
+    assert main([*move, "2026-11-01"]) == 0
+    (state,) = webhook_states(webhook_folder(folder), given)
+    assert "/@17" in state.position
+    assert main([*move, "0"]) == 0
+    (state,) = webhook_states(webhook_folder(folder), given)
+    assert state.position == ""
+    assert main([*move, "yesterday"]) == 2
+    assert main(["webhooks", str(folder), "--since", "0"]) == 2
+    capsys.readouterr()
+    # `lycosa status` reads the state of a crawl that does not run
+    assert main(["status", str(folder)]) == 0
+    assert "0 changes told" in capsys.readouterr().out
+    assert main(["status", str(folder), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["webhooks"][0]["name"] == "hooks.test"
+
+
+def test_a_secret_file_is_found_from_every_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "conf").mkdir()
+    file = tmp_path / "conf" / "crawl.toml"
+    file.write_text('[webhooks]\nsecret_file = "secret"\n')
+    monkeypatch.chdir(tmp_path)
+    found = load_settings(Path("conf/crawl.toml"), {})
+    assert found.config.webhooks.secret_file == str(tmp_path / "conf" / "secret")
+    assert found.origin("webhooks.secret_file").endswith("crawl.toml:2")
+    of_pairs = load_settings(None, {}, ["webhooks.secret_file=secret"])
+    assert of_pairs.config.webhooks.secret_file == str(tmp_path / "secret")
+    of_env = load_settings(None, {"LYCOSA_WEBHOOKS__SECRET_FILE": "/etc/secret"})
+    assert of_env.config.webhooks.secret_file == "/etc/secret"

@@ -31,6 +31,8 @@ from lycosa.base.system.environment import without_tokens
 from lycosa.cli.output import ExitCode
 
 KINDS = ("pages", "dlq")
+_ITEMS = re.compile(r"items\.[a-z][a-z0-9_]*")
+_TARGETS = re.compile(r"(?:jsonl|csv|sqlite|postgres|postgresql|opensearch|parquet|iceberg):.*")
 WEBHOOKS = "webhooks"
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 60.0  # before a process is started again
 _STABLE_S = 60.0  # a process that ran for so long begins with the first pause again
@@ -68,8 +70,9 @@ def feed_option(command: _Command) -> _Command:
         "--feed",
         "feeds",
         multiple=True,
-        metavar="[pages=|dlq=]FILE|-",
-        help="Write captures, or dead letters (dlq=), to a file or pipe; may be repeated.",
+        metavar="[pages=|dlq=|items.NAME=]FILE|-",
+        help="Write captures, dead letters (dlq=) or items of an extractor to a file or pipe; may"
+        " be repeated.",
     )(command)
 
 
@@ -78,9 +81,14 @@ def feed_targets(given: Sequence[str], is_json: bool) -> list[FeedTarget]:
     found: list[FeedTarget] = []
     for value in given:
         kind, equals, output = value.partition("=")
-        target = (
-            FeedTarget(kind, output) if equals and kind in KINDS else FeedTarget("pages", value)
-        )
+        is_kind = bool(equals) and (kind in KINDS or _ITEMS.fullmatch(kind) is not None)
+        target = FeedTarget(kind, output) if is_kind else FeedTarget("pages", value)
+        if _TARGETS.fullmatch(target.output):
+            raise click.UsageError(
+                f"--feed {value}: a feed of a crawl is a file or a pipe; run"
+                f" `lycosa feed {target.kind} DIR --follow --to {shlex.quote(target.output)}`"
+                " while the crawl runs, or after it"
+            )
         if not target.output:
             raise click.UsageError(f"--feed {value}: give a file, a pipe, or - after {kind}=")
         if any(_is_same(target, other) for other in found):

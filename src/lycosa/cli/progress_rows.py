@@ -7,9 +7,10 @@ numbers of the last commit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from lycosa.base.messages.progress import Progress
+from lycosa.base.model.webhook_state import WebhookNote
 from lycosa.base.reasons import Reason
 from lycosa.base.system.metric_catalogue import DUE_LABELS
 from lycosa.cli.output import counted, human_bytes, human_count, human_duration
@@ -125,14 +126,19 @@ def memory_by_part(progress: Progress) -> str:
 
 def webhooks_in_words(progress: Progress) -> str:
     """What webhooks were told, and which of them fail; empty without any."""
-    if not progress.webhooks:
+    return webhook_notes_in_words(progress.webhooks)
+
+
+def webhook_notes_in_words(notes: Sequence[WebhookNote]) -> str:
+    """The same of notes."""
+    if not notes:
         return ""
-    told = counted(sum(each.delivered for each in progress.webhooks), "change")
+    told = counted(sum(each.delivered for each in notes), "change")
     failing = [
         f"{each.name} has failed {counted(each.failures, 'time')} in"
         f" {human_duration(each.failing_s)} ({each.why}), next try in"
         f" {human_duration(each.next_in_s)}"
-        for each in progress.webhooks
+        for each in notes
         if each.failures
     ]
     return "; ".join([f"{told} told", *failing])

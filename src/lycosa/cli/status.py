@@ -28,6 +28,7 @@ from lycosa.cli.status_lists import print_lists, print_sitemaps
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lycosa.base.model.webhook_state import WebhookNote
     from lycosa.inspect.committed_state import CrawlReader
     from lycosa.inspect.crawl_status import CrawlStatus
     from lycosa.state.store.closing import LackingFile
@@ -129,11 +130,33 @@ def command(
         if sitemaps:
             print_sitemaps(reader, sitemaps, time.time(), as_json)
         else:
-            run(reader, hosts, sites, by, as_json)
+            run(reader, hosts, sites, by, as_json, _webhooks(place))
     return ExitCode.FINISHED
 
 
-def run(reader: CrawlReader, hosts: int, sites: int, by: str, as_json: bool) -> None:
+def _webhooks(place: CrawlPlace) -> list[WebhookNote]:
+    """How the webhooks of a folder fare, by their files, also while the crawl does not run."""
+    if place.cluster is not None:
+        return []  # their states are where `lycosa webhooks --cluster` runs
+    from lycosa.feeds.webhook_delivery import webhook_folder, webhook_states
+    from lycosa.state.folder.saved_config import saved_settings
+
+    config = saved_settings(place.folder)
+    if config is None or not config.webhooks.urls:
+        return []
+    now = time.time()
+    states = webhook_states(webhook_folder(place.folder), config.webhooks)
+    return [each.note(now) for each in states]
+
+
+def run(
+    reader: CrawlReader,
+    hosts: int,
+    sites: int,
+    by: str,
+    as_json: bool,
+    webhooks: Sequence[WebhookNote] = (),
+) -> None:
     """Read the status and print it."""
     import msgspec
 
@@ -144,13 +167,17 @@ def run(reader: CrawlReader, hosts: int, sites: int, by: str, as_json: bool) -> 
     now = time.time()
     status = crawl_status(reader, load_saved_settings(reader), now, hosts, Order(by), sites)
     if as_json:
-        emit_json({**msgspec.to_builtins(status), "estimate": estimate(status)})
+        told = [msgspec.to_builtins(each) for each in webhooks]
+        also = {"estimate": estimate(status), "webhooks": told}
+        emit_json({**msgspec.to_builtins(status), **also})
     else:
-        _print(status, estimate(status), now)
+        _print(status, estimate(status), now, webhooks)
 
 
-def _print(status: CrawlStatus, estimated: str, now: float) -> None:
-    _print_head(status, estimated, now)
+def _print(
+    status: CrawlStatus, estimated: str, now: float, webhooks: Sequence[WebhookNote]
+) -> None:
+    _print_head(status, estimated, now, webhooks)
     _print_states(status)
     print_lists(status, now)
     if status.removed:
@@ -168,14 +195,16 @@ def _print(status: CrawlStatus, estimated: str, now: float) -> None:
         emit(clean(line))
 
 
-def _print_head(status: CrawlStatus, estimated: str, now: float) -> None:
+def _print_head(
+    status: CrawlStatus, estimated: str, now: float, webhooks: Sequence[WebhookNote]
+) -> None:
     """Print the crawl's name, its state and its totals."""
     from lycosa.cli.progress_rows import (
         captures_per_s,
         due_pages_in_words,
         memory_by_part,
         uploads_in_words,
-        webhooks_in_words,
+        webhook_notes_in_words,
     )
     from lycosa.inspect.crawl_status import shown_status
 
@@ -203,7 +232,7 @@ def _print_head(status: CrawlStatus, estimated: str, now: float) -> None:
             ("validators", _validators(status)),
             ("uploads", (uploads_in_words(live) if live else "") or stored_at),
             ("feeds", "; ".join(live.feeds_away) if live else ""),
-            ("webhooks", webhooks_in_words(live) if live else ""),
+            ("webhooks", webhook_notes_in_words(webhooks)),
             ("extensions", "; ".join(str(each) for each in live.failures) if live else ""),
             ("estimate", estimated),
             ("clock", _clock(status)),

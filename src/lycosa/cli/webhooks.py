@@ -30,6 +30,7 @@ Examples:
   lycosa crawl https://example.org/ --config crawl.toml     tells webhooks while it runs
   lycosa webhooks crawls/example.org                        what they were not told yet, and end
   lycosa webhooks crawls/example.org --show --json          which of them fail, since when and why
+  lycosa webhooks crawls/example.org --name indexer.example --since 2026-11-01
   lycosa webhooks --cluster cluster.toml --state webhooks --follow
 
 \b
@@ -41,7 +42,9 @@ In crawl.toml:
 The URLs are those of the settings of the crawl's last start. Each gets all changes in order, in
 requests that are signed as Standard Webhooks describes; the next request is sent when one was
 answered with 200 to 299. A URL that fails is tried again after 1 s, 2 s, 4 s and so on, and holds
-no other up. docs/exporters.md of the source has the requests and a receiver.
+no other up. One that failed for longer than frontier.changes_days, so that changes are lost
+to it, is told nothing more until --since says where to continue; the crawl must not run then.
+docs/exporters.md of the source has the requests and a receiver.
 """
 
 
@@ -70,6 +73,13 @@ class _Crawl(NamedTuple):
 @click.option("--follow/--once", help="Follow the crawl, or end when all was sent [--once].")
 @click.option("--follow-input", is_flag=True, hidden=True, help="Follow until the input ends.")
 @click.option("--show", is_flag=True, help="Show how the webhooks fare; send nothing.")
+@click.option(
+    "--since",
+    metavar="TIME",
+    help="Send nothing: let the webhook of --name continue with the changes from this time on"
+    " (seconds since 1970 or ISO 8601; 0 is all that are kept).",
+)
+@click.option("--name", metavar="NAME", default="", help="With --since: a name as --show has it.")
 @click.option("--json", "as_json", is_flag=True, help="Print the webhooks as JSON.")
 def command(
     folder: Path,
@@ -79,14 +89,21 @@ def command(
     follow: bool,
     follow_input: bool,
     show: bool,
+    since: str | None,
+    name: str,
     as_json: bool,
 ) -> int:
     """Tell the URLs in the setting webhooks.urls which pages of the crawl in DIR have changed."""
     from lycosa.feeds.webhook_delivery import webhook_states
 
+    if bool(name) != (since is not None):
+        raise click.UsageError("--name and --since belong together")
+    show |= since is not None
     with _opened(CrawlPlace(folder, cluster, cache), state) as crawl:
         if not crawl.section.urls:
             raise click.UsageError("the settings of this crawl have no webhooks (webhooks.urls)")
+        if since is not None:
+            _move(crawl, name, since)
         if not show:
             _deliver(crawl, follow or follow_input, _has_input_ended if follow_input else None)
         states = webhook_states(crawl.states, crawl.section)
@@ -100,6 +117,19 @@ def command(
     # A crawl that ends does not wait for a URL that is away: its next run tells what is left.
     is_told = show or follow_input or not any(each.failures for each in states)
     return ExitCode.FINISHED if is_told else ExitCode.INTERRUPTED
+
+
+def _move(crawl: _Crawl, name: str, since: str) -> None:
+    """Let a webhook continue with the changes from a time on."""
+    from lycosa.feeds.webhook_delivery import move_webhook
+    from lycosa.inspect.queries.changed_list import BadCursor, cursor_since, cursor_text
+
+    try:
+        cursor = cursor_since(crawl.id, since)
+    except BadCursor as error:
+        raise click.UsageError(f"--since: {error}") from error
+    is_all = not cursor.since_s and not cursor.read
+    move_webhook(crawl.states, crawl.section, name, "" if is_all else cursor_text(crawl.id, cursor))
 
 
 def _deliver(crawl: _Crawl, follows: bool, has_ended: Callable[[], bool] | None) -> None:

@@ -22,7 +22,8 @@ from lycosa.base.config.sections import WebhookSection
 from lycosa.base.model.webhook_state import WebhookState
 from lycosa.feeds.export_port import TargetError
 from lycosa.feeds.export_run import ExportFeed, ExportReport, ExportRun
-from lycosa.feeds.exporters.webhook_target import WebhookTarget, read_state
+from lycosa.feeds.exporters.webhook_target import WebhookTarget, read_state, save_state
+from lycosa.feeds.feed_position import BadPosition
 
 _LOOK_S = 0.5
 
@@ -55,6 +56,20 @@ def webhook_states(folder: Path, section: WebhookSection) -> list[WebhookState]:
         read_state(state_path(folder, url)) or WebhookState(name)
         for url, name in zip(section.urls, webhook_names(section.urls), strict=True)
     ]
+
+
+def move_webhook(folder: Path, section: WebhookSection, name: str, position: str) -> None:
+    """Let a webhook continue behind another position; an empty one is before all that is kept.
+
+    Raises ``TargetError`` for a name that no URL of the settings has, or while changes are sent.
+    """
+    names = webhook_names(section.urls)
+    if name not in names:
+        raise TargetError(f"there is no webhook {name or 'without a name'}: {', '.join(names)}")
+    path = state_path(folder, section.urls[names.index(name)])
+    with _locked(folder):
+        told = read_state(path) or WebhookState(name)
+        save_state(path, WebhookState(name, position, told.delivered, told.delivered_at))
 
 
 def refuse_unusable(section: WebhookSection) -> None:
@@ -131,10 +146,19 @@ class Webhooks:
             target.close()
             if is_once or not self._ends.wait(_until_next_try(target)):
                 ExportRun(self._open_feed, lambda _: target, tell, wait).follow(is_once)
+        except BadPosition as error:
+            # What it lacks is gone, or was never in this crawl. Only a person can tell what it
+            # should get instead.
+            what = str(error).partition(": ")[0]
+            why = f"{what}; continue with: lycosa webhooks --name '{target.state.name}' --since 0"
+            self._ends_for_good(target, TargetError(why))
         except Exception as error:
-            target.note_failure(str(error))
-            self._errors.append(error)
-            self._tell(f"{target.name} is told nothing any more: {error}")
+            self._ends_for_good(target, error)
+
+    def _ends_for_good(self, target: WebhookTarget, error: Exception) -> None:
+        target.note_failure(str(error))
+        self._errors.append(error)
+        self._tell(f"{target.name} is told nothing any more: {error}")
 
 
 def _until_next_try(target: WebhookTarget) -> float:
@@ -151,7 +175,8 @@ def _locked(folder: Path) -> Iterator[None]:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise TargetError(
-                f"the webhooks in {folder} are being delivered by another process"
+                f"the webhooks in {folder} are being delivered by another process: the crawl while"
+                " it runs, or another `lycosa webhooks`"
             ) from None
         yield
     finally:

@@ -14,12 +14,13 @@ missing while the crawl runs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import duckdb
 import msgspec
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lycosa.base.model.item_schema import ItemSchema
@@ -83,12 +84,11 @@ class ItemTables:
         """
         connection.execute(f"CREATE SCHEMA {ITEMS}")
         for name in self.names:
-            files = self._files_of(name) if name in self.wanted else {}
-            if not files:
-                files = {0: _Files([], [self._empty(name)])}
-            for each in files.values():
+            files = self._files_of(name) if name in self.wanted else []
+            files = files or [_Files([], [self._empty(name)])]
+            for each in files:
                 self.files += each.tables + each.made
-            select = _union(connection, [self._select(*each) for each in files.values()])
+            select = _union(connection, [self._select(*each) for each in files])
             connection.execute(f'CREATE VIEW {ITEMS}."{name}" AS {select}')
             connection.execute(_NEWEST.format(name=name, says_something=_SAYS_SOMETHING))
 
@@ -117,9 +117,9 @@ class ItemTables:
             self._headers[segment.name] = source.read_header(segment)
         return [each for each in self._headers[segment.name].extractors if each.fields]
 
-    def _files_of(self, name: str) -> Mapping[int, _Files]:
-        """The files of a name, by version."""
-        source, found = self._source, dict[int, _Files]()
+    def _files_of(self, name: str) -> list[_Files]:
+        """The files of a name, those of one version and the same columns together."""
+        source, found = self._source, dict[tuple[int, str], _Files]()
         assert source is not None
         self._current[name] = source.current_version(self._listing, name)
         for segment in self._segments():
@@ -127,13 +127,19 @@ class ItemTables:
             version = max(seen or 0, own or 0)
             if not version:
                 continue
-            files = found.setdefault(version, _Files([], []))
-            if seen == version and not (self._is_other and own == version):
+            is_table = seen == version and not (self._is_other and own == version)
+            if is_table:
                 table = self._listing.tables[name][version][segment.name]
-                files.tables.append(source.local_table(table, self._work))
+                path = source.local_table(table, self._work)
             else:
-                files.made.append(self._made(item_kind(name, version), segment))
-        return found
+                path = self._made(item_kind(name, version), segment)
+            # A crawl may begin a version of the number that was given to items that were extracted
+            # again, with other columns.
+            is_shared = version in self._listing.made.get(name, set())
+            columns = _columns(path) if is_shared else ""
+            files = found.setdefault((version, columns), _Files([], []))
+            (files.tables if is_table else files.made).append(path)
+        return list(found.values())
 
     def _seen(
         self, source: ItemSource, name: str, segment: StoredSegment
@@ -229,6 +235,14 @@ SELECT source.url AS _url, source.seen_at AS _fetched, made.* EXCLUDE (_url, _fe
 FROM source JOIN items."{name}" made
     ON made._url = source.url AND made._fetched = source.made_at
 """
+
+
+def _columns(path: Path) -> str:
+    """The columns of a table; empty if it is damaged, which the query reports."""
+    try:
+        return str(pq.read_schema(path))
+    except (pa.ArrowException, OSError):
+        return ""
 
 
 def _parquet(paths: Sequence[Path]) -> str:

@@ -136,7 +136,8 @@ class ChangesFeed:
     def position(self) -> str:
         """The cursor behind the row that was given last; empty before the first one."""
         if not self._given:
-            return cursor_text(self.crawl, self._cursor) if self._cursor.read else ""
+            is_begun = self._cursor.read or self._cursor.since_s
+            return cursor_text(self.crawl, self._cursor) if is_begun else ""
         read = self._cursor.read
         vector = {**read.get(self._generation, {}), **self._given}
         cursor = ChangesCursor({**read, self._generation: vector}, self._cursor.since_s)

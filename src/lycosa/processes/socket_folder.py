@@ -1,21 +1,18 @@
 """The private folder of a crawl's sockets, deleted at the crawl's end, however that comes.
 
-A crawl that is killed leaves its folder behind. So the folder has a file that its process keeps
-locked, and the next crawl of the user deletes the folders whose lock no process holds. A folder
-without the file is another program's, or one of a file system without locks, and is left alone.
+See ``private_folder`` for a crawl that is killed.
 """
 
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import shutil
 import tempfile
-from contextlib import suppress
 from pathlib import Path
 
-_PREFIX, _OWNER = "lycosa-", "owner.lock"
+from lycosa.base.system.private_folder import FOLDER_PREFIX, delete_abandoned, lock_folder
+
 _LONGEST_BASE = 70  # bytes; a socket's address has at most 100 on some systems
 
 
@@ -28,7 +25,7 @@ class SocketFolder:
     def __init__(self) -> None:
         bases = _bases()
         for base in bases:
-            _delete_abandoned(base)
+            delete_abandoned(base)
         self.path, self._lock = _new_folder(bases)
 
     def close(self) -> None:
@@ -57,55 +54,10 @@ def _new_folder(bases: list[Path]) -> tuple[Path, int]:
     for base in bases:
         try:
             while True:
-                path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=base))
-                if (lock := _locked(path)) is not None:
+                path = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX, dir=base))
+                if (lock := lock_folder(path)) is not None:
                     return path, lock
         except OSError as error:
             # the next base may be shorter, or writable
             failure = error
     raise failure
-
-
-def _locked(path: Path) -> int | None:
-    """The descriptor of a new folder's lock; ``None`` when another crawl just deletes the folder.
-
-    It may come between the creation of the file and the lock, and take the folder for abandoned.
-    """
-    file = path / _OWNER
-    try:
-        lock = os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    except FileNotFoundError:
-        return None
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if file.stat().st_ino == os.fstat(lock).st_ino:
-            return lock
-    except (BlockingIOError, FileNotFoundError):
-        pass  # another crawl deletes the folder at this moment
-    except OSError:  # no locks here: without the file no process deletes the folder
-        file.unlink(missing_ok=True)
-        os.close(lock)
-        return -1
-    os.close(lock)
-    return None
-
-
-def _delete_abandoned(base: Path) -> None:
-    """Delete the user's folders of crawls that are gone."""
-    found: list[Path] = []
-    with suppress(OSError):  # a base that may not be read has no folder of ours
-        found += base.glob(f"{_PREFIX}*/{_OWNER}")
-    for path in found:
-        try:
-            if path.parent.lstat().st_uid != os.getuid() or path.parent.is_symlink():
-                continue
-            lock = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-        except OSError:
-            continue  # it was deleted meanwhile, or is another user's
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(path.parent, ignore_errors=True)
-        except OSError:
-            pass  # its crawl runs, or there are no locks here
-        finally:
-            os.close(lock)

@@ -23,7 +23,7 @@ from lycosa.worker.calls.call_parts import CallParts, build_calls
 from lycosa.worker.calls.call_router import CallRouter
 from lycosa.worker.calls.incoming_parcels import IncomingParcels
 from lycosa.worker.code_in_use import CodeInUse
-from lycosa.worker.code_runner import WorkerCode, known_codes
+from lycosa.worker.code_runner import WorkerCode, known_codes, note_unstored_items
 from lycosa.worker.commit.commit_parts import build_commit
 from lycosa.worker.commit.folder_shard import open_folder_shard
 from lycosa.worker.extension_failures import ExtensionFailures
@@ -113,6 +113,7 @@ def _code_caller(owned: OwnedShard, extensions: Extensions) -> CodeCaller:
     job = owned.job
     section, path = job.config.extensions, job.plugins.path
     known = known_codes(CodeInUse(job.code).codes, section, path)
+    note_unstored_items(known, job.formats, extensions.failures)
     tell = extensions.failures.tell_output
     return ExtensionChild(known, section, job.config.canonical, owned.clock, path, tell)
 
@@ -120,7 +121,8 @@ def _code_caller(owned: OwnedShard, extensions: Extensions) -> CodeCaller:
 def _changed_code(owned: OwnedShard, visit: VisitParts, failures: ExtensionFailures) -> WorkerCode:
     job, store = owned.job, visit.stages.store
     caller, section = visit.code.caller, job.config.extensions
-    return WorkerCode(caller, section, failures, store.use_extractors, job.plugins.path)
+    extractors, path = store.use_extractors, job.plugins.path
+    return WorkerCode(caller, section, failures, extractors, job.formats, path)
 
 
 def _refetch_reports(owned: OwnedShard, visit: VisitParts, worker: Worker) -> RefetchReports:

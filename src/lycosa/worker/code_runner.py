@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from lycosa.base.config.sections import ExtensionSection
 from lycosa.base.model.code_failure import CodeFailure
+from lycosa.base.model.compatibility import LATE_FIELDS, PROTOCOL
 from lycosa.base.model.known_code import CodeError, KnownCode
 from lycosa.base.system.kept_tasks import KeptTasks
 from lycosa.stages.extract.code_check import described
@@ -29,10 +30,23 @@ def known_codes(
     return described(named, section, path)
 
 
+def note_unstored_items(
+    codes: Sequence[KnownCode], formats: int, failures: ExtensionFailures
+) -> None:
+    """Report extractors whose items the formats in force do not have (``model.compatibility``)."""
+    if formats >= LATE_FIELDS:
+        return
+    for each in extractors_of(codes):
+        why = f"formats of number {formats} store no items"
+        what = "give `lycosa cluster upgrade`, and then `lycosa extract` for pages stored before"
+        failures.note(CodeFailure("extractor", each.name, why, what))
+
+
 class WorkerCode:
     """Implements ``CodeRunner`` for the code that ``caller`` calls.
 
-    ``use_extractors`` gets those of new code, before the first page is given to it.
+    ``use_extractors`` gets those of new code, before the first page is given to it. ``formats`` are
+    those in force.
     """
 
     def __init__(
@@ -41,8 +55,10 @@ class WorkerCode:
         section: ExtensionSection,
         failures: ExtensionFailures,
         use_extractors: Callable[[Sequence[Extractor]], None],
+        formats: int = PROTOCOL,
         path: Sequence[str] = (),
     ) -> None:
+        self._formats = formats
         self._caller, self._section, self._failures = caller, section, failures
         self._use_extractors, self._path = use_extractors, tuple(path)
         self._wanted: tuple[RunningCode, ...] = ()
@@ -62,4 +78,5 @@ class WorkerCode:
             return
         if codes == self._wanted:  # otherwise a later change is being described
             self._use_extractors(extractors_of(known))
+            note_unstored_items(known, self._formats, self._failures)
             self._caller.use_code(known)

@@ -8,7 +8,7 @@ the nearest valid name.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +48,8 @@ SETTING_OPTIONS: dict[str, str] = {
 }
 """Settings that have their own option."""
 
+_PATHS = frozenset({"webhooks.secret_file"})
+"""Settings that are stored as absolute paths: other commands read them in another folder."""
 _ORDERED = (
     ("dns.min_ttl_s", "dns.max_ttl_s"),
     ("refetch.min_s", "refetch.first_s"),
@@ -109,9 +111,9 @@ def load_settings(
     # In this order, so that a later source overrides an earlier one. All problems are collected, so
     # that the operator can correct them together.
     given = [
-        *(given_in_file(file, sections(), problems) if file is not None else ()),
-        *_from_environment(env),
-        *_from_pairs(pairs, problems),
+        *(_from_file(file, problems) if file is not None else ()),
+        *_absolute(_from_environment(env), Path.cwd()),
+        *_absolute(_from_pairs(pairs, problems), Path.cwd()),
         *_from_flags(flags or {}),
     ]
     read, places = read_given(given, fields(), _unknown, problems)
@@ -129,6 +131,19 @@ def load_settings(
     return Settings(build(values, Config), origins)
 
 
+def _from_file(file: Path, problems: list[str]) -> Iterator[GivenValue]:
+    return _absolute(given_in_file(file, sections(), problems), file.parent.absolute())
+
+
+def _absolute(given: Iterable[GivenValue], folder: Path) -> Iterator[GivenValue]:
+    """The values, with paths relative to a folder made absolute."""
+    for each in given:
+        if each.key in _PATHS and isinstance(each.value, str) and each.value:
+            yield msgspec.structs.replace(each, value=str(folder / each.value))
+        else:
+            yield each
+
+
 def settings(values: Mapping[str, object]) -> Config:
     """Settings for a Python program, by dotted key, read as the command line reads them.
 
@@ -136,7 +151,7 @@ def settings(values: Mapping[str, object]) -> Config:
     ``SettingsError``.
     """
     problems: list[str] = []
-    given = (GivenValue(key, value) for key, value in values.items())
+    given = _absolute((GivenValue(*each) for each in values.items()), Path.cwd())
     found, _ = read_given(given, fields(), _unknown, problems)
     if not problems:
         problems += _disorder(found, {})

@@ -20,7 +20,7 @@ class WebhookSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
         str,
         setting(
             "File with the secret that requests are signed with: `whsec_` and base64, or at least"
-            " 24 characters of text."
+            " 24 characters of text. In a settings file it is relative to that file's folder."
         ),
     ] = ""
     kinds: Annotated[

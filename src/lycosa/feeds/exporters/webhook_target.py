@@ -176,7 +176,7 @@ class WebhookTarget:
         )
 
     def _save(self, state: WebhookState) -> None:
-        replace_file(self._path, msgspec.json.encode(state) + b"\n")
+        save_state(self._path, state)
         self.state = state
 
     def close(self) -> None:
@@ -189,6 +189,11 @@ class WebhookTarget:
 def retry_wait(failures: int, longest_s: float) -> float:
     """Seconds until the next try, after this many failures before the last one."""
     return min(2.0 ** min(failures, 30), longest_s)
+
+
+def save_state(path: Path, state: WebhookState) -> None:
+    """Write the file of a state."""
+    replace_file(path, msgspec.json.encode(state) + b"\n")
 
 
 def read_state(path: Path) -> WebhookState | None:

@@ -9,9 +9,7 @@ See ``state.store.item_versions`` for what readers see. Calls block and raise ``
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import msgspec
@@ -31,7 +29,6 @@ from lycosa.state.store.derived_files import item_kind
 from lycosa.state.store.item_versions import ItemListing
 from lycosa.state.store.journal_rows import Extractor
 
-_FAILED = ".failed.json"
 _IN_MEMORY = 16 << 20  # a larger table cannot be created only if it is new
 _encode = msgspec.json.encode
 
@@ -98,18 +95,14 @@ class ExtractedTables:
                 f"{key} cannot be read ({error}); give --again instead of --failed"
             ) from error
 
-    @contextmanager
-    def local_table(self, version: int, segment: str) -> Iterator[Path]:
-        """A copy of a table in a temporary file."""
+    def copy_table(self, version: int, segment: str, path: Path) -> None:
+        """Copy a table into a new file. Raises ``OSError`` too."""
         key = versions.table_key(self.name, version, segment)
         found = self._store.find(key)
         if found is None:
             raise ObjectMissing(f"{key} is missing")
-        with tempfile.NamedTemporaryFile(prefix="lycosa-items-", suffix=".parquet") as file:
-            for piece in object_pieces(self._store, key, found.size):
-                file.write(piece)
-            file.flush()
-            yield Path(file.name)
+        with path.open("xb") as file:
+            file.writelines(object_pieces(self._store, key, found.size))
 
     def publish(self, version: int) -> None:
         """Let readers see this version, if it is greater than the one they see."""
@@ -155,9 +148,9 @@ class ExtractedTables:
             ) from error
 
     def _failed_key(self, version: int, segment: str) -> str:
-        return f"{item_kind(self.name, version)}/{segment}{_FAILED}"
+        return versions.failed_key(self.name, version, segment)
 
 
 def _stem(key: str) -> str:
     name = key.rpartition("/")[2]
-    return name.removesuffix(_FAILED).removesuffix(".parquet")
+    return name.removesuffix(versions.FAILED).removesuffix(".parquet")

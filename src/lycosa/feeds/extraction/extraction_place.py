@@ -5,8 +5,7 @@ None of them needs a lock, a running crawl or Kafka.
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,26 +13,33 @@ import msgspec
 
 from lycosa.base.config.cluster_file import ClusterFile
 from lycosa.base.config.sections import Config
+from lycosa.base.system.private_folder import private_folder
 from lycosa.cluster.shards.stored_crawl import read_crawl
 from lycosa.feeds.extraction.crawl_captures import BucketContent, CrawlCaptures, FolderContent
 from lycosa.feeds.extraction.extracted_tables import ExtractedTables
 from lycosa.feeds.extraction.extraction_source import ExtractionSource
 from lycosa.feeds.extraction.extraction_versions import ExtractionRefused
 from lycosa.feeds.extraction.foreign_captures import ForeignCaptures
+from lycosa.feeds.extraction.uploaded_tables import FolderWithUploads
 from lycosa.state.folder.manifest import load_manifest
 from lycosa.state.folder.saved_config import saved_settings
 from lycosa.state.objects.folder import FolderStore
 from lycosa.state.objects.generation import placed_objects
 from lycosa.state.objects.objects_port import ObjectStore
 from lycosa.state.objects.store_opening import open_store
+from lycosa.state.store.derived_files import item_kind
 
 
 class ExtractionPlace(msgspec.Struct, frozen=True):
-    """Captures, where the tables go, and the settings of the crawl."""
+    """Captures, where the tables go, and the settings of the crawl.
+
+    ``removed`` gives the stores of files with this beginning that are no longer in a folder.
+    """
 
     source: ExtractionSource
     store: ObjectStore
     config: Config
+    removed: Callable[[str], Collection[str]] = lambda prefix: ()
 
 
 def folder_place(folder: Path) -> ExtractionPlace:
@@ -41,7 +47,13 @@ def folder_place(folder: Path) -> ExtractionPlace:
     load_manifest(folder)
     config = saved_settings(folder)
     captures = CrawlCaptures(str(folder), FolderContent(folder))
-    return ExtractionPlace(captures, FolderStore(str(folder), folder), config or Config())
+    store = FolderWithUploads(folder)
+    return ExtractionPlace(
+        captures,
+        store,
+        config or Config(),
+        lambda prefix: {each.url for each in store.removed(prefix).values()},
+    )
 
 
 @contextmanager
@@ -52,8 +64,8 @@ def cluster_place(given: ClusterFile) -> Iterator[ExtractionPlace]:
     store = open_store(given.objects)
     stored = read_crawl(store, given)
     objects = placed_objects(store, stored.manifest.generation)
-    with tempfile.TemporaryDirectory(prefix="lycosa-extract-") as work:
-        captures = CrawlCaptures(given.name, BucketContent(objects, Path(work)))
+    with private_folder("extract") as work:
+        captures = CrawlCaptures(given.name, BucketContent(objects, work))
         yield ExtractionPlace(captures, objects, stored.config or Config())
 
 
@@ -89,10 +101,17 @@ def forget_version(place: ExtractionPlace, name: str, version: int | None) -> di
         )
     if not made:
         raise ExtractionRefused(f"no version of {name} was extracted again")
+    wanted = made if version is None else [version]
+    for number in wanted:
+        if elsewhere := place.removed(f"{item_kind(name, number)}/"):
+            raise ExtractionRefused(
+                f"version {number} of {name} has tables that were removed here after their upload"
+                f" to {', '.join(sorted(elsewhere))}, where this command deletes nothing; --again"
+                " with corrected code makes a version that takes its place"
+            )
     crawled: dict[int, set[str]] = {}
     for segment in place.source.closed_segments():
         for each in place.source.extractors(segment):
             if each.name == name:
                 crawled.setdefault(each.version, set()).add(segment)
-    wanted = made if version is None else [version]
     return {each: tables.forget(each, crawled.get(each, ())) for each in reversed(wanted)}

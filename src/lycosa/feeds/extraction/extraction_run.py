@@ -12,14 +12,13 @@ Nothing here runs user code: ``ask`` gives a page to a process that does.
 from __future__ import annotations
 
 import asyncio
-import tempfile
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 
 import msgspec
 
 from lycosa.base.model.item_schema import ItemSchema
+from lycosa.base.system.private_folder import private_folder
 from lycosa.feeds.extraction.extracted_tables import ExtractedTables
 from lycosa.feeds.extraction.extraction_source import ExtractionSource
 from lycosa.feeds.extraction.extraction_versions import (
@@ -225,10 +224,9 @@ class ExtractionRun:
         maker = ExtractionBuilder(
             record.schema, self._code.match, self._ask, self._at_once, self._note
         )
-        with ExitStack() as stack:
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="lycosa-extract-"))
-            path = Path(folder) / "items.parquet"
-            kept = await asyncio.to_thread(self._kept, record, known, segment, stack)
+        with private_folder("extract") as folder:
+            path = folder / "items.parquet"
+            kept = await asyncio.to_thread(self._kept, record, known, segment, folder)
             result = await maker.make_table(path, self._source.captures(segment), kept)
             await asyncio.to_thread(
                 tables.create_table, record.version, segment, path, result.failures
@@ -236,7 +234,7 @@ class ExtractionRun:
         return result
 
     def _kept(
-        self, record: VersionRecord, known: KnownItems, segment: str, stack: ExitStack
+        self, record: VersionRecord, known: KnownItems, segment: str, folder: Path
     ) -> KeptItems:
         """The items that are not extracted again: with ``--failed`` those that there are."""
         if not record.base:
@@ -246,7 +244,8 @@ class ExtractionRun:
             return lambda row: None  # it closed later, and has no items yet
         if seen == self._own_version(segment):
             return JournalItems(record.name)
-        path = stack.enter_context(self._tables.local_table(seen, segment))
+        path = folder / "kept.parquet"
+        self._tables.copy_table(seen, segment, path)
         failed = [each.capture for each in self._tables.failures(seen, segment)]
         return TableItems(path, known.extracted[seen].schema, failed)
 

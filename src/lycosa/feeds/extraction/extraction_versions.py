@@ -71,10 +71,15 @@ class KnownItems(msgspec.Struct, frozen=True):
         return self.current or max(self.crawled, default=0)
 
     def digest(self, version: int) -> str:
-        """The digest of a version's columns; empty if it is not known."""
+        """The digest of a version's columns; empty if it is not known, or if the crawl began a
+        version of the same number with others.
+        """
+        found = set[str]()
         if version in self.extracted:
-            return self.extracted[version].schema.digest
-        return self.crawled[version].schema if version in self.crawled else ""
+            found.add(self.extracted[version].schema.digest)
+        if version in self.crawled:
+            found.add(self.crawled[version].schema)
+        return found.pop() if len(found) == 1 else ""
 
 
 def choose_version(

@@ -18,6 +18,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from lycosa.base.messages.timeouts import ClusterRules
@@ -29,9 +30,11 @@ from lycosa.inspect.audit.derived_check import DerivedChecks
 from lycosa.inspect.audit.politeness_check import AttemptLogs, OwnersLogs
 from lycosa.state.attempts.shipping import last_files
 from lycosa.state.objects.cached import download
+from lycosa.state.objects.object_errors import ObjectMissing
 from lycosa.state.objects.objects_port import StoredObject
 from lycosa.state.store import StoredSegment, layout
 from lycosa.state.store.derived_files import DERIVED_KINDS, ITEMS, item_version
+from lycosa.state.store.item_versions import FAILED, MADE_NOTE, failed_key, note_key
 from lycosa.state.store.journal import JournalError, read_header
 
 _WHOLE_FROM = 0.5  # of the records to be read: then the WARC is downloaded in one piece
@@ -87,7 +90,7 @@ class _ClusterFiles:
             each.key: each
             for kind in kinds
             for each in opened.objects.list(f"{kind}/")
-            if kind != ITEMS or each.key.endswith(".parquet")
+            if kind != ITEMS or each.key.endswith((".parquet", MADE_NOTE, FAILED))
         }
         self._kinds = [
             *DERIVED_KINDS,
@@ -114,6 +117,8 @@ class _ClusterFiles:
         checks = {check.name: check for check in derived.all_checks()}
         for key in self._stored:
             kind = key.partition("/")[0]
+            if kind == ITEMS and not key.endswith(".parquet"):
+                continue  # a note of a version, which readers of tables leave alone
             if kind in checks and layout.stem_of(key) not in names:  # also of items
                 checks[kind].add_breach(f"{key} belongs to no segment of this crawl")
 
@@ -143,11 +148,11 @@ class _ClusterFiles:
         except JournalError as error:
             check.add_breach(str(error))
             return None
-        for kind in self._kinds if stored.is_closed else ():
-            found = self._stored.get(layout.file_name(kind, name))
-            if found is not None:
-                (folder / kind).mkdir(parents=True, exist_ok=True)
-                download(self._objects, found, folder / found.key)
+        for key in self._derived(name) if stored.is_closed else ():
+            if (found := self._stored.get(key)) is not None:
+                (folder / key).parent.mkdir(parents=True, exist_ok=True)
+                with suppress(ObjectMissing):  # a version that was forgotten meanwhile
+                    download(self._objects, found, folder / key)
         return Segment(
             folder,
             name,
@@ -159,6 +164,13 @@ class _ClusterFiles:
             None if stored.is_closed else stored.journal_length,
             self._warc_reader(stored, warc, share),
         )
+
+    def _derived(self, name: str) -> Iterator[str]:
+        """The files that a segment may have, and what says what its tables of items should be."""
+        for kind in self._kinds:
+            yield layout.file_name(kind, name)
+            if (of := item_version(kind)) is not None:
+                yield from (note_key(*of), failed_key(*of, name))
 
     def _warc_reader(
         self, stored: StoredSegment, warc: Path, share: float

@@ -21,7 +21,12 @@ from lycosa.base.preferences.use_policy import RECORD_ONLY
 from lycosa.inspect.audit.audit_report import Check
 from lycosa.inspect.audit.audited_segments import Segment, members
 from lycosa.inspect.audit.extractor_counts import ExtractorCounts
-from lycosa.inspect.audit.items_check import OtherVersion, RowsFit, check_extractors
+from lycosa.inspect.audit.items_check import (
+    OtherVersion,
+    RowsFit,
+    VersionCounts,
+    check_extractors,
+)
 from lycosa.inspect.audit.table_check import BATCH_ROWS, TableCheck
 from lycosa.state.store import content_table, items_table, layout, links_table, pages_table, wet
 from lycosa.state.store.closing import missing_files
@@ -71,7 +76,7 @@ class DerivedChecks:
         self._policy = RECORD_ONLY
         self._elsewhere = dict.fromkeys((*self._checks, ITEMS), 0)
         self._has_items = False
-        self._made = ExtractorCounts()
+        self._made, self._others = ExtractorCounts(), VersionCounts()
 
     def all_checks(self) -> list[Check]:
         """Of crawls without extractors there is nothing to say about items."""
@@ -113,7 +118,7 @@ class DerivedChecks:
             path = segment.folder / layout.file_name(kind, segment.name)
             if item_version(kind) and kind not in kinds and path.exists():
                 self._has_items = True
-                self._files.append(OtherVersion(self._items, path, kind, header))
+                self._files.append(OtherVersion(self._items, path, kind, header, self._others))
 
     def check_row(self, row: JournalRow) -> None:
         """Check one capture of the segment."""
@@ -128,8 +133,8 @@ class DerivedChecks:
             file.end()
 
     def note_code(self) -> None:
-        """Say which code made which items; after all segments."""
-        for line in self._made.lines():
+        """Say which code made which items, and what was extracted again; after all segments."""
+        for line in (*self._made.lines(), *self._others.lines()):
             self._items.add_note(line)
 
     def check_strangers(self, folder: Path, found: list[Segment]) -> None:

@@ -1,24 +1,31 @@
 """What the audit asks of items besides that their tables are those of the journal.
 
 The header of a segment describes each extractor, and each stored row fits its columns. A version
-that was extracted again (``lycosa extract``) is in no journal, so it is not built again. Each row
-of it names a capture of the segment that may be used, in the order of the journal, and numbers the
-items of a capture from 0. That code would make the same rows again is not checked.
+that was extracted again (``lycosa extract``) is in no journal, so it is not built again. Its table
+has the columns that its ``version.json`` states. Each row names a capture of the segment that user
+code is given, in the order of the journal, and numbers the items of a capture from 0. A capture in
+``STEM.failed.json`` is one of those too, and has no rows. That code would make the same rows again,
+or none of the captures that have neither, is not checked: a note has their number.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lycosa.base.model.item_schema import BadSchema, ItemSchema
+from lycosa.base.model.item_schema import BadSchema, ItemSchema, schema_in
+from lycosa.base.system.frames import UNREADABLE
 from lycosa.inspect.audit.audit_report import Check
+from lycosa.stages.extract.eligible import is_extracted
 from lycosa.state.store.derived_files import item_version
-from lycosa.state.store.items_table import ITEM_COLUMNS
+from lycosa.state.store.item_versions import failed_key, note_key
+from lycosa.state.store.items_table import ITEM_COLUMNS, items_schema
 from lycosa.state.store.journal_rows import JournalRow, SegmentHeader
 
 _OWN = [each.name for each in ITEM_COLUMNS]
@@ -74,16 +81,53 @@ class _Item(NamedTuple):
     item: int
 
 
-class OtherVersion:
-    """Checks a table of a version that is not that of the journal."""
+class _Stated(msgspec.Struct):
+    """What the audit needs of a ``version.json``."""
 
-    def __init__(self, check: Check, path: Path, kind: str, header: SegmentHeader) -> None:
+    fields: str
+
+
+class _Failed(msgspec.Struct):
+    """What the audit needs of a capture in ``STEM.failed.json``."""
+
+    capture: str
+
+
+class VersionCounts:
+    """The captures of the versions that were extracted again, by kind and what came of them."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, Counter[str]] = {}
+
+    def add(self, kind: str, what: str) -> None:
+        self._counts.setdefault(kind, Counter())[what] += 1
+
+    def lines(self) -> list[str]:
+        """A line for each version."""
+        return [
+            f"{kind}: {found['items']:,} captures have items, {found['failed']:,} failed,"
+            f" {found['neither']:,} have neither"
+            for kind, found in sorted(self._counts.items())
+        ]
+
+
+class OtherVersion:
+    """Checks a table of a version that is not that of the journal. ``counts`` gets its captures."""
+
+    def __init__(
+        self, check: Check, path: Path, kind: str, header: SegmentHeader, counts: VersionCounts
+    ) -> None:
         self._check, self._name, self._policy = check, f"{kind}/{path.name}", header.policy
+        self._kind, self._counts = kind, counts
         found = item_version(kind)
-        self._version = found[1] if found else 0
+        assert found is not None, kind
+        extractor, self._version = found
+        folder = path.parents[3]
+        self._check_columns(path, folder, extractor)
+        self._failed = self._read_failed(folder / failed_key(*found, header.segment))
+        self._left = set(self._failed)
         self._items = _items_in(path)
         self._next: _Item | None = None
-        self._is_broken = False
         self._advance()
 
     def row(self, row: JournalRow) -> None:
@@ -94,12 +138,22 @@ class OtherVersion:
             self._check.expect(
                 self._next == wanted, f"{self._name}: an item of {row.url} is {self._next}"
             )
-            self._check.expect(
-                self._policy.allows(row.preferences),
-                f"{self._name} has an item of {row.url}, which the purpose may not use",
-            )
             number += 1
             self._advance()
+        has_failed = row.record_id in self._failed
+        self._left.discard(row.record_id)
+        may_use = self._policy.allows(row.preferences)
+        original = row.original.url if row.original is not None else ""
+        if is_extracted(row.kind, row.status, row.url, original, may_use):
+            what = "items" if number else "failed" if has_failed else "neither"
+            self._counts.add(self._kind, what)
+            self._check.expect(
+                not (number and has_failed),
+                f"{self._name} has items of {row.url}, which failed by its failed.json",
+            )
+        elif number or has_failed:
+            why = "user code is given no such capture" if may_use else "the purpose may not use it"
+            self._check.add_breach(f"{self._name} has {row.url}, but {why}")
 
     def end(self) -> None:
         if self._next is not None:
@@ -107,10 +161,47 @@ class OtherVersion:
                 f"{self._name}: an item of {self._next.url} is of no capture of the segment, or"
                 " not in the order of its captures"
             )
+        if self._left:
+            self._check.add_breach(
+                f"{self._name}: its failed.json names {len(self._left)} captures that the segment"
+                f" does not have, as {min(self._left)}"
+            )
+
+    def _check_columns(self, path: Path, folder: Path, extractor: str) -> None:
+        """Compare the columns with those that the version states."""
+        note = note_key(extractor, self._version)
+        try:
+            stated = msgspec.json.decode((folder / note).read_bytes(), type=_Stated)
+            schema = schema_in(extractor, self._version, stated.fields)
+        except (*UNREADABLE, OSError, BadSchema) as error:
+            self._check.add_breach(
+                f"{self._name} is of no extractor of its segment, and {note} does not say what its"
+                f" columns are: {error}"
+            )
+            return
+        try:
+            found = pq.read_schema(path)
+        except (pa.ArrowException, OSError):
+            return  # reading the rows reports it
+        self._check.expect(
+            found.equals(items_schema(schema)), f"{self._name} has other columns than {note} says"
+        )
+
+    def _read_failed(self, path: Path) -> set[str]:
+        try:
+            found = msgspec.json.decode(path.read_bytes(), type=list[_Failed])
+        except FileNotFoundError:
+            return set()
+        except (*UNREADABLE, OSError) as error:
+            self._check.add_breach(f"{self._kind}/{path.name} cannot be read: {error}")
+            return set()
+        return {each.capture for each in found}
 
     def _advance(self) -> None:
         try:
             self._next = next(self._items, None)
+        except FileNotFoundError:
+            self._next = None  # a version that was forgotten while it was audited
         except (pa.ArrowException, OSError, KeyError) as error:
             # Behind damage nothing can be compared, so the file counts as ended.
             self._next = None

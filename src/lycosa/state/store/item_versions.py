@@ -2,6 +2,7 @@
 
     items/NAME/VERSION/STEM.parquet    the items of one segment, created once, never replaced
     items/NAME/VERSION/version.json    of a version that `lycosa extract` made, before its tables
+    items/NAME/VERSION/STEM.failed.json  the captures of a segment without items in it, if any
     items/NAME/current/REVISION.json   the greatest version that readers see of those
 
 A table of the version that the header of its segment names is derived from the journal, and every
@@ -31,6 +32,8 @@ from lycosa.state.store.derived_files import ITEMS, item_kind, item_version
 
 MADE_NOTE = "version.json"
 """The file of a version that was not made by the crawl itself."""
+FAILED = ".failed.json"
+"""The end of the names of lists of captures at which user code failed."""
 CURRENT_FOLDER = "current"
 """The folder of the changes of the current version."""
 _CHANGE = re.compile(r"items/([a-z][a-z0-9_]*)/current/([0-9]{6,})\.json")
@@ -152,6 +155,11 @@ def table_key(name: str, version: int, segment: str) -> str:
 def note_key(name: str, version: int) -> str:
     """The name of the file that says that a version was extracted again."""
     return f"{item_kind(name, version)}/{MADE_NOTE}"
+
+
+def failed_key(name: str, version: int, segment: str) -> str:
+    """The name of the list of a segment's captures of which a version has no items."""
+    return f"{item_kind(name, version)}/{segment}{FAILED}"
 
 
 def _key(name: str, revision: int) -> str:
