@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import shlex
@@ -73,11 +74,11 @@ def test_the_programs_read_what_was_exported(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with served(Lamps()) as port:
-        crawl(tmp_path / "shop.example", port)
+        crawl(tmp_path / "crawls/shop.example", port)
     first, second, _ = programs()
     for target in ("pages.db", "parquet:dataset?splits=train:98,test:2"):
         for rows in (7, 0):
-            assert main(["feed", "pages", "shop.example", "--to", target, "--json"]) == 0
+            assert main(["feed", "pages", "crawls/shop.example", "--to", target, "--json"]) == 0
             assert json.loads(capsys.readouterr().out)["rows"] == rows
     lines = ran(first, tmp_path).splitlines()
     assert len(lines) == 6 and lines[0].endswith("/ Shop 1")
@@ -88,16 +89,16 @@ def test_the_commands_of_the_page_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    made = ItemCrawl(tmp_path / "shop.example")
+    made = ItemCrawl(tmp_path / "crawls/shop.example")
     made.page("a", 1, ["lamp", 1.5], ["=sofa", None])
     made.commit([])
     made.close()
-    commands = re.findall(r"(?m)^    lycosa (feed .* shop\.example --to [^:\s]+)$", TEXT)
+    commands = re.findall(r"(?m)^    lycosa (feed .* crawls/shop\.example --to [^:\s]+)$", TEXT)
     assert len(commands) == 2
     for each in commands:
         assert main(shlex.split(each)) == ExitCode.FINISHED
     assert "2 rows written; nothing behind" in capsys.readouterr().out
-    assert main(["feed", "items.products", "shop.example", "--to", "items.csv"]) == 0
+    assert main(["feed", "items.products", "crawls/shop.example", "--to", "items.csv"]) == 0
     head, *rows = (tmp_path / "items.csv").read_text("utf-8").splitlines()
     assert head == "_url,_fetched,_capture,_version,_item,name,price"
     assert [row.split(",")[-4:] for row in rows] == [
@@ -125,7 +126,7 @@ def test_the_receiver_is_told_of_every_page_while_the_crawl_runs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     secret = tmp_path / "webhook-secret"
-    secret.write_text("a secret of more than 24 characters\n")
+    secret.write_text(f"whsec_{base64.b64encode(bytes(32)).decode()}\n")
     *_, code = programs()
     code = code.replace(
         'HTTPServer(("127.0.0.1", 8000), Receiver).serve_forever()',

@@ -23,7 +23,8 @@ from virtual_crawl import VirtualCrawl
 
 A = "http://a.test/"
 ANSWERS = {
-    A: page(*(f"{A}{n}" for n in range(8)), f"{A}moved"),
+    A: page(*(f"{A}{n}" for n in range(8)), f"{A}moved", f"{A}same"),
+    f"{A}same": page(text="the deep page 1 "),  # the body of that page
     **{f"{A}{n}": page(f"{A}deep/{n}", text=f"page number {n} ") for n in range(8)},
     **{f"{A}deep/{n}": page(text=f"the deep page {n} ") for n in range(8)},
     f"{A}moved": moved(f"{A}bad/target"),
@@ -72,6 +73,9 @@ def test_a_sink_that_raises_at_every_page_changes_nothing_but_their_remarks(
     }
     assert found[A][1] is Reason.EXTENSION_FAILED
     assert found[f"{A}moved"][1] is Reason.REDIRECTED  # the remark is in its row
+    same = (f"{A}same", f"{A}deep/1")
+    assert {without[url][1] for url in same} == {Reason.NONE, Reason.DUPLICATE}
+    assert {found[url][1] for url in same} == {Reason.EXTENSION_FAILED}, "a copy has the remark too"
     are_balanced(crawl)
 
 
@@ -83,7 +87,7 @@ def test_a_rule_that_raises_refuses_the_url_and_the_page_with_the_link_has_the_r
     assert crawl.run([A]).end is End.FINISHED
     assert not any("/deep/" in url or "/bad/" in url for url in web.asked)
     noted = remarks(crawl.folder)
-    assert noted.pop(A) == []
+    assert noted.pop(A) == noted.pop(f"{A}same") == []
     assert len(noted) == 9  # eight pages with a deep link, and the redirect
     for found in noted.values():
         ((reason, detail),) = found

@@ -132,7 +132,7 @@ def test_rules_and_sinks_that_raise_end_nothing_with_one_worker_or_several(
     refused = explain(reader, saved, f"{seeds(port)[0]}11", now)
     assert "rules of the user refused links 8 times" in refused.headline
     failed = explain(reader, saved, f"{seeds(port)[0]}7", now)
-    assert failed.headline.endswith("a rule or sink of the user failed at it.")
+    assert failed.headline.endswith("your code (--extension, rule or sink) failed at it.")
 
 
 def test_stop_before_run_counts_and_the_next_run_goes_on(tmp_path: Path, port: int) -> None:

@@ -129,8 +129,8 @@ def test_status_says_what_the_price_costs_and_the_crawl_costs_that(crawled: Craw
     assert cost.at_half > cost.a_day > cost.at_double
     told = status._refetches(found)
     assert told == (
-        f"about {cost.a_day:g} a day of 6 pages at refetch.price 0.5 ({cost.at_half:g} at 0.25,"
-        f" {cost.at_double:g} at 1)"
+        f"about {cost.a_day:g} a day of 6 pages, when a fetch is worth refetch.price = 0.5"
+        f" (half of the price: {cost.at_half:g}, twice: {cost.at_double:g})"
     )
 
 
@@ -139,7 +139,8 @@ def test_explain_says_how_often_a_page_changes_and_what_a_fetch_is_worth(
 ) -> None:
     text, facts = crawled.explained("news")
     assert text.startswith("due in ") and ": changes about every " in text, text
-    assert " changes in " in text and " seen), value " in text and text.endswith("of the price")
+    assert " changes in " in text and " seen); a fetch now is worth " in text
+    assert text.endswith(" % of the price at which it is due")
     # it was fetched a moment ago, so its value is hardly more than nothing
     assert 0 <= facts["value"] < facts["price"] == pytest.approx(PRICE, rel=0.1)
     text, facts = crawled.explained("still")

@@ -85,6 +85,34 @@ def test_a_url_is_fetched_as_in_a_crawl_and_nothing_remains(
     assert set(Path(tempfile.gettempdir()).glob("lycosa-shell-*")) <= before
 
 
+def test_a_private_address_is_allowed_by_an_option_that_the_message_names(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    answers: dict[str, Response] = {}
+    with served(Later(answers)) as port:
+        url = f"http://127.0.0.1:{port}/lamp"
+        answers |= {url: page(title="Lamp")}
+        quick = [part for each in SETTINGS[2:] for part in ("--set", each)]
+        refused = shell(capsys, url, *quick, "-c", "page.title", code=5)
+        assert f"lycosa shell {url} --allow-address 127.0.0.1" in refused
+        assert "lycosa-shell-" not in refused, "the folder of the request does not remain"
+        allowed = ("--allow-address", "127.0.0.1")
+        assert shell(capsys, url, *quick, *allowed, "-c", "page.title") == "Lamp\n"
+
+
+def test_a_statement_that_raises_is_reported_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "lamp.html"
+    path.write_bytes(shop_page(7))
+    for statement, raised in (
+        ('page.select_one("h9").text', "AttributeError: 'NoneType' object has no attribute 'text'"),
+        ("1 +", "SyntaxError: "),
+    ):
+        said = shell(capsys, path, "-c", statement, code=2)
+        assert said.startswith(f"lycosa: -c: {raised}") and "internal" not in said
+
+
 def test_a_stored_page_is_the_newest_of_its_url(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

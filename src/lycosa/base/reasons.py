@@ -250,5 +250,5 @@ _TABLE: dict[Reason, tuple[Cause, str]] = {
     ),
     Reason.LIKE_MISSING: (_T, "answers as paths do that do not exist at its host"),
     Reason.REDIRECTED: (_T, "redirects to another URL"),
-    Reason.EXTENSION_FAILED: (_O, "stored, but a rule or sink of the user failed at it"),
+    Reason.EXTENSION_FAILED: (_O, "stored, but your code (--extension, rule or sink) failed at it"),
 }

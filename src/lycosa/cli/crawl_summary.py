@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from lycosa.base.config.sections import Config, LimitSection, RefetchSection
+from lycosa.base.config.sections import Config, LimitSection, RefetchRule, RefetchSection
 from lycosa.base.config.units import show_bytes, show_seconds
 from lycosa.base.messages.progress import Progress, UnreadSeed
 from lycosa.base.model.parsed import ParserHealth
@@ -263,9 +263,12 @@ def _idle_lines(outcome: CrawlOutcome, section: RefetchSection) -> list[str]:
         return []
     if progress.next_in_s < 0:
         return ["nothing was due in this run, and nothing will be: refetch.rule is off"]
+    # By value the first interval follows from the change rate, not from a setting.
+    is_by_value = section.rule is RefetchRule.VALUE
+    first = "" if is_by_value else f" refetch.first_s = {show_seconds(section.first_s)},"
     return [
         f"nothing was due in this run; the next page is due {_due_in(progress.next_in_s)}"
-        f" (refetch.first_s = {show_seconds(section.first_s)},"
+        f" (refetch.rule = {section.rule.value},{first}"
         f" refetch.min_s = {show_seconds(section.min_s)},"
         f" refetch.max_s = {show_seconds(section.max_s)})"
     ]

@@ -254,7 +254,8 @@ def _report_lines(report: ExtractionReport) -> list[str]:
         if report.made
         else f"{name}: nothing to do, no capture failed in it"
         if report.base
-        else f"{name}: nothing to do, all {counted(report.segments, 'closed segment')} have it"
+        else f"{name}: nothing to do, it is made of {counted(report.segments, 'closed segment')};"
+        " --again makes a new version, with corrected code"
     ]
     if report.failed:
         lines.append(

@@ -147,6 +147,7 @@ _EXPECTED: dict[str, tuple[ExitCode, str]] = {
     "lycosa.feeds.extraction.code_pool.CodeSuspended": (ExitCode.INTERNAL, ""),
     "lycosa.stages.extract.code_source.CodeError": (ExitCode.USAGE, ""),
     "lycosa.cli.shell.NothingFetched": (ExitCode.NOTHING_FETCHED, ""),
+    "lycosa.cli.shell.StatementFailed": (ExitCode.USAGE, ""),
     "lycosa.simulate.sample_parts.PartLostError": (
         ExitCode.INTERNAL,
         "if memory was short, use a smaller --sample or --jobs 1",

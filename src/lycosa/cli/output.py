@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -17,6 +18,8 @@ from typing import Any, Generic, NamedTuple, TextIO, TypeVar
 
 from lycosa.base.system.durations import duration_parts
 from lycosa.inspect.printable import clean, json_text
+
+_BREAKS = re.compile(r"[\t\r\n]+")
 
 __all__ = ["clean"]
 
@@ -228,7 +231,7 @@ def _cell(value: object) -> str:
         return f"{value:.6g}"
     if isinstance(value, list | tuple):
         return " ".join(map(str, value))
-    return str(value)
+    return _BREAKS.sub(" ", str(value))  # a text of several lines stays readable in its cell
 
 
 _FOLDED = 16  # columns of a terminal in which a long text can be read in pieces

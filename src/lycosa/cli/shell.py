@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import code
 import importlib.util
+import shlex
 import tempfile
+import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +55,13 @@ _REDIRECTS = 5
 @click.option("--url", "url_of_file", metavar="URL", help="The URL of FILE.")
 @click.option("--contact", metavar="URL|EMAIL", help="For a request: the contact for site owners.")
 @click.option(
+    "--allow-address",
+    "addresses",
+    metavar="CIDR",
+    multiple=True,
+    help="For a request: allow a private or special address range.",
+)
+@click.option(
     "-c", "statement", metavar="CODE", help="Run this instead of a prompt, and print its value."
 )
 @config_option
@@ -63,6 +72,7 @@ def command(
     cluster: Path | None,
     url_of_file: str | None,
     contact: str | None,
+    addresses: tuple[str, ...],
     statement: str | None,
     config_file: Path | None,
     pairs: tuple[str, ...],
@@ -73,7 +83,7 @@ def command(
     if stored:
         page = _stored_page(CrawlPlace(Path(given), cluster), stored)
     elif "://" in given:
-        page = _fetched_page(given, config_file, pairs, contact)
+        page = _fetched_page(given, _settings(config_file, pairs, contact, addresses))
     else:
         page = _page_of_file(Path(given), url_of_file)
     lycosa = importlib.import_module("lycosa")  # the package, as users know it
@@ -119,29 +129,36 @@ def _page_of_file(path: Path, url: str | None) -> Document:
     return document(path, url=url or f"https://file.invalid/{path.name}")
 
 
-def _fetched_page(
-    url: str, file: Path | None, pairs: tuple[str, ...], contact: str | None
-) -> Document:
+def _fetched_page(url: str, config: Config) -> Document:
     """Fetch one page in a temporary crawl, whose folder is deleted afterwards."""
     from lycosa.inspect.committed_state import read_folder
 
     with tempfile.TemporaryDirectory(prefix="lycosa-shell-") as temporary:
         folder = Path(temporary) / "crawl"
-        reasons = _crawl_one(url, folder, _settings(file, pairs, contact))
+        reasons = _crawl_one(url, folder, config)
         target = _last_url(folder)
         if not target:
+            # The advice of a crawl names its folder, which does not remain.
+            shell = f"lycosa shell {shlex.quote(url)}"
             why = "\n".join(reasons) or "the server gave no answer"
+            why = why.replace(f"lycosa crawl --dir {shlex.quote(str(folder))}", shell)
             raise NothingFetched(f"{url} was not fetched: {why}")
         page = _newest(read_folder(folder), target)
         page.bytes()  # the folder is deleted
         return page
 
 
+class StatementFailed(Exception):
+    """The statement of ``-c`` raised; the message is the last line of the traceback."""
+
+
 class NothingFetched(Exception):
     """The page was not fetched; the message has the reasons of the crawl."""
 
 
-def _settings(file: Path | None, pairs: tuple[str, ...], contact: str | None) -> Config:
+def _settings(
+    file: Path | None, pairs: tuple[str, ...], contact: str | None, addresses: tuple[str, ...]
+) -> Config:
     """The settings for one page: its redirects are followed, and nothing else."""
     import os
 
@@ -149,6 +166,7 @@ def _settings(file: Path | None, pairs: tuple[str, ...], contact: str | None) ->
 
     fixed = {
         "agent.contact": contact,
+        "fetch.allow_addresses": addresses or None,
         "limits.max_pages": _REDIRECTS,
         "scope.rule": "any",
         "scope.max_depth": 0,
@@ -177,14 +195,21 @@ def _last_url(folder: Path) -> str:
 def _run_statement(statement: str, names: dict[str, Any]) -> ExitCode:
     """Run a statement; print the value of an expression. An exception of it is the user's."""
     try:
-        compiled = compile(statement, "<-c>", "eval")
-    except SyntaxError:
-        exec(compile(statement, "<-c>", "exec"), names)
-        return ExitCode.FINISHED
-    value = eval(compiled, names)
+        value = _value_of(statement, names)
+    except Exception as error:  # whatever the statement raises
+        raised = traceback.format_exception_only(error)[-1].strip()
+        raise StatementFailed(f"-c: {raised}") from error
     if value is not None:
         emit(clean(value if isinstance(value, str) else repr(value)))
     return ExitCode.FINISHED
+
+
+def _value_of(statement: str, names: dict[str, Any]) -> Any:
+    try:
+        compiled = compile(statement, "<-c>", "eval")
+    except SyntaxError:
+        return exec(compile(statement, "<-c>", "exec"), names)
+    return eval(compiled, names)
 
 
 def _open_prompt(names: dict[str, Any], page: Document) -> None:

@@ -275,10 +275,11 @@ def _refetches(status: CrawlStatus) -> str:
         human_count(round(each)) if each >= 10 else f"{each:g}"
         for each in (cost.a_day, cost.at_half, cost.at_double)
     )
-    name = f"the price found for {cost.budget}," if cost.budget else "refetch.price"
+    origin = f", which was found for refetch.budget = {cost.budget}" if cost.budget else ""
+    name = f"the price {cost.price:.3g}" if cost.budget else f"refetch.price = {cost.price:.3g}"
     return (
-        f"about {here} a day of {counted(cost.pages, 'page')} at {name} {cost.price:.3g}"
-        f" ({half} at {cost.price / 2:.3g}, {double} at {cost.price * 2:.3g})"
+        f"about {here} a day of {counted(cost.pages, 'page')}, when a fetch is worth {name}{origin}"
+        f" (half of the price: {half}, twice: {double})"
         + (f", and {human_count(round(cost.promised))} a day promised" if cost.promised else "")
         + (f"; {counted(cost.probes, 'page')} never worth it, as probes" if cost.probes else "")
     )

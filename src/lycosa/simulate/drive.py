@@ -24,7 +24,7 @@ from lycosa.simulate.simulated_table import SimulatedTable
 from lycosa.simulate.visits import Visits
 from lycosa.stages.frontier.due import NEVER_DUE
 
-_COMMIT_VISITS = (
+_COMMIT_STEPS = (
     50  # fewer than a worker's, because all open requests are searched whenever something is due
 )
 _LATE_S = 1.0
@@ -84,21 +84,26 @@ class Drive:
             if clock.now >= until_s:
                 self._table.commit()
                 return
-            self._commit += visits.end_due()
-            if self._commit >= _COMMIT_VISITS:
-                self._commit = 0
-                self._table.commit()
+            self._note_steps(visits.end_due())
 
     def _start_what_can(self) -> None:
         visits = self._visits
         now, wall = visits.clock.now, visits.clock.wall()
         while visits.partition.next_due() <= wall:
             visits.partition.wake_due(wall)
+            self._note_steps(1)  # thousands may become due before the next visit ends
         while visits.meters.free_at <= now:
             host = visits.frontier.acquire(now, wall)
             if host is None:
                 return
             visits.begin(host)
+
+    def _note_steps(self, number: int) -> None:
+        """Count ended visits and wakes, and commit after some of them."""
+        self._commit += number
+        if self._commit >= _COMMIT_STEPS:
+            self._commit = 0
+            self._table.commit()
 
     def _next_event(self) -> float:
         visits = self._visits

@@ -269,6 +269,9 @@ class KnownUrl:
                 "fetched",
                 f"It was fetched on {stamp} with status {history.status}; {record.reason.meaning}.",
             )
+        if record.reason is Reason.EXTENSION_FAILED and history.duplicate_of:
+            like = "duplicate_of" if history.is_same else "near_duplicate_of"
+            self._answer.add_fact(like, history.duplicate_of)
         if record.reason is not Reason.NONE:
             reason_facts(self._answer, record.reason, record.detail)
         self._capture()

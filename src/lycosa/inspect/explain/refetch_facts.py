@@ -67,13 +67,17 @@ def refetch_facts(
     worth = ""
     if has_price(section, history.policy):
         facts["price"] = round(price / mean, 6)
-        worth = f", value {value / price:.2g} of the price"
+        worth = f"; a fetch now is worth {_percent(value / price)} of the price at which it is due"
         if weight / rate <= price:
             worth += (
-                f" and never more than {weight / rate / price:.2g}: it changes faster than"
-                " it is worth"
+                f", and never more than {_percent(weight / rate / price)}: it changes too often"
+                " for a copy to stay current"
             )
     answer.add_fact("refetch", facts, f"{_due(due_s)}{_rate(history, rate)}{worth}")
+
+
+def _percent(share: float) -> str:
+    return f"{share * 100:.2g} %" if 0.0005 < share < 1 else f"{share:.0%}".replace("%", " %")
 
 
 def _due(due_s: int | None) -> str:

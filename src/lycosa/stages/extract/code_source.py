@@ -155,7 +155,7 @@ def _objects(name: str, module: ModuleType, attribute: str) -> tuple[Marked, ...
         if not isinstance(each, _MARKED):
             raise CodeError(
                 f"{name}: {attribute} has no decorator @lycosa.extract, @lycosa.links or"
-                f" @lycosa.score, it is {type(each).__name__}"
+                f" @lycosa.score, it is a {type(each).__name__}"
             )
     if not several:
         raise CodeError(f"{name}: {attribute} is empty")

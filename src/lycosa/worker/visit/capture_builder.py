@@ -66,6 +66,8 @@ _REPLACED = frozenset(
     {Reason.NONE, Reason.DUPLICATE, Reason.NEAR_DUPLICATE, Reason.REDIRECTED}
 )  # by a reason that says more; others say why a body has to be parsed again
 
+_LIKE_OTHERS = frozenset({Reason.NONE, Reason.DUPLICATE, Reason.NEAR_DUPLICATE})
+
 
 class _Known(NamedTuple):
     """What is known of a body: its digest, and captures with the same or nearly the same content.
@@ -434,8 +436,8 @@ def _noted_reason(
         return Reason.LIKE_MISSING
     if likeness is Likeness.UNKNOWN and is_fetched_again and reason in _REPLACED:
         return Reason.PERHAPS_GONE
-    if reason is Reason.NONE and has_failures:
-        return Reason.EXTENSION_FAILED
+    if has_failures and reason in _LIKE_OTHERS:
+        return Reason.EXTENSION_FAILED  # the copy is in the history, the failure only here
     return reason
 
 
