@@ -370,4 +370,6 @@ def test_text_from_the_web_cannot_move_the_cursor() -> None:
 def test_tables_are_plain_where_nobody_looks(capsys: pytest.CaptureFixture[str]) -> None:
     emit_table(("a", "long name"), [(1, None), ("x\ny\tz", True)])
     emit_pairs([("key", "value"), ("longer", 1.5), ("empty", "")])
-    assert capsys.readouterr().out == "a      long name\n1\nx y z  yes\nkey     value\nlonger  1.5\n"
+    assert (
+        capsys.readouterr().out == "a      long name\n1\nx y z  yes\nkey     value\nlonger  1.5\n"
+    )
