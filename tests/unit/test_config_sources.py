@@ -38,6 +38,8 @@ from lycosa.stages.fetch import Guard
 from lycosa.stages.fetch.dns import parse_pins
 from lycosa.stages.fetch.headers import build_user_agent
 
+ROOT = Path(__file__).parents[2]
+
 
 def toml(folder: Path, text: str) -> Path:
     path = folder / "crawl.toml"
@@ -91,6 +93,17 @@ def test_each_source_overrides_the_one_before_and_is_named_as_origin(tmp_path: P
     assert settings.origin("fetch.slots") == "--set"
     assert settings.origin("limits.max_pages") == "--max-pages"
     assert settings.origin("workers") == "default"
+
+
+def test_documented_variables_of_commands_are_no_settings() -> None:
+    """They may be exported for a shell in which crawls start too."""
+    pages = [*(ROOT / "docs").glob("*.md"), ROOT / "README.md"]
+    text = "".join(page.read_text("utf-8") for page in pages)
+    named = {each for each in re.findall(r"LYCOSA_[A-Z_]*[A-Z]", text) if "__" not in each}
+    assert {"LYCOSA_POSTGRES_DSN", "LYCOSA_OPENSEARCH_PASSWORD"} <= named
+    load_settings(None, dict.fromkeys(named, "x"))
+    with pytest.raises(SettingsError, match="there is no setting 'nonsense'"):
+        load_settings(None, {"LYCOSA_NONSENSE": "x"})
 
 
 def test_the_last_of_several_set_options_wins() -> None:

@@ -22,7 +22,13 @@ from lycosa.base.config.sections import Config
 PREFIX = "LYCOSA_"
 # of the tests; where the machine's address table is; of the HTTP interface; where the log is;
 # whether fetches are traced
-_IGNORED = tuple(PREFIX + each for each in ("TEST_", "RUNTIME_DIR", "API_", "LOG", "TRACES"))
+# Variables of single commands and of compose files, which may be exported for all commands.
+_OF_COMMANDS = (
+    *("TEST_", "RUNTIME_DIR", "API_", "LOG", "TRACES", "IMAGE"),
+    *("POSTGRES_DSN", "CASSANDRA_DSN", "REDIS_PASSWORD"),
+    *("OPENSEARCH_PASSWORD", "OPENSEARCH_API_KEY"),
+)
+_IGNORED = tuple(PREFIX + each for each in _OF_COMMANDS)
 DEFAULT = "default"
 SAVED = "saved with the crawl"
 
