@@ -56,6 +56,24 @@ def copied(crawl: VirtualCrawl, image: Path) -> Callable[[], object]:
     return lambda: shutil.copytree(crawl.folder, image)
 
 
+def runs_that_may_die(
+    crawl: VirtualCrawl, seeds: Sequence[str], chance: random.Random, work: Path
+) -> Iterator[bool]:
+    """Three runs, each of which dies at some point or ends before; the folder is then what a kill
+    leaves. Gives after each whether it died.
+    """
+    for number in range(3):
+        image = work / f"image-{number}"
+        is_dead = False
+        try:
+            crawl.run(seeds, Dying(copied(crawl, image), chance, chance.randrange(1, 60)))
+        except Crash:
+            is_dead = True
+            shutil.rmtree(crawl.folder)
+            shutil.move(image, crawl.folder)
+        yield is_dead
+
+
 class Disk:
     """Knows of every file how much of it is synced, and leaves the rest to chance. Within
     ``watched`` nothing is synced in truth.

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import random
-import shutil
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from dying import Dying, copied
+from dying import runs_that_may_die
 from judging import are_balanced, outcomes, quick_config, stored_rows, tables, urls_of
 from lycosa.base.config.sections import FrontierSection
 from lycosa.base.model.discovered import LinkKind
@@ -18,7 +17,6 @@ from lycosa.base.model.end import End
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import join_url
 from lycosa.state.store.journal_rows import JournalRow, remarks_of
-from lycosa.synthetic import Crash
 from scripted import ScriptedWeb, page, scripted_crawl
 from virtual_crawl import VirtualCrawl
 
@@ -126,17 +124,7 @@ def test_the_crawl_is_the_same_with_an_extractor_that_raises_on_every_page(
 def test_items_are_stored_once_whatever_crashes(tmp_path: Path, code: str, seed: int) -> None:
     chance, folder = random.Random(seed), tmp_path / "c"
     crawl, _ = crawl_at(folder, f"{code}rows")
-    deaths = 0
-    for number in range(3):
-        image = tmp_path / f"image-{number}"
-        dying = Dying(copied(crawl, image), chance, chance.randrange(1, 60))
-        try:
-            crawl.run([A], dying)
-        except Crash:
-            deaths += 1
-            shutil.rmtree(folder)
-            shutil.move(image, folder)
-    assert deaths
+    assert any(list(runs_that_may_die(crawl, [A], chance, tmp_path)))
     assert crawl.run([A]).end is End.FINISHED
     assert items(folder) == EXPECTED
     are_balanced(crawl)

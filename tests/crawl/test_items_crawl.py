@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from dying import Dying, copied
+from dying import runs_that_may_die
 from judging import quick_config, stored_rows
 from lycosa.__main__ import main
 from lycosa.base.config.sections import StoreSection
@@ -28,7 +28,6 @@ from lycosa.inspect.audit.folder_audit import audit
 from lycosa.state.commit import Commit, Mark
 from lycosa.state.objects.cached import CachedObjects
 from lycosa.state.shard.view import CrawlOrigin
-from lycosa.synthetic import Crash
 from object_cluster import ObjectCluster
 from scripted import page, scripted_crawl
 from virtual_crawl import VirtualCrawl
@@ -109,15 +108,8 @@ def test_a_crawl_that_dies_has_each_item_once_in_tables_and_feed(
     crawl = crawl_at(folder, code)
     fed: list[bytes] = []
     position, deaths = "", 0
-    for number in range(3):
-        image = tmp_path / f"image-{number}"
-        dying = Dying(copied(crawl, image), chance, chance.randrange(1, 60))
-        try:
-            crawl.run([A, B], dying)
-        except Crash:
-            deaths += 1
-            shutil.rmtree(folder)
-            shutil.move(image, folder)
+    for is_dead in runs_that_may_die(crawl, [A, B], chance, tmp_path):
+        deaths += is_dead
         feed = ItemFeed(FolderItemLines(folder), "words", position)
         fed += feed.new_rows()
         position = feed.position

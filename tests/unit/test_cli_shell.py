@@ -142,6 +142,10 @@ def test_what_init_writes_is_sound_and_runs(
     )
     assert done.returncode == 0, done.stdout.decode()
     assert b"2 passed" in done.stdout
+    alone = subprocess.run(
+        [sys.executable, "test_my_shop.py"], cwd=folder, stdout=subprocess.PIPE, check=True
+    )
+    assert alone.stdout == b"passed\n", "also where there is no pytest"
     assert main(given) == 2 and "is not replaced" in capsys.readouterr().err
 
 

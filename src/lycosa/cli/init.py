@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import keyword
 import shlex
+import sys
 from pathlib import Path
 
 import click
@@ -15,7 +16,7 @@ _EPILOG = """
 \b
 Examples:
   lycosa init shop --seed https://shop.example/ --contact you@example.org
-  cd shop && python -m pytest && lycosa crawl --config crawl.toml https://shop.example/
+  cd shop && python test_shop.py && lycosa crawl --config crawl.toml https://shop.example/
 
 Written are crawl.toml, an extractor with its test, and compose.yaml for a machine with Docker.
 Existing files are never replaced.
@@ -67,7 +68,7 @@ def {name}(page: lycosa.Document) -> Iterator[Article]:
         yield Article(title, main.published or None, len(main.text), main.text[:20_000])
 '''
 _TEST = '''\
-"""Needs no network: python -m pytest"""
+"""Needs no network: python test_{name}.py, or pytest."""
 
 import lycosa
 from {name} import {name}
@@ -90,6 +91,12 @@ def test_an_article_has_its_heading_and_its_text():
 
 def test_a_page_without_a_heading_has_no_item():
     assert list({name}(lycosa.document(b"<p>Nothing.</p>", url="https://shop.example/"))) == []
+
+
+if __name__ == "__main__":
+    test_an_article_has_its_heading_and_its_text()
+    test_a_page_without_a_heading_has_no_item()
+    print("passed")
 '''
 _COMPOSE = """\
 # docker compose run --rm crawl      (again: the crawl continues)
@@ -136,7 +143,9 @@ def command(name: str, seed: str, contact: str, as_json: bool) -> ExitCode:
     emit(f"{counted(len(files), 'file')} in {folder}: {', '.join(files)}")
     if not contact:
         emit("write a contact for site owners into crawl.toml")
-    emit(f"next: cd {shlex.quote(str(folder))} && python -m pytest")
+    # Of the interpreter that has lycosa, which need not be the first on the path.
+    python = shlex.quote(sys.executable)
+    emit(f"next: cd {shlex.quote(str(folder))} && {python} test_{_table_name(folder.name)}.py")
     emit(f"then: lycosa crawl {shlex.quote(seed)} --config crawl.toml --dir data")
     return ExitCode.FINISHED
 

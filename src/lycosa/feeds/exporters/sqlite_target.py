@@ -19,7 +19,7 @@ from lycosa.feeds.export_port import (
     TargetAway,
     TargetError,
 )
-from lycosa.feeds.exporters.cell_values import PLAIN, converter, signed
+from lycosa.feeds.exporters.cell_values import PLAIN, converter, signed, stored_values
 from lycosa.feeds.exporters.sql_statements import (
     POSITION_TABLE,
     column_text,
@@ -108,13 +108,7 @@ class SqliteTarget:
                 )
             connection.executemany(
                 self._upsert,
-                (
-                    [
-                        convert(value)
-                        for convert, value in zip(self._convert, row.values, strict=True)
-                    ]
-                    for row in rows
-                ),
+                [stored_values(self._convert, row.values) for row in rows],
             )
             connection.execute(
                 f"INSERT INTO {POSITION_TABLE} VALUES (?, ?, ?, ?)"
