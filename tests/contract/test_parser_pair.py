@@ -1,16 +1,19 @@
-"""A child for pages and another for PDF files: the second one neither delays nor ends the first."""
+"""A child for pages and another for files: the second one neither delays nor ends the first."""
 
 from __future__ import annotations
 
 import os
 import signal
 
+import pytest
+
 from lycosa.base.config.sections import CanonicalSection, ParseSection
 from lycosa.base.model.parsed import ParseInput
 from lycosa.base.reasons import Reason
 from lycosa.base.system.clock import SystemClock
-from lycosa.stages.parse.parser_config import ParserConfig
+from lycosa.stages.parse.parser_config import ParserConfig, check_readers
 from lycosa.stages.parse.parser_pair import ParserPair
+from office_files import DOCX, docx_file
 from pdf_files import pdf_file
 
 PAGE = ParseInput("http://example.org/", 200, [("content-type", "text/html")], b"<p>Spiders")
@@ -19,8 +22,13 @@ FILE = ParseInput(
 )
 
 
-def pair(pdf: bool = True) -> ParserPair:
-    section = ParseSection(language=False, pdf=pdf)
+REPORT = ParseInput(
+    "http://example.org/one.docx", 200, [("content-type", DOCX)], docx_file("Spiders", "They hunt.")
+)
+
+
+def pair(pdf: bool = True, office: bool = False) -> ParserPair:
+    section = ParseSection(language=False, pdf=pdf, office=office)
     return ParserPair(ParserConfig(section, CanonicalSection(), "lycosa"), SystemClock())
 
 
@@ -28,15 +36,15 @@ async def test_the_first_file_starts_a_child_that_may_die() -> None:
     parser = pair()
     try:
         assert (await parser.parse(PAGE)).text == "Spiders"
-        assert parser.pids["PDF parser"] is None
+        assert parser.pids["file parser"] is None
         assert (await parser.parse(FILE)).text == "Wolf"
-        pages, files = parser.pids["parser"], parser.pids["PDF parser"]
+        pages, files = parser.pids["parser"], parser.pids["file parser"]
         assert pages and files and pages != files
         os.kill(files, signal.SIGKILL)
         assert (await parser.parse(FILE)).text == "Wolf"
         assert (await parser.parse(PAGE)).text == "Spiders"
         assert parser.pids["parser"] == pages
-        assert parser.pids["PDF parser"] != files
+        assert parser.pids["file parser"] != files
         assert parser.health().away_why == ""
     finally:
         await parser.close()
@@ -46,6 +54,31 @@ async def test_without_the_setting_a_file_has_no_text() -> None:
     parser = pair(pdf=False)
     try:
         assert (await parser.parse(FILE)).reason is Reason.CONTENT_TYPE
-        assert parser.pids == {"parser": parser.pids["parser"], "PDF parser": None}
+        assert parser.pids == {"parser": parser.pids["parser"], "file parser": None}
+    finally:
+        await parser.close()
+
+
+async def test_office_documents_are_read_in_the_child_for_files() -> None:
+    parser = pair(pdf=False, office=True)
+    try:
+        assert (await parser.parse(FILE)).reason is Reason.CONTENT_TYPE
+        assert parser.pids["file parser"] is None
+        assert (await parser.parse(REPORT)).text == "Spiders\nThey hunt."
+        assert parser.pids["file parser"]
+    finally:
+        await parser.close()
+
+
+async def test_a_missing_reader_is_named_with_the_command_that_installs_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("lycosa.stages.parse.parser_config.find_spec", lambda name: None)
+    with pytest.raises(ValueError, match=r"parse\.office: .* is not installed: .*office"):
+        check_readers(ParseSection(office=True))
+    parser = pair(pdf=False, office=True)  # of a machine that only reads what others have crawled
+    try:
+        assert (await parser.parse(REPORT)).reason is Reason.CONTENT_TYPE
+        assert parser.pids["file parser"] is None
     finally:
         await parser.close()

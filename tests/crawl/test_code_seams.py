@@ -218,7 +218,7 @@ def test_pdf_files_and_feeds_are_documents_too(
     file = tmp_path / "shop.py"
     file.write_text(SEEN)
     crawl.code = (f"{file}:seen",)
-    crawl.parser = lambda limits: InlineParser(msgspec.structs.replace(limits, reads_pdf=True))
+    crawl.parser = lambda limits: InlineParser(msgspec.structs.replace(limits, reads_files=True))
     crawl.run([A])
     rows = {row.url: row.items["seen"] for row in stored_rows(crawl.folder) if row.items}
     text = "Wolf spiders hunt at night"

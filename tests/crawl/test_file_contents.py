@@ -45,7 +45,7 @@ def test_files_are_read_as_pages_are(tmp_path: Path) -> None:
         Pages(WEB),
         [SITE],
         config,
-        parser=lambda limits: InlineParser(msgspec.structs.replace(limits, reads_pdf=True)),
+        parser=lambda limits: InlineParser(msgspec.structs.replace(limits, reads_files=True)),
     )
     pages = {
         row["url"]: row

@@ -19,7 +19,8 @@ ROOT = Path(__file__).parents[2]
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"][
     "optional-dependencies"
 ]
-PARTS = ["api", "cassandra", "cluster", "iceberg", "objects", "postgres", "redis", "traces"]
+PARTS = ["api", "cassandra", "cluster", "iceberg", "objects", "office", "postgres", "redis"]
+PARTS += ["traces"]
 
 
 def installed(folder: Path, origin: dict[str, object] | None) -> Distribution:

@@ -33,7 +33,7 @@ def parse(
         Canonicalizer(CanonicalSection()),
         "lycosa",
         reads_content=True,
-        reads_pdf=True,
+        reads_files=True,
     )
     return parser.parse(ParseInput(url, 200, [("content-type", content_type)], body))
 

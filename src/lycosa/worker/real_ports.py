@@ -19,7 +19,7 @@ from lycosa.stages.fetch import (
     RequestHooks,
 )
 from lycosa.stages.fetch.key_check import load_signer
-from lycosa.stages.parse.parser_config import ParserConfig
+from lycosa.stages.parse.parser_config import ParserConfig, check_readers
 from lycosa.stages.parse.parser_pair import ParserPair
 from lycosa.state.commit import ShardLease, folder_lease
 from lycosa.state.folder.names import spool_folder, suffix_list
@@ -66,6 +66,8 @@ def real_ports(
             signer=load_signer(config.agent, clock) if fetches else None,
         ),
     )
+    if fetches:
+        check_readers(config.parse)
     return Ports(
         clock=clock,
         offload=ThreadOffload(threads),

@@ -115,6 +115,13 @@ class ParseSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         bool,
         setting("Read text, title and links of PDF files, in a separate parse child."),
     ] = True
+    office: Annotated[
+        bool,
+        setting(
+            "Read text, title and links of office documents (Word, PowerPoint, spreadsheets,"
+            " OpenDocument, EPUB, RTF), in the same child; needs the extra office."
+        ),
+    ] = False
 
 
 class SeenUrlsKind(Enum):

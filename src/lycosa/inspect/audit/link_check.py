@@ -27,7 +27,7 @@ from lycosa.inspect.saved_settings import PureRules, SavedSettings
 from lycosa.stages.admit.sitemap_scope import may_list
 from lycosa.stages.frontier.unparsed_bodies import NOT_PARSED
 from lycosa.stages.parse.inline_parser import build_parser
-from lycosa.stages.parse.media_type import may_be_pdf
+from lycosa.stages.parse.media_type import file_type
 from lycosa.stages.parse.parser_config import ParserConfig
 from lycosa.stages.schedule.fetch_outcome import Meaning, judge_answer
 from lycosa.state.exchange import urls_in_outboxes
@@ -111,9 +111,9 @@ class LinkCheck:
                 " an older program did not store its place"
             )
             return
-        if may_be_pdf(row.media_type_detected, row.url):
+        if file_type(row.media_type_detected, row.url):
             # Their reader belongs into a child process, and links of a row were taken from there.
-            self.check.add_note("PDF files are not parsed again")
+            self.check.add_note("PDF files and office documents are not parsed again")
             return
         self.pages += 1
         parsed = self._parser.parse(

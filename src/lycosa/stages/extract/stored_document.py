@@ -25,10 +25,11 @@ from lycosa.stages.extract.code_messages import GivenDocument
 from lycosa.stages.parse.charset import decode_text
 from lycosa.stages.parse.content_reader import ContentReader
 from lycosa.stages.parse.html import parse_tree
-from lycosa.stages.parse.media_type import may_be_pdf, media_type_of, sniff
+from lycosa.stages.parse.media_type import file_type, media_type_of, sniff
 from lycosa.stages.parse.outlinks import base_of
 from lycosa.stages.parse.page import MAX_BODY_BYTES, MAX_RATIO
 from lycosa.stages.parse.page_metadata import PageMetadata
+from lycosa.stages.parse.parser_config import with_installed_readers
 
 _Bytes = bytes  # in the class, that name is a method
 _MAX_TEXT = 10 << 20  # characters of Markdown
@@ -281,11 +282,11 @@ class Document:
 
     @cached_property
     def _is_file(self) -> bool:
-        return may_be_pdf(self.media_type, self.url)
+        return bool(file_type(self.media_type, self.url))
 
     @property
     def _file_text(self) -> tuple[str, str]:
-        """Text and title of a PDF file."""
+        """Text and title of a PDF file or office document."""
         if self._given.file_text is not None:
             return self._given.file_text, self._given.file_title
         return self._parsed.text, self._parsed.title
@@ -298,8 +299,9 @@ class Document:
 
         config = Config()
         canonicalizer = self._canonicalizer or Canonicalizer(config.canonical)
+        section = with_installed_readers(msgspec.structs.replace(config.parse, office=True))
         parser = DocumentParser(
-            config.parse, canonicalizer, config.agent.product, reads_pdf=self._is_file
+            section, canonicalizer, config.agent.product, reads_files=self._is_file
         )
         kept = [each for each in self.headers.fields if each[0] != "content-encoding"]
         return parser.parse(ParseInput(self.url, self.status, kept, self._body))

@@ -39,8 +39,9 @@ from lycosa.stages.parse.html import fold_lines, read_html
 from lycosa.stages.parse.language import LanguageGuesser, primary_subtag
 from lycosa.stages.parse.media_type import (
     Shape,
+    file_type,
     is_gzip_file,
-    may_be_pdf,
+    is_read,
     media_type_of,
     sniff,
 )
@@ -77,12 +78,12 @@ class DocumentParser:
         canonicalizer: Canonicalizer,
         product: str,
         reads_content: bool = False,
-        reads_pdf: bool = False,
+        reads_files: bool = False,
     ) -> None:
         self._section = section
         self._canonicalizer = canonicalizer
         self._product = product
-        self._reads_content, self._reads_pdf = reads_content, reads_pdf
+        self._reads_content, self._reads_files = reads_content, reads_files
         self._languages = LanguageGuesser()
 
     def parse(self, document: ParseInput) -> Parsed:
@@ -95,7 +96,7 @@ class DocumentParser:
             self._languages,
             document,
             self._reads_content,
-            self._reads_pdf,
+            self._reads_files,
         )
         try:
             return reading.result(started)
@@ -127,14 +128,14 @@ class _Reading:
         languages: LanguageGuesser,
         document: ParseInput,
         reads_content: bool,
-        reads_pdf: bool,
+        reads_files: bool,
     ) -> None:
         self._section = section
         self._canonicalizer = canonicalizer
         self._product = product
         self._languages = languages
         self._document = document
-        self._reads_content, self._reads_pdf = reads_content, reads_pdf
+        self._reads_content, self._reads_files = reads_content, reads_files
         self._reader: ContentReader | None = None
         self.remarks: list[Remark] = []
         self._hint = ""  # a detail without a reason
@@ -263,17 +264,28 @@ class _Reading:
             return RawPage(label.lower() if label else ""), read_sitemap(body, label), {}
         if shape is Shape.FEED:
             return self._read_feed(body, label)
-        if self._reads_pdf and may_be_pdf(essence, self._document.url):
-            # Here, because a child that reads pages needs no such library in its memory.
-            from lycosa.stages.parse.pdf_reader import read_pdf
-
-            page, remark = read_pdf(body, self._section)
-            self._is_cut = self._is_cut or remark.reason is Reason.BODY_TRUNCATED
-            self._note(remark.reason, remark.detail)
-            return page, None, {}
+        if self._reads_files and (file := file_type(essence, self._document.url)):
+            return self._read_file(file, body), None, {}
         if body:
             self._note(Reason.CONTENT_TYPE)
         return RawPage(""), None, {}
+
+    def _read_file(self, file: str, body: bytes) -> RawPage:
+        # Imported here, because a child that reads pages needs no such library in its memory.
+        if not is_read(file, self._section):
+            page, remark = RawPage(""), Remark(Reason.CONTENT_TYPE)
+        elif file == "application/pdf":
+            from lycosa.stages.parse.pdf_reader import read_pdf
+
+            page, remark = read_pdf(body, self._section)
+        else:
+            from lycosa.stages.parse.office_reader import read_office
+
+            read_more = self._read_content if self._reads_content else None
+            page, remark = read_office(body, file, self._section, read_more)
+        self._is_cut = self._is_cut or remark.reason is Reason.BODY_TRUNCATED
+        self._note(remark.reason, remark.detail)
+        return page
 
     def _read_content(self, tree: turbohtml.Document, page: RawPage) -> None:
         base = base_of(self._document.url, page.base)

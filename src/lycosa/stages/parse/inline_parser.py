@@ -19,7 +19,7 @@ def build_parser(config: ParserConfig) -> DocumentParser:
         Canonicalizer(config.canonical),
         config.product,
         config.reads_content,
-        config.reads_pdf,
+        config.reads_files,
     )
 
 

@@ -13,13 +13,35 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import NamedTuple
 
+from lycosa.base.config.sections import ParseSection
+
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+\Z")
 _QUOTED_TEXT = re.compile(r"[\t\x20-\x7e\x80-\xff]*\Z")
 _HTTP_SPACE = " \t\n\r"
 
 _UNKNOWN = frozenset({"", "unknown/unknown", "application/unknown", "*/*"})
 _XML = frozenset({"text/xml", "application/xml", "application/x-xml"})
-_PDF = frozenset({"application/pdf", "application/x-pdf"})
+_BY_NAME = frozenset({"application/octet-stream", "application/zip"})  # what many servers send
+_PDF = "application/pdf"
+_OFFICE_PREFIX = "application/vnd.openxmlformats-officedocument."
+_FILE_TYPES = {
+    "pdf": _PDF,
+    "docx": f"{_OFFICE_PREFIX}wordprocessingml.document",
+    "pptx": f"{_OFFICE_PREFIX}presentationml.presentation",
+    "xlsx": f"{_OFFICE_PREFIX}spreadsheetml.sheet",
+    "odt": "application/vnd.oasis.opendocument.text",
+    "ods": "application/vnd.oasis.opendocument.spreadsheet",
+    "epub": "application/epub+zip",
+    "doc": "application/msword",
+    "ppt": "application/vnd.ms-powerpoint",
+    "xls": "application/vnd.ms-excel",
+    "rtf": "application/rtf",
+}
+_KNOWN_FILES = {
+    **{essence: essence for essence in _FILE_TYPES.values()},
+    "application/x-pdf": _PDF,
+    "text/rtf": "application/rtf",
+}
 _BINARY_CHARS = re.compile(rb"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f]")
 
 # MIME Sniffing 7.1: these tags, followed by a blank or ">".
@@ -172,11 +194,21 @@ def is_gzip_file(supplied: str, body: bytes) -> bool:
     )
 
 
-def may_be_pdf(essence: str, url: str) -> bool:
-    """Whether a document is to be read as a PDF file. Many servers send those as any file."""
-    if essence == "application/octet-stream":
-        return url.partition("?")[0].lower().endswith(".pdf")
-    return essence in _PDF
+def file_type(essence: str, url: str) -> str:
+    """The type by which a document is read as a file: of PDF or of an office program; else empty.
+
+    Many servers send those as any file, or as any archive; then the end of the path says it.
+    """
+    if essence in _BY_NAME:
+        name = url.partition("?")[0].rpartition("/")[2]
+        stem, _, ending = name.rpartition(".")
+        return _FILE_TYPES.get(ending.lower(), "") if stem else ""
+    return _KNOWN_FILES.get(essence, "")
+
+
+def is_read(file: str, section: ParseSection) -> bool:
+    """Whether the settings want the text of a file of this type (``file_type``)."""
+    return section.pdf if file == _PDF else bool(file) and section.office
 
 
 def sniff(supplied: str, body: bytes) -> tuple[str, Shape]:

@@ -5,8 +5,11 @@ It is a separate module so that a worker does not import what only its child use
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 import msgspec
 
+from lycosa.base.config.extras import install_command
 from lycosa.base.config.sections import CanonicalSection, Config, ParseSection
 
 _WALL_FACTOR = 20
@@ -17,14 +20,14 @@ class ParserConfig(msgspec.Struct, frozen=True):
     """Limits, the options of the canonical form, and our product token for directives.
 
     ``reads_content`` says whether main content and metadata of pages are wanted
-    (``Parsed.content``), ``reads_pdf`` whether this parser reads PDF files.
+    (``Parsed.content``), ``reads_files`` whether this parser reads files (``file_type``).
     """
 
     section: ParseSection
     canonical: CanonicalSection
     product: str
     reads_content: bool = False
-    reads_pdf: bool = False
+    reads_files: bool = False
 
     @staticmethod
     def of(config: Config) -> ParserConfig:
@@ -41,3 +44,19 @@ class ParserConfig(msgspec.Struct, frozen=True):
         with each failed try (``ParseInput.tries``).
         """
         return float(_WALL_FACTOR * self.section.deadline_s * 2 ** min(tries, _MAX_DOUBLINGS))
+
+
+def with_installed_readers(section: ParseSection) -> ParseSection:
+    """The settings without ``office`` where the library for it is not installed."""
+    if not section.office or find_spec("kreuzberg") is not None:
+        return section
+    return msgspec.structs.replace(section, office=False)
+
+
+def check_readers(section: ParseSection) -> None:
+    """Raises ``ValueError`` with the command that installs what the settings need."""
+    if with_installed_readers(section) is not section:
+        raise ValueError(
+            "parse.office: the reader of office documents is not installed:"
+            f" {install_command('office')}"
+        )

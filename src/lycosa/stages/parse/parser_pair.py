@@ -1,8 +1,9 @@
-"""The parser port with a second child for PDF files.
+"""The parser port with a second child for PDF files and office documents.
 
-A PDF reader is a large library in C++ that opens hostile files. In a separate child it neither
-falsifies nor delays pages, and takes no memory while there is no PDF file: the first one starts the
-child. What a file is, the child for pages says; so both children know one rule for types.
+Their readers are large libraries in C++ and Rust that open hostile files. In a separate child they
+neither falsify nor delay pages, and take no memory while there is no such file: the first one
+starts the child. What a file is, the child for pages says; so both children know one rule for
+types.
 """
 
 from __future__ import annotations
@@ -12,18 +13,24 @@ import msgspec
 from lycosa.base.model.parsed import Parsed, ParseInput, ParserHealth
 from lycosa.base.ports import Clock
 from lycosa.stages.parse.child_parser import ChildParser
-from lycosa.stages.parse.media_type import may_be_pdf
-from lycosa.stages.parse.parser_config import ParserConfig
+from lycosa.stages.parse.media_type import file_type, is_read
+from lycosa.stages.parse.parser_config import ParserConfig, with_installed_readers
 
 
 class ParserPair:
-    """One child for pages, and one for PDF files if the settings ask for them (``parse.pdf``)."""
+    """One child for pages, and one for files if the settings ask for them.
+
+    Those are ``parse.pdf`` and ``parse.office``; the latter counts only where its library is
+    installed (``with_installed_readers``).
+    """
 
     def __init__(self, config: ParserConfig, clock: Clock) -> None:
-        self._pages = ChildParser(msgspec.structs.replace(config, reads_pdf=False), clock)
+        self._section = with_installed_readers(config.section)
+        config = msgspec.structs.replace(config, section=self._section)
+        self._pages = ChildParser(msgspec.structs.replace(config, reads_files=False), clock)
         self._files = (
-            ChildParser(msgspec.structs.replace(config, reads_pdf=True), clock)
-            if config.section.pdf
+            ChildParser(msgspec.structs.replace(config, reads_files=True), clock)
+            if self._section.pdf or self._section.office
             else None
         )
 
@@ -34,7 +41,7 @@ class ParserPair:
         if (
             parsed.media_type == "text/html"
             or self._files is None
-            or not may_be_pdf(parsed.media_type, document.url)
+            or not is_read(file_type(parsed.media_type, document.url), self._section)
         ):
             return parsed
         return await self._files.parse(document)
@@ -60,7 +67,7 @@ class ParserPair:
             await self._files.close()
 
     def recycle(self) -> None:
-        """Replace the children by fresh ones; that for PDF files starts with the next file."""
+        """Replace the children by fresh ones; that for files starts with the next one."""
         self._pages.recycle()
         if self._files is not None:
             self._files.recycle()
@@ -69,4 +76,4 @@ class ParserPair:
     def pids(self) -> dict[str, int | None]:
         """The process ids of the children."""
         files = self._files.pid if self._files is not None else None
-        return {"parser": self._pages.pid, "PDF parser": files}
+        return {"parser": self._pages.pid, "file parser": files}

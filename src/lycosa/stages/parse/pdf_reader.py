@@ -1,7 +1,7 @@
 """Reads PDF files: text, title, links, and what the file says about itself.
 
 The library, PDFium, is the PDF reader of Chromium. It is C++ code that reads hostile input, so only
-a separate parse child uses it (``ParserConfig.reads_pdf``), within that child's limits of memory
+a separate parse child uses it (``ParserConfig.reads_files``), within that child's limits of memory
 and processor time.
 
 A PDF file has neither words nor paragraphs, only places of characters; PDFium makes lines of them.

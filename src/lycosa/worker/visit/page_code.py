@@ -23,7 +23,7 @@ from lycosa.base.preferences.preference_model import Preferences
 from lycosa.base.urls.identity import Canonicalizer, InvalidUrl, hash8, host_of
 from lycosa.stages.extract.code_messages import ExtensionAnswer, GivenDocument
 from lycosa.stages.frontier.unparsed_bodies import NOT_PARSED
-from lycosa.stages.parse.media_type import may_be_pdf
+from lycosa.stages.parse.media_type import file_type
 from lycosa.state.store.journal_rows import Extractor
 from lycosa.worker.extension_failures import ExtensionFailures
 from lycosa.worker.extensions import CodeCaller
@@ -125,7 +125,7 @@ def extractors_of(codes: Sequence[KnownCode]) -> tuple[Extractor, ...]:
 
 def _given(fetched: Fetched, parsed: Parsed, stated: Preferences) -> GivenDocument:
     headers = fetched.headers()
-    is_file = may_be_pdf(parsed.media_type, fetched.url)
+    is_file = bool(file_type(parsed.media_type, fetched.url))
     return GivenDocument(
         fetched.url,
         fetched.status,
