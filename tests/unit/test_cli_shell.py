@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import IO, Any
 
 import pytest
 import yaml
@@ -17,7 +18,7 @@ from lycosa.base.config.sources import load_settings
 from lycosa.cli.main import main
 from lycosa.synthetic import Response
 from serving import served
-from shop_crawl import SHOP, code_file, extract, shop_page, some_captures, write_crawl
+from shop_crawl import CODE, SHOP, code_file, extract, shop_page, some_captures, write_crawl
 
 SETTINGS = (
     *("dns.pins=*=127.0.0.1", "fetch.allow_addresses=127.0.0.0/8"),
@@ -167,6 +168,8 @@ def test_a_name_that_no_table_or_module_can_have_is_refused(
         (["crawl", "shop.py"], "the last argument is the code"),
         (["crawl", "more", "shop.py:x"], "one crawl, one code"),
         (["crawl", "shop.py:x", "--again", "--failed"], "exclude each other"),
+        (["crawl", "shop.py:x", "--watch", "--again"], "so --again cannot be given too"),
+        (["crawl", "shop.py:x", "--sample", "2", "--to", "out"], "so --to cannot be given too"),
         (["--warc", "shop.py:x", "--to", "out"], "--warc needs files"),
         (["--warc", "a.warc", "shop.py:x"], "--warc and --to belong together"),
         (["crawl", "--forget", "products", "two"], "the name of an extractor"),
@@ -183,6 +186,52 @@ def test_wrong_arguments_of_extract_are_explained(
     monkeypatch.chdir(tmp_path)
     assert main(["extract", *arguments]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_code_is_tried_on_stored_pages_and_nothing_is_stored(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "crawl"
+    write_crawl(folder, some_captures(6), segment_bytes=100_000)
+    before = sorted(folder.rglob("*"))
+    code = code_file(tmp_path)
+    given = ["extract", str(folder), f"{code}:products", "--processes", "1", "--sample", "3"]
+    assert main(given) == 0
+    first = capsys.readouterr().out
+    assert first.count("  products: {") == 3 and "3 pages: 3 items, 0 failed;" in first
+    assert main([*given, "--json"]) == 0
+    pages = json.loads(capsys.readouterr().out)["pages"]
+    assert [f"{page['url']}\n" in first for page in pages] == [True] * 3
+    code.write_text(CODE.replace("    for box in", "    page.missing()\n    for box in"))
+    assert main(given) == 2
+    assert capsys.readouterr().out.count("  failed: ") == 3
+    assert sorted(folder.rglob("*")) == before
+
+
+def test_a_change_of_the_code_is_tried_at_once(tmp_path: Path) -> None:
+    folder = tmp_path / "crawl"
+    write_crawl(folder, some_captures(4), segment_bytes=100_000)
+    code = code_file(tmp_path)
+    given = ["extract", str(folder), f"{code}:products", "--processes", "1", "--watch", "--json"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "lycosa", *given],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as watching:
+        assert watching.stdout is not None and watching.stderr is not None
+        assert [len(page["items"]["products"]) for page in _pages(watching.stdout)] == [1] * 3
+        code.write_text("def products(:")
+        assert "waiting for a change" in watching.stderr.readline()
+        assert "SyntaxError" in watching.stderr.readline()
+        code.write_text(CODE.replace("    for box in", "    return\n    for box in"))
+        assert [page["items"] for page in _pages(watching.stdout)] == [{"products": []}] * 3
+        watching.terminate()
+
+
+def _pages(output: IO[str]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(output.readline())["pages"]
+    return found
 
 
 def test_forgetting_a_version_is_reported(

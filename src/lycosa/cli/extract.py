@@ -28,6 +28,7 @@ Examples:
   lycosa extract crawls/shop.example ./shop.py:products            items of captures that have none
   lycosa extract crawls/shop.example ./shop.py:products --again    a new version, after a correction
   lycosa extract crawls/shop.example ./shop.py:products --failed   only where the code had failed
+  lycosa extract crawls/shop.example ./shop.py:products --watch    try it on pages, while you write
   lycosa extract crawls/shop.example --forget products 2           remove version 2
   lycosa extract --cluster cluster.toml shop.extractors:products --again
   lycosa extract --warc CC-MAIN-*.warc.gz ./shop.py:products --to out/
@@ -37,10 +38,16 @@ are made of closed segments; give the command again for those that close later, 
 be interrupted, killed, and run on several machines at once: the same command continues. Readers
 (`lycosa sql`, `lycosa feed`) see a version when it is complete, and until then the one before.
 
+With --sample N the code is tried on N stored pages, and with --watch again at each change of it:
+items are printed and nothing is stored. The exit code is 2 if it failed on one of them.
+
 Code that is corrected makes a new version; the same code continues its version. In a crawl the
 items of pages are made while they are fetched: `lycosa crawl ... --extension ./shop.py:products`.
 With --warc FILE... WARC files of other programs are read, and --to gets the tables.
 """
+
+
+_SAMPLE = 20
 
 
 class _Asked(NamedTuple):
@@ -81,6 +88,13 @@ class _Asked(NamedTuple):
 @click.option("--forget", is_flag=True, help="Remove a version: DIR NAME [VERSION].")
 @click.option("--follow", is_flag=True, help="Also segments that close later, until interrupted.")
 @click.option(
+    "--sample",
+    metavar="N",
+    type=click.IntRange(1, 10_000),
+    help="Try the code on N stored pages, print what it finds, and store nothing.",
+)
+@click.option("--watch", is_flag=True, help="With --sample [20]: again at each change of the code.")
+@click.option(
     "--processes",
     metavar="N",
     type=click.IntRange(1, 1024),
@@ -97,6 +111,8 @@ def command(
     failed: bool,
     forget: bool,
     follow: bool,
+    sample: int | None,
+    watch: bool,
     processes: int | None,
     pairs: tuple[str, ...],
     as_json: bool,
@@ -106,13 +122,19 @@ def command(
 
     if sum((again, failed, forget)) > 1:
         raise click.UsageError("--again, --failed and --forget exclude each other")
-    if is_warc != (target is not None) or (is_warc and (cluster or follow)):
+    chosen = {"--again": again, "--failed": failed, "--forget": forget, "--follow": follow}
+    others = [name for name, is_given in chosen.items() if is_given]
+    size = _sample_size(sample, watch, others + (["--to"] if target else []))
+    is_odd = is_warc != (target is not None) and not size
+    if is_odd or (is_warc and (cluster or follow)):
         raise click.UsageError("--warc and --to belong together, without --cluster and --follow")
     asked = _asked(arguments, is_warc, cluster is not None, forget)
     line = ProgressLine()
     with _place(asked, cluster, target, line) as place:
         if forget:
             return _forget(place, asked, as_json)
+        if size:
+            return _try_sample(place, asked.code, size, watch, processes, pairs, as_json, line)
         mode = (
             ExtractionKind.AGAIN
             if again
@@ -130,6 +152,17 @@ def command(
         for text in _report_lines(report):
             emit(clean(text))
     return ExitCode.FINISHED
+
+
+def _sample_size(size: int | None, is_watching: bool, others: list[str]) -> int:
+    """The number of pages to try; 0 if nothing is to be tried. Raises ``click.UsageError``."""
+    if not (size or is_watching):
+        return 0
+    if others:
+        raise click.UsageError(
+            f"--sample and --watch store nothing, so {' and '.join(others)} cannot be given too"
+        )
+    return size or _SAMPLE
 
 
 def _asked(
@@ -166,6 +199,7 @@ def _asked(
 def _place(
     asked: _Asked, cluster: Path | None, target: Path | None, line: ProgressLine
 ) -> Iterator[ExtractionPlace]:
+    from lycosa.base.system.private_folder import private_folder
     from lycosa.feeds.extraction.extraction_place import cluster_place, files_place, folder_place
 
     if cluster is not None:
@@ -175,9 +209,33 @@ def _place(
             yield place
     elif target is not None:
         yield files_place(asked.files, target, line.say)
+    elif asked.files:  # a sample, of which nothing is stored
+        with private_folder("sample") as unused:
+            yield files_place(asked.files, unused, line.say)
     else:
         assert asked.folder is not None
         yield folder_place(asked.folder)
+
+
+def _try_sample(
+    place: ExtractionPlace,
+    name: str,
+    size: int,
+    is_watching: bool,
+    processes: int | None,
+    pairs: tuple[str, ...],
+    as_json: bool,
+    line: ProgressLine,
+) -> ExitCode:
+    from lycosa.base.config.sources import load_settings
+    from lycosa.base.system.machine import cores
+    from lycosa.cli.extract_sample import SampleRun
+
+    config = load_settings(None, os.environ, pairs, base=place.config).config
+    run = SampleRun(
+        place.source, config, name, size, min(processes or cores(), size), as_json, line.say
+    )
+    return run.watch() if is_watching else run.run_once()
 
 
 async def _extract(

@@ -112,7 +112,7 @@ class ExtractionBuilder:
         error = found if isinstance(found, str) else ""
         items = found if isinstance(found, list) else []
         if isinstance(found, asyncio.Task):
-            items, error = self._judge(await found)
+            items, error = judged_items(await found, self._schema)
         if not isinstance(found, list):
             made.captures += 1
             self._note(1, len(items), bool(error))
@@ -121,18 +121,6 @@ class ExtractionBuilder:
         if items:
             made.items += len(items)
             made.builder.add_row(msgspec.structs.replace(row, items={self._schema.name: items}))
-
-    def _judge(self, answer: ExtensionAnswer) -> tuple[list[list[Any]], str]:
-        """The items of an answer, and what failed. The process of user code is not trusted."""
-        items = answer.items.get(self._schema.name)
-        if items is None:
-            return [], answer.failures[0].error if answer.failures else _NO_ANSWER
-        for each in items:
-            if why := self._schema.misfit(each):
-                return [], f"an item does not fit: {why}"
-        if len(msgspec.json.encode(items)) > MAX_ITEM_BYTES:
-            return [], f"more than {MAX_ITEM_BYTES:,} bytes of items"
-        return items, ""
 
     def _wanted(
         self, captures: Iterable[SourceCapture], kept: KeptItems
@@ -150,6 +138,19 @@ class ExtractionBuilder:
             except (RecordError, OSError) as error:
                 # One record that cannot be read is no reason to give up all others.
                 yield each.row, f"the stored capture cannot be read: {error}"
+
+
+def judged_items(answer: ExtensionAnswer, schema: ItemSchema) -> tuple[list[list[Any]], str]:
+    """The items of an answer, and what failed. The process of user code is not trusted."""
+    items = answer.items.get(schema.name)
+    if items is None:
+        return [], answer.failures[0].error if answer.failures else _NO_ANSWER
+    for each in items:
+        if why := schema.misfit(each):
+            return [], f"an item does not fit: {why}"
+    if len(msgspec.json.encode(items)) > MAX_ITEM_BYTES:
+        return [], f"more than {MAX_ITEM_BYTES:,} bytes of items"
+    return items, ""
 
 
 class _TableInProgress:

@@ -34,6 +34,7 @@ from lycosa.stages.parse.content_reader import ContentReader
 from lycosa.stages.parse.directives import read_directives
 from lycosa.stages.parse.element_readers import RawLink, RawPage
 from lycosa.stages.parse.feed_text import add_feed_text
+from lycosa.stages.parse.file_reader import content_of_file
 from lycosa.stages.parse.fingerprint import simhash
 from lycosa.stages.parse.html import fold_lines, read_html
 from lycosa.stages.parse.language import LanguageGuesser, primary_subtag
@@ -41,7 +42,6 @@ from lycosa.stages.parse.media_type import (
     Shape,
     file_type,
     is_gzip_file,
-    is_read,
     media_type_of,
     sniff,
 )
@@ -252,8 +252,8 @@ class _Reading:
     def _read(
         self, essence: str, shape: Shape, body: bytes, label: str | None
     ) -> tuple[RawPage, Sitemap | None, dict[str, tuple[int, float]]]:
+        read_more = self._read_content if self._reads_content else None
         if shape is Shape.HTML:
-            read_more = self._read_content if self._reads_content else None
             return read_html(body, label, self._section.max_links, read_more), None, {}
         if shape is Shape.TEXT:
             text, charset = decode_text(body, label)
@@ -265,27 +265,13 @@ class _Reading:
         if shape is Shape.FEED:
             return self._read_feed(body, label)
         if self._reads_files and (file := file_type(essence, self._document.url)):
-            return self._read_file(file, body), None, {}
+            page, remark = content_of_file(body, file, self._section, read_more)
+            self._is_cut = self._is_cut or remark.reason is Reason.BODY_TRUNCATED
+            self._note(remark.reason, remark.detail)
+            return page, None, {}
         if body:
             self._note(Reason.CONTENT_TYPE)
         return RawPage(""), None, {}
-
-    def _read_file(self, file: str, body: bytes) -> RawPage:
-        # Imported here, because a child that reads pages needs no such library in its memory.
-        if not is_read(file, self._section):
-            page, remark = RawPage(""), Remark(Reason.CONTENT_TYPE)
-        elif file == "application/pdf":
-            from lycosa.stages.parse.pdf_reader import read_pdf
-
-            page, remark = read_pdf(body, self._section)
-        else:
-            from lycosa.stages.parse.office_reader import read_office
-
-            read_more = self._read_content if self._reads_content else None
-            page, remark = read_office(body, file, self._section, read_more)
-        self._is_cut = self._is_cut or remark.reason is Reason.BODY_TRUNCATED
-        self._note(remark.reason, remark.detail)
-        return page
 
     def _read_content(self, tree: turbohtml.Document, page: RawPage) -> None:
         base = base_of(self._document.url, page.base)

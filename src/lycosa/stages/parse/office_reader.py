@@ -20,7 +20,7 @@ from lycosa.base.reasons import Reason
 from lycosa.stages.parse.element_readers import RawPage
 from lycosa.stages.parse.html import read_html
 
-_CONFIG = ExtractionConfig(output_format="html", use_cache=False, disable_ocr=True)
+_CONFIG = ExtractionConfig(output_format="html", use_cache=False)
 _MAX_FIELD = 2000  # characters of title, author and description
 _MAX_DETAIL = 200
 

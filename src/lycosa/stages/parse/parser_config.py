@@ -9,7 +9,6 @@ from importlib.util import find_spec
 
 import msgspec
 
-from lycosa.base.config.extras import install_command
 from lycosa.base.config.sections import CanonicalSection, Config, ParseSection
 
 _WALL_FACTOR = 20
@@ -56,6 +55,8 @@ def with_installed_readers(section: ParseSection) -> ParseSection:
 def check_readers(section: ParseSection) -> None:
     """Raises ``ValueError`` with the command that installs what the settings need."""
     if with_installed_readers(section) is not section:
+        from lycosa.base.config.extras import install_command  # half a megabyte of modules
+
         raise ValueError(
             "parse.office: the reader of office documents is not installed:"
             f" {install_command('office')}"
