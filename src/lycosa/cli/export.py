@@ -6,12 +6,12 @@ import io
 import re
 import shutil
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from lycosa.base.system.private_folder import private_folder
 from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, crawl_place, reading_crawl
 from lycosa.cli.output import ExitCode, counted, emit_json, is_terminal
 
@@ -196,9 +196,9 @@ def run(
         raise click.UsageError(
             "Parquet is binary and not printed on a terminal: give --output FILE"
         )
-    with tempfile.TemporaryDirectory(prefix="lycosa-export-") as temporary:
+    with private_folder("export") as temporary:
         # reading Parquet begins at its end, so the file has to be complete first
-        path = Path(temporary) / "rows.parquet"
+        path = temporary / "rows.parquet"
         write_file(reader, kind, form, where, path, policy=policy)
         with path.open("rb") as file:
             shutil.copyfileobj(file, sys.stdout.buffer)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import code
 import importlib.util
 import shlex
-import tempfile
 import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from lycosa.base.system.private_folder import private_folder
 from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, reading_crawl
 from lycosa.cli.output import ExitCode, clean, emit
 from lycosa.cli.setting_options import config_option, set_option
@@ -133,8 +133,8 @@ def _fetched_page(url: str, config: Config) -> Document:
     """Fetch one page in a temporary crawl, whose folder is deleted afterwards."""
     from lycosa.inspect.committed_state import read_folder
 
-    with tempfile.TemporaryDirectory(prefix="lycosa-shell-") as temporary:
-        folder = Path(temporary) / "crawl"
+    with private_folder("shell") as temporary:
+        folder = temporary / "crawl"
         reasons = _crawl_one(url, folder, config)
         target = _last_url(folder)
         if not target:

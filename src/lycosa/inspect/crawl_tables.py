@@ -20,7 +20,6 @@ Memory is bounded: DuckDB gets a limit and spills to disk, everything else strea
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -30,6 +29,7 @@ import duckdb
 import msgspec
 
 from lycosa.base.preferences.use_policy import UsePolicy, agent_policy
+from lycosa.base.system.private_folder import private_folder
 from lycosa.inspect.committed_state import CrawlReader
 from lycosa.inspect.item_tables import ItemTables
 from lycosa.inspect.saved_settings import load_saved_settings
@@ -82,9 +82,7 @@ class CrawlTables:
         self._files: list[Path] = []
         self._stack = ExitStack()
         try:
-            self._folder = Path(
-                self._stack.enter_context(tempfile.TemporaryDirectory(prefix="lycosa-tables-"))
-            )
+            self._folder = self._stack.enter_context(private_folder("tables"))
             self.connection = self._connect(memory_mb)
             self._stack.callback(self.connection.close)
             self._items = ItemTables(reader, wanted, self._folder, self._policy, self._is_other)

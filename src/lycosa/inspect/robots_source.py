@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
-import tempfile
 import time
 from importlib.metadata import version
-from pathlib import Path
 
 import msgspec
 
@@ -18,6 +16,7 @@ from lycosa.base.ports import Fetcher, Resolver
 from lycosa.base.reasons import Reason
 from lycosa.base.system.clock import SystemClock
 from lycosa.base.system.content_encoding import decode_content
+from lycosa.base.system.private_folder import private_folder
 from lycosa.base.urls.identity import (
     Canonicalizer,
     InvalidUrl,
@@ -153,12 +152,12 @@ async def _fetch(url: str, agent: str, config: Config) -> Fetched:
     user_agent = build_user_agent(
         agent, version("lycosa"), config.agent.page or config.agent.contact
     )
-    with tempfile.TemporaryDirectory(prefix="lycosa-check-") as spool:
+    with private_folder("check") as spool:
         guard = Guard(config.fetch.allow_addresses)
         # Signed as the crawl would sign it, so that the answer is the one that the crawl would get.
         hooks = RequestHooks(signer=load_signer(config.agent, clock))
         fetcher = CurlFetcher(
-            config.fetch, user_agent, config.agent.contact, guard, clock, Path(spool), hooks
+            config.fetch, user_agent, config.agent.contact, guard, clock, spool, hooks
         )
         resolver: Resolver = CachingResolver(config.dns, clock, AiodnsQuery(config.dns))
         try:

@@ -16,7 +16,6 @@ discovers when the parcel arrives.
 from __future__ import annotations
 
 import random
-import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable
@@ -25,6 +24,7 @@ from pathlib import Path
 import msgspec
 
 from lycosa.base.model.discovered import Discovered, LinkKind
+from lycosa.base.system.private_folder import private_folder
 from lycosa.base.urls.identity import hash8, partition_of
 from lycosa.simulate.drive import Drive, Point
 from lycosa.simulate.resources import BROKERS, Meters, UsageMeter
@@ -208,8 +208,8 @@ def simulate_shards(
     began, end_s = time.monotonic(), model.days * 86_400.0
     wanted = max(model.sample or _HOSTS_OF_SHARD * shards, shards)
     sample = draw(model.web, min(wanted, model.web.hosts), model.config.seed, model.rows)
-    with tempfile.TemporaryDirectory(prefix="lycosa-simulate-") as folder:
-        cluster = _Cluster(model, shards, sample, Path(folder))
+    with private_folder("simulate") as folder:
+        cluster = _Cluster(model, shards, sample, folder)
         try:
             return _run(cluster, end_s, len(sample), sample.share, began, tell)
         finally:

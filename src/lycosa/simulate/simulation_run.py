@@ -14,15 +14,14 @@ from __future__ import annotations
 import gc
 import math
 import resource
-import tempfile
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
 from lycosa.base.config.sections import Config
+from lycosa.base.system.private_folder import private_folder
 from lycosa.simulate.cluster_means import ClusterMeans
 from lycosa.simulate.drive import Drive, Point
 from lycosa.simulate.host_answers import Witness
@@ -181,8 +180,8 @@ def run_part(
         points.append(point)
         tell(point.at / end_s)
 
-    with tempfile.TemporaryDirectory(prefix="lycosa-simulate-") as folder:
-        table = SimulatedTable(Path(folder), config, part.share)
+    with private_folder("simulate") as folder:
+        table = SimulatedTable(folder, config, part.share)
         visits = Visits(part, web, config, table, meters, witness)
         try:
             visits.seed()

@@ -8,9 +8,9 @@ line by line.
 
 from __future__ import annotations
 
-import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,6 +18,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from lycosa.base.preferences.use_policy import RECORD_ONLY
+from lycosa.base.system.private_folder import private_folder
 from lycosa.inspect.audit.audit_report import Check
 from lycosa.inspect.audit.audited_segments import Segment, members
 from lycosa.inspect.audit.extractor_counts import ExtractorCounts
@@ -174,8 +175,8 @@ class _LinesCheck:
 
     def __init__(self, check: Check, path: Path, header: SegmentHeader) -> None:
         self._check, self._path = check, path
-        self._folder = tempfile.TemporaryDirectory(prefix="lycosa-audit-")
-        self._made = Path(self._folder.name) / path.name
+        self._stack = ExitStack()
+        self._made = self._stack.enter_context(private_folder("audit")) / path.name
         self._builder = begin_file(path.parent.name, self._made, header)
 
     def row(self, row: JournalRow) -> None:
@@ -183,7 +184,7 @@ class _LinesCheck:
 
     def end(self) -> None:
         self._builder.close()
-        with self._folder, self._made.open("rb") as wanted, self._path.open("rb") as found:
+        with self._stack, self._made.open("rb") as wanted, self._path.open("rb") as found:
             self._compare(wanted, found)
 
     def _compare(self, wanted: Iterator[bytes], found: Iterator[bytes]) -> None:

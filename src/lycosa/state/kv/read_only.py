@@ -13,13 +13,12 @@ vanishes during the opening, the opening is repeated.
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from rocksdict import AccessType, BlockBasedOptions, Cache, Options, Rdict, ReadOptions
 
+from lycosa.base.system.private_folder import private_folder
 from lycosa.state.kv.kv_port import Reader, TableDamaged
 
 _TRIES = 20
@@ -99,17 +98,14 @@ def _open(folder: Path, cache: Cache) -> Rdict:
     """Open the table, repeating while its owner replaces files during the opening."""
     last: Exception | None = None
     for _ in range(_TRIES):
-        shadow = Path(tempfile.mkdtemp(prefix="lycosa-read-"))
         try:
-            for path in folder.iterdir():
-                if path.name not in _SKIPPED and not path.name.startswith("LOG"):
-                    (shadow / path.name).symlink_to(path.resolve())
-            return Rdict(str(shadow), _options(cache), access_type=AccessType.read_only(False))
+            with private_folder("read") as shadow:  # all files are open when it is deleted
+                for path in folder.iterdir():
+                    if path.name not in _SKIPPED and not path.name.startswith("LOG"):
+                        (shadow / path.name).symlink_to(path.resolve())
+                return Rdict(str(shadow), _options(cache), access_type=AccessType.read_only(False))
         except Exception as error:
             last = error
-        finally:
-            # all files are open now, or the opening failed
-            shutil.rmtree(shadow, ignore_errors=True)
     raise TableDamaged(f"{folder} cannot be read: {last}") from last
 
 
