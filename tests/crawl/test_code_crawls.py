@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pyarrow.parquet as pq
 import pytest
 
 from dying import runs_that_may_die
@@ -167,6 +168,12 @@ def test_what_has_a_high_score_is_fetched_first(tmp_path: Path, code: str) -> No
             for host, _, record in urls_of(table)
         }
     assert scores[f"{A}p/7"] == 255 and scores[f"{A}p/1"] == 0 and scores[A] == -1
+    stored = {
+        row["target_url"]: row["score"]
+        for path in (crawl.folder / "links").iterdir()
+        for row in pq.read_table(path).to_pylist()
+    }
+    assert (stored[f"{A}p/7"], stored[f"{A}p/1"]) == (1.0, 0.0)
     are_balanced(crawl)
 
 

@@ -326,7 +326,7 @@ def test_a_run_in_which_nothing_was_due_says_so_and_when_something_is() -> None:
     ended = msgspec.structs.replace(ended, captured=0)
     said = text_of(ended, ExitCode.FINISHED)
     assert said.startswith("finished after 2s: 0 captures in this run, 43 captures (43 pages, 0 B)")
-    assert "nothing was due in this run; the next page is due in 6d 22h (2" in said
+    assert "nothing was due in this run; the next fetch is due in 6d 22h (2" in said
     assert "(refetch.rule = value, refetch.min_s = 1d, refetch.max_s = 90d)" in said
     some = msgspec.structs.replace(ended, captured=3)
     assert "nothing was due" not in text_of(some, ExitCode.FINISHED)

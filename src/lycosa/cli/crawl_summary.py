@@ -267,7 +267,7 @@ def _idle_lines(outcome: CrawlOutcome, section: RefetchSection) -> list[str]:
     is_by_value = section.rule is RefetchRule.VALUE
     first = "" if is_by_value else f" refetch.first_s = {show_seconds(section.first_s)},"
     return [
-        f"nothing was due in this run; the next page is due {_due_in(progress.next_in_s)}"
+        f"nothing was due in this run; the next fetch is due {_due_in(progress.next_in_s)}"
         f" (refetch.rule = {section.rule.value},{first}"
         f" refetch.min_s = {show_seconds(section.min_s)},"
         f" refetch.max_s = {show_seconds(section.max_s)})"

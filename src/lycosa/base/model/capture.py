@@ -108,7 +108,8 @@ class Capture(msgspec.Struct, frozen=True, gc=False):
     the site stated about the use of the page, as of this fetch. ``change_distance`` is the number
     of SimHash bits in which the text differs from that of the capture before, if both have a
     SimHash. ``remarks`` are those of user code, and ``items`` its rows, by the name of the
-    extractor: JSON values in the order of its columns (``model.item_schema``).
+    extractor: JSON values in the order of its columns (``model.item_schema``). ``scores`` are what
+    user code said of links, by URL, in 255ths.
     """
 
     fetched: Fetched
@@ -132,6 +133,7 @@ class Capture(msgspec.Struct, frozen=True, gc=False):
     change_distance: int | None = None
     remarks: tuple[Remark, ...] = ()
     items: dict[str, list[list[Any]]] = {}
+    scores: dict[str, int] = {}
 
 
 class Location(msgspec.Struct, frozen=True, array_like=True, gc=False):

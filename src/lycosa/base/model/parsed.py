@@ -48,6 +48,11 @@ class Link(msgspec.Struct, frozen=True, array_like=True, gc=False):
     anchor: str = ""
     nofollow: bool = False
 
+    def __repr__(self) -> str:
+        """Without the hashes: users see links at a prompt."""
+        nofollow = ", nofollow" if self.nofollow else ""
+        return f"<Link {self.url} {self.kind.name.lower()} {self.anchor!r}{nofollow}>"
+
 
 class Directives(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Meta robots and X-Robots-Tag for our product token, merged (the strictest applies)."""

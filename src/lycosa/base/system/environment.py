@@ -19,6 +19,8 @@ _BARE = frozenset({"LANG", "TMPDIR", "TZ"})
 _BARE_FAMILIES = ("LC_", "LD_", "MALLOC_", "PYTHON")
 # Where the clients of the object store and of Redis look for credentials.
 _SERVICE_FAMILIES = ("AWS_", "AZURE_", "GOOGLE_", "LYCOSA_REDIS_PASSWORD")
+# Where registries and exporters look for theirs, which no worker calls.
+_OTHERS_FAMILIES = ("LYCOSA_POSTGRES_", "LYCOSA_CASSANDRA_", "LYCOSA_OPENSEARCH_")
 
 
 def without_tokens(environ: Mapping[str, str]) -> dict[str, str]:
@@ -31,7 +33,8 @@ def for_worker(environ: Mapping[str, str], uses_services: bool) -> dict[str, str
     kept = {
         name: value
         for name, value in without_tokens(environ).items()
-        if uses_services or not name.startswith(_SERVICE_FAMILIES)
+        if not name.startswith(_OTHERS_FAMILIES)
+        and (uses_services or not name.startswith(_SERVICE_FAMILIES))
     }
     return {**kept, "OPENBLAS_NUM_THREADS": "1"}
 

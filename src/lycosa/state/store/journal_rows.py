@@ -8,7 +8,8 @@ this package; fields with their default are left out. The first line of a journa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import urljoin
 
@@ -92,13 +93,15 @@ class Links(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The outlinks of a page by column: half the bytes of a list of links, and ready for Parquet.
 
     ``kinds`` are ``LinkKind`` values. ``nofollow`` has the positions of links with rel=nofollow or
-    a similar relation.
+    a similar relation. ``scores`` are those of user code in 255ths, -1 for a link without one; it
+    is empty if no link has one. Programs before formats 2 ignore it.
     """
 
     urls: list[str] = []
     kinds: list[int] = []
     anchors: list[str] = []
     nofollow: list[int] = []
+    scores: list[int] = []
 
 
 class JournalRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -312,7 +315,9 @@ class RowBuilder:
             duration_s=fetched.duration_s,
             parse_s=parsed.elapsed_s,
             outlinks=len(parsed.links),
-            links=link_columns(parsed.links) if self._links and parsed.links else _NO_LINKS,
+            links=link_columns(parsed.links, capture.scores)
+            if self._links and parsed.links
+            else _NO_LINKS,
             refused_links=parsed.refused_links,
             text_characters=len(parsed.text),
             text=parsed.text if self._text else "",
@@ -363,13 +368,14 @@ def revisit_profile(capture: Capture) -> str:
     return UNCHANGED if capture.not_modified else "identical-payload-digest"
 
 
-def link_columns(links: list[Link]) -> Links:
-    """Links as columns, in the same order."""
+def link_columns(links: list[Link], scores: Mapping[str, int] = MappingProxyType({})) -> Links:
+    """Links as columns, in the same order; ``scores`` by URL."""
     return Links(
         [link.url for link in links],
         [int(link.kind) for link in links],
         [link.anchor for link in links],
         [at for at, link in enumerate(links) if link.nofollow],
+        [scores.get(link.url, -1) for link in links] if scores else [],
     )
 
 

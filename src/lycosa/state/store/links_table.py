@@ -28,6 +28,7 @@ LINKS_SCHEMA = pa.schema(
         pa.field("nofollow", pa.bool_(), nullable=False),
         pa.field("position", pa.int32(), nullable=False),
         pa.field("warc_segment", _WORD, nullable=False),
+        pa.field("score", pa.float32()),
     ]
 )
 
@@ -101,6 +102,19 @@ def batch(rows: list[JournalRow], segment: str) -> pa.RecordBatch:
             pa.DictionaryArray.from_arrays(
                 pa.array(np.zeros(total, dtype=np.int32)), pa.array([segment], pa.string())
             ),
+            _scores(rows, total),
         ],
         schema=LINKS_SCHEMA,
     )
+
+
+def _scores(rows: list[JournalRow], total: int) -> pa.Array:
+    """What user code said of each link, in [0, 1]; null without a score."""
+    if not any(row.links.scores for row in rows):
+        return pa.nulls(total, pa.float32())
+    scores = np.fromiter(
+        chain.from_iterable([row.links.scores or [-1] * len(row.links.urls) for row in rows]),
+        dtype=np.float32,
+        count=total,
+    )
+    return pa.array(scores / np.float32(255), mask=scores < 0)

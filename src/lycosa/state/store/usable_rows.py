@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from lycosa.base.preferences.use_policy import UsePolicy
-from lycosa.state.store.journal_rows import JournalRow, Links
+from lycosa.state.store.journal_rows import JournalRow
 
 CONTENT_FIELDS = ("title", "description", "text", "content")
 """Fields of a row with words of the page; the anchors in ``links`` are further ones."""
@@ -22,7 +22,7 @@ def usable_row(row: JournalRow, policy: UsePolicy) -> JournalRow:
         return row
     links = row.links
     if links.urls:
-        links = Links(links.urls, links.kinds, [""] * len(links.urls), links.nofollow)
+        links = msgspec.structs.replace(links, anchors=[""] * len(links.urls))
     return msgspec.structs.replace(
         row, title="", description="", text="", links=links, items={}, content=None
     )

@@ -123,8 +123,8 @@ class CaptureBuilder:
             is_304 = self._checks.note_answer(lease, old, found, fetched, body.sent)
         capture = self._capture(lease, fetched, body.parsed, decision, known, stated)
         capture = self._noted_in(capture, old, found, body.remarks, likeness)
-        if body.items:
-            capture = msgspec.structs.replace(capture, items=body.items)
+        if body.items or body.scores:
+            capture = msgspec.structs.replace(capture, items=body.items, scores=body.scores)
         location = self._append(lease, capture, body, known)
         is_missing = likeness is Likeness.LIKE
         plan = self._planner.plan(lease, body.parsed, old, found, self._store.formats, is_missing)
