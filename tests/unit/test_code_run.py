@@ -357,3 +357,13 @@ def test_changed_source_is_refused(tmp_path: Path) -> None:
     file = _file(tmp_path, MARKED)
     with pytest.raises(CodeError, match="has changed"):
         load_code(f"{file}:products", digest="0" * 64)
+
+
+def test_a_page_has_the_selectors_of_scrapy() -> None:
+    page = lycosa.document(
+        b'<h1>Lamp</h1><a href="/next?a=1&amp;b=2">More</a>', url="https://shop.example/lamp"
+    )
+    assert page.selector.css("h1::text").get() == "Lamp"
+    assert page.selector.css("a::attr(href)").re(r"a=(\d)") == ["1"]
+    feed = lycosa.document(b"<rss><channel><title>News</title></channel></rss>", url=page.url)
+    assert feed.selector.xpath("//title/text()").getall() == ["News"]

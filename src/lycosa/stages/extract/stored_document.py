@@ -229,6 +229,22 @@ class Document:
         return _xpath(self._tree, path)
 
     @cached_property
+    def selector(self) -> Any:
+        """The page as a ``parsel.Selector``, with the selectors of Scrapy: ``css("h1::text")``.
+
+        Raises ``ModuleNotFoundError`` where the extra ``parsel`` is not installed.
+        """
+        try:
+            from parsel import Selector
+        except ModuleNotFoundError as error:
+            from lycosa.base.config.extras import install_command
+
+            needed = f"page.selector needs the package parsel: {install_command('parsel')}"
+            raise ModuleNotFoundError(needed, name=error.name) from None
+        kind = "html" if self.media_type in _MARKUP else "xml" if "xml" in self.media_type else None
+        return Selector(text=self.text(), type=kind, base_url=self.base)
+
+    @cached_property
     def title(self) -> str:
         """The text of the title."""
         if self._is_file:
