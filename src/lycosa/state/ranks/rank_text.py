@@ -49,7 +49,7 @@ def header(level: str) -> tuple[str, ...]:
 
 
 def restored_host(reversed_name: str) -> str:
-    """The host of which ``reversed_host`` is this: ``com.example.www:81`` as ``www.example.com:81``.
+    """The host of which ``reversed_host`` is this: ``com.example.www`` as ``www.example.com``.
 
     ``reversed_host`` itself would take ``com.example.5`` for an IP address.
     """
