@@ -138,6 +138,15 @@ def write_hosts(
             writer.write_table(pa.table([hosts, names, domains], schema=_HOSTS))
 
 
+def write_host_pairs(connection: duckdb.DuckDBPyConnection, links: Path, path: Path) -> None:
+    """Write the links between hosts (source, target), each once."""
+    connection.execute(
+        "COPY (SELECT DISTINCT split_part(source, '/', 3) AS source,"
+        f" split_part(target, '/', 3) AS target FROM {parquet(links)})"
+        f" TO {quoted(path)} (FORMAT parquet, COMPRESSION zstd)"
+    )
+
+
 def rows_of_cursor(cursor: duckdb.DuckDBPyConnection) -> Iterator[tuple[str, ...]]:
     """The rows of a query, in batches."""
     while rows := cursor.fetchmany(_BATCH):

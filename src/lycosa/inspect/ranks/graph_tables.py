@@ -22,25 +22,20 @@ from lycosa.state.ranks.rank_text import DOMAIN, HOST, PAGE, header
 
 _BATCH = 1 << 20
 _TEXT = "(FORMAT csv, DELIMITER '\t', QUOTE '', ESCAPE '', HEADER {header}, COMPRESSION gzip)"
-# Names of the vertices of each level, with the number of hosts, and edges as pairs of names.
+# Names of the vertices of each level, with the number of hosts.
 _NAMES = {
     PAGE: "SELECT DISTINCT url AS name, 0 AS hosts FROM (SELECT source AS url FROM {links}"
     " UNION ALL SELECT target FROM {links} UNION ALL SELECT url FROM {pages})",
     HOST: "SELECT name, 0 AS hosts FROM {hosts}",
     DOMAIN: "SELECT site AS name, count(*) AS hosts FROM {hosts} GROUP BY site",
 }
-_HOST_PAIRS = (
-    "SELECT DISTINCT split_part(source, '/', 3) AS source, split_part(target, '/', 3) AS target"
-    " FROM {links}"
-)
-_BY_HOST = (
-    "SELECT a.{column} AS source, b.{column} AS target FROM (" + _HOST_PAIRS + ") pairs"
-    " JOIN {hosts} a ON pairs.source = a.host JOIN {hosts} b ON pairs.target = b.host"
-)
-_PAIRS = {
-    PAGE: "SELECT source, target FROM {links}",
-    HOST: _BY_HOST.replace("{column}", "name"),
-    DOMAIN: _BY_HOST.replace("{column}", "site"),
+# The number of the vertex of each end of a pair: of a URL, or of a host.
+_ENDS = {
+    PAGE: "SELECT name AS part, file_row_number::INTEGER AS id FROM {names}",
+    HOST: "SELECT host AS part, n.file_row_number::INTEGER AS id FROM {hosts} h"
+    " JOIN {names} n ON h.name = n.name",
+    DOMAIN: "SELECT host AS part, n.file_row_number::INTEGER AS id FROM {hosts} h"
+    " JOIN {names} n ON h.site = n.name",
 }
 
 
@@ -49,17 +44,21 @@ class TooManyVertices(Exception):
 
 
 class GraphTables:
-    """The tables of one run. ``links``, ``pages`` and ``hosts`` are its Parquet files."""
+    """The tables of one run. ``links``, ``pages`` and ``hosts`` are its Parquet files,
+    ``host_pairs`` the links between hosts.
+    """
 
     def __init__(
-        self, connection: duckdb.DuckDBPyConnection, links: Path, pages: Path, hosts: Path
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        links: Path,
+        pages: Path,
+        hosts: Path,
+        host_pairs: Path,
     ) -> None:
         self._connection = connection
-        self._files = {
-            "links": parquet(links),
-            "pages": parquet(pages),
-            "hosts": parquet(hosts),
-        }
+        self._files = {"links": parquet(links), "pages": parquet(pages), "hosts": parquet(hosts)}
+        self._host_pairs = parquet(host_pairs)
 
     def write_names(self, level: str, path: Path) -> None:
         """Write the vertices of a level; the number of a row is that of its vertex."""
@@ -81,16 +80,21 @@ class GraphTables:
 
     def pairs(self, level: str, names: Path) -> Iterator[tuple[Numbers, Numbers]]:
         """The edges as numbers (source, target), by target and source, each once."""
-        numbered = f"read_parquet({quoted(names)}, file_row_number = true)"
+        ends = _ENDS[level].format(
+            names=f"read_parquet({quoted(names)}, file_row_number = true)", **self._files
+        )
+        pairs = self._files["links"] if level == PAGE else self._host_pairs
         found = self._connection.sql(
-            "SELECT DISTINCT s.file_row_number::INTEGER AS source,"
-            f" t.file_row_number::INTEGER AS target FROM ({_PAIRS[level].format(**self._files)}) p"
-            f" JOIN {numbered} s ON p.source = s.name JOIN {numbered} t ON p.target = t.name"
-            " WHERE s.file_row_number <> t.file_row_number ORDER BY target, source"
+            f"SELECT DISTINCT s.id AS source, t.id AS target FROM {pairs} p"
+            f" JOIN ({ends}) s ON p.source = s.part JOIN ({ends}) t ON p.target = t.part"
+            " ORDER BY target, source"
         )
         reader: pa.RecordBatchReader = found.to_arrow_reader(_BATCH)
         for batch in reader:
-            yield batch.column(0).to_numpy(), batch.column(1).to_numpy()
+            sources, targets = batch.column(0).to_numpy(), batch.column(1).to_numpy()
+            # Not a condition of the query: that would be evaluated for all pairs of vertices.
+            keep = sources != targets
+            yield sources[keep], targets[keep]
 
     def write_vertices(self, level: str, names: Path, path: Path) -> None:
         """Write ``vertices.txt.gz``."""
@@ -150,7 +154,7 @@ def positions(values: Values) -> np.ndarray[Any, np.dtype[np.int64]]:
 
 def connect(work: Path, memory_mb: int) -> duckdb.DuckDBPyConnection:
     """DuckDB with a limit of memory that spills to a work folder."""
-    return duckdb.connect(
+    connection = duckdb.connect(
         ":memory:",
         config={
             "memory_limit": f"{memory_mb}MB",
@@ -159,6 +163,10 @@ def connect(work: Path, memory_mb: int) -> duckdb.DuckDBPyConnection:
             "python_enable_replacements": "false",
         },
     )
+    # Joins run as they are written. From its estimates DuckDB may choose to make all pairs of
+    # vertices first.
+    connection.execute("SET disabled_optimizers = 'join_order'")
+    return connection
 
 
 def _edge_batches(graph: LinkGraph, schema: pa.Schema) -> Iterator[pa.RecordBatch]:

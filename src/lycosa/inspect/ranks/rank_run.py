@@ -18,7 +18,12 @@ from pathlib import Path
 import msgspec
 
 from lycosa.inspect.committed_state import CrawlReader
-from lycosa.inspect.ranks.counted_links import CountedLinks, write_hosts, write_links
+from lycosa.inspect.ranks.counted_links import (
+    CountedLinks,
+    write_host_pairs,
+    write_hosts,
+    write_links,
+)
 from lycosa.inspect.ranks.graph_tables import GraphTables, connect
 from lycosa.inspect.ranks.harmonic_centrality import (
     EXACT,
@@ -86,7 +91,10 @@ class RankRun:
                 "hosts.parquet",
                 lambda path: write_hosts(connection, links, pages, self._reader.sites, path),
             )
-            tables = GraphTables(connection, links, pages, hosts)
+            pairs = self._work.make(
+                "host-pairs.parquet", lambda path: write_host_pairs(connection, links, path)
+            )
+            tables = GraphTables(connection, links, pages, hosts, pairs)
             levels = {level: self._rank(level, tables) for level in self._levels}
         self._tell("storing the result")
         return self._store(read, levels, created)
