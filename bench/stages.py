@@ -62,6 +62,7 @@ STAGES = {
     "lycosa.stages.admit": "admit",
     "lycosa.stages.schedule": "admit",
     "lycosa.stages.frontier": "frontier",
+    "lycosa.state.ranks": "frontier",
     "lycosa.state.kv": "frontier: records and RocksDB",
     "lycosa.state.store": "store: WARC records and rows",
     "lycosa.base.urls.surt": "store: WARC records and rows",

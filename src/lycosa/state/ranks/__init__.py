@@ -1,0 +1,1 @@
+"""Ranks of hosts, domains and pages by the links of a crawl, and their text form."""
