@@ -74,7 +74,7 @@ class RanksInForce:
         if not digest:
             return {}
         return {
-            each: open_rank_file(self._folder, self._store, digest, each, self._number)
+            each: open_rank_file(self._folder, self._store, digest, each, self._number)[1]
             for each in self._partitions
         }
 

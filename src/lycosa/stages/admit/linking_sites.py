@@ -4,10 +4,13 @@ Hosts are cheap to create; links from many sites are not (IRLbot's STAR budget).
 
 **Record.** Up to 64 sites are stored as hashes of eight bytes each, so the count is exact. Beyond
 that the record becomes 512 HyperLogLog registers of one byte each, and the count is an estimate
-with a standard error of 1.04 / sqrt(512) = 4.6 %; the size is then fixed. A host's own record, which
-is written with each of its pages, is smaller (``HOST_SIZE``): 8 hashes, then 64 registers, 13 %. The estimator is Ertl's
-(2017, "New cardinality estimation algorithms for HyperLogLog sketches", algorithm 6). It has no
-thresholds and never decreases when a register increases, so a budget never shrinks again.
+with a standard error of 1.04 / sqrt(512) = 4.6 %; the size is then fixed. A host's own record is
+smaller, because it is written with each of its pages (``HOST_SIZE``): 8 hashes, then 64 registers
+and 13 %.
+
+The estimator is Ertl's (2017, "New cardinality estimation algorithms for HyperLogLog sketches",
+algorithm 6). It has no thresholds and never decreases when a register increases, so a budget never
+shrinks again.
 """
 
 from __future__ import annotations

@@ -77,8 +77,8 @@ def factors_of_known(
 
     How often it changes is what its cell says, from which the time of the refetch was calculated
     too. A record without one has its refetch interval, which followed the observed changes.
-    ``doubt`` is the chance that all signals of a change are wrong, 1 without any. ``rank`` is that of
-    the page, if it has one.
+    ``doubt`` is the chance that all signals of a change are wrong, 1 without any. ``rank`` is that
+    of the page, if it has one.
     """
     # negative in a record of an older program, which did not store it
     importance = record.importance / 255 if record.importance >= 0 else authority

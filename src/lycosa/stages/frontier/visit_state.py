@@ -100,8 +100,8 @@ class VisitRecord(msgspec.Struct, array_like=True):
     its pages that were near copies of others; there is none before the first one. ``validators``
     are the findings about its validators, ``missing`` its answer to a path that does not exist;
     ``None`` before there is anything to say. ``software`` is that of the server, as far as it was
-    needed (``base.server_software``). ``importance`` is in [0, 1]: 1 for the host of a seed, else by
-    how many sites link to it, whose hashes are in ``linking`` (``admit.linking_sites``).
+    needed (``base.server_software``). ``importance`` is in [0, 1]: 1 for the host of a seed, else
+    by how many sites link to it, whose hashes are in ``linking`` (``admit.linking_sites``).
     ``ranked_as`` is the lowest authority, in 255ths, with which one of its waiting URLs got its
     band (255 if that is not known).
     """
@@ -168,9 +168,9 @@ class VisitState:
     """One host in memory.
 
     ``next_time`` (for its own URLs) and ``rest_time`` (for any request) are monotonic.
-    ``on_workbench`` says that it is on the workbench or in a visit. ``rank`` is its rank in 255ths by
-    the ranks in force, ``NO_RANK`` without one; ``authority``, in [0, 1], is that rank, or else the
-    importance of its record.
+    ``on_workbench`` says that it is on the workbench or in a visit. ``rank`` is its rank in 255ths
+    by the ranks in force, ``NO_RANK`` without one; ``authority``, in [0, 1], is that rank, or else
+    the importance of its record.
     """
 
     __slots__ = (

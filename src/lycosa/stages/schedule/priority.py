@@ -94,9 +94,9 @@ def weigher(weights: PrioritySection) -> Callable[[Factors], float]:
 def linked_importance(linking: int) -> float:
     """The importance of a host to which so many sites link: about the share of hosts with fewer.
 
-    In-degrees of hosts follow a power law: a share of about 1 / *n* has *n* links or more (exponent
-    of the density 2.1: Broder et al. 2000, "Graph structure in the Web", section 2.2.2). So it is in
-    the unit of ranks, the quantile, without any count over all hosts.
+    In-degrees follow a power law: a share of about 1 / *n* has *n* links or more (exponent of the
+    density 2.1: Broder et al. 2000, "Graph structure in the Web"). So it is in the unit of ranks,
+    the quantile, without any count over all hosts.
     """
     return linking / (1 + linking)
 

@@ -80,11 +80,9 @@ def make_rank_set(
             work, _PAGES, partitions, lambda url: owner_of(host_of(url)), pages
         )
         for partition in range(partitions):
-            path = work / f"{partition:05}"
+            taken = _taken(work, _HOSTS, partition, of_host)
             write_rank_file(
-                path,
-                _taken(work, _HOSTS, partition, of_host),
-                _taken(work, _PAGES, partition, of_page),
+                work / f"{partition:05}", taken, _taken(work, _PAGES, partition, of_page)
             )
         files = [_sha256(work / f"{partition:05}") for partition in range(partitions)]
         content = msgspec.json.encode(RankSet(source, number_hosts, number_pages, files))
@@ -111,7 +109,7 @@ def upload_rank_set(folder: Path, store: ObjectStore, digest: str) -> None:
 
 
 def read_rank_set(store: ObjectStore, digest: str) -> RankSet:
-    """What a set is. Raises ``RanksError`` if there is none or it is damaged, or ``ObjectError``."""
+    """What a set is. Raises ``RanksError`` without a sound one, or ``ObjectError``."""
     key = _key(digest, _SET)
     if not is_digest(digest):
         raise RanksError(f"priority.ranks: {digest!r} is no digest of a set of ranks")
@@ -134,34 +132,41 @@ def read_rank_set(store: ObjectStore, digest: str) -> RankSet:
 
 def open_rank_file(
     folder: Path, store: ObjectStore | None, digest: str, partition: int, partitions: int
-) -> RankFile:
-    """The file of a partition: in the crawl folder, or downloaded to it once from ``store``.
+) -> tuple[RankSet, RankFile]:
+    """A set, and its file of a partition: in ``folder``, or downloaded there once from ``store``.
 
     A set that was made for fewer partitions serves more: of 16 and 32 partitions the latter's
     number 17 has sites of the former's number 1. Raises ``RanksError``, ``HashFileDamaged``,
     ``ObjectError`` or ``OSError``. Blocks.
     """
-    place = store or FolderStore(str(folder), folder)
-    files = read_rank_set(place, digest).files
+    if store is not None:
+        _download(store, folder, _key(digest, _SET))
+    found = read_rank_set(FolderStore(str(folder), folder), digest)
+    files = found.files
     if partitions % len(files):
         raise RanksError(
-            f"priority.ranks: the ranks {digest[:12]} are for {len(files)} partitions, and the crawl"
-            f" has {partitions}; make them again"
+            f"priority.ranks: the ranks {digest[:12]} are for {len(files)} partitions, and the"
+            f" crawl has {partitions}; make them again"
         )
     number = partition % len(files)
     key = _key(digest, f"{number:05}")
-    if store is None:
-        return RankFile(folder / key)
-    found = store.find(key)
-    if found is None:
-        raise RanksError(f"{key} is missing")
-    path = folder / key
-    is_new = not path.exists()
-    path = CachedObjects(store, folder).local_file(found)
-    if is_new and _sha256(path) != files[number]:
-        path.unlink()
+    if (
+        store is not None
+        and _download(store, folder, key)
+        and _sha256(folder / key) != files[number]
+    ):
+        (folder / key).unlink()
         raise RanksError(f"{key} is damaged: its SHA-256 is not that of {_SET}")
-    return RankFile(path)
+    return found, RankFile(folder / key)
+
+
+def _download(store: ObjectStore, folder: Path, key: str) -> bool:
+    """Have a local copy; returns whether it is new."""
+    if (folder / key).exists():
+        return False
+    if (found := store.find(key)) is not None:
+        CachedObjects(store, folder).local_file(found)
+    return found is not None
 
 
 def _key(digest: str, name: str) -> str:
