@@ -13,7 +13,7 @@ from lycosa.cli.crawl_reading import CrawlPlace
 _PATIENCE_S = 60.0
 
 
-def change_settings(place: CrawlPlace, values: dict[str, str], by: str, why: str) -> None:
+def change_live_settings(place: CrawlPlace, values: dict[str, str], by: str, why: str) -> None:
     """Change live settings of a crawl, which may be running or stopped, or of a cluster.
 
     ``by`` and ``why`` are for the log of actions. Raises ``SettingsError`` for a bad value.

@@ -14,7 +14,7 @@ from lycosa.cli.callable_crawl import crawl_runs
 from lycosa.cli.cluster_parts import reachable_cluster
 from lycosa.cli.cluster_status import ask_coordinator
 from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, crawl_place, reading_crawl
-from lycosa.cli.live_change import change_settings
+from lycosa.cli.live_change import change_live_settings
 from lycosa.cli.output import ExitCode, clean, counted, emit, emit_json, emit_table, human_time
 from lycosa.cli.remarks import remark_options
 
@@ -198,7 +198,7 @@ def set_(
     if rules and not texts:
         raise click.UsageError("there is no rule in that file; --none removes all rules")
     values = {_KEY: fields()[_KEY].show(texts)}
-    change_settings(place, values, by, why)
+    change_live_settings(place, values, by, why)
     state = asyncio.run(_applied(place, wait_s))
     if as_json:
         emit_json({"rules": list(texts), "by": by, **_state_values(state)})

@@ -12,7 +12,7 @@ import click
 from lycosa.cli.callable_crawl import crawl_runs
 from lycosa.cli.cluster_parts import reachable_cluster
 from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, crawl_place
-from lycosa.cli.live_change import change_settings
+from lycosa.cli.live_change import change_live_settings
 from lycosa.cli.output import ExitCode, counted, emit, emit_json
 from lycosa.cli.remarks import remark_options
 
@@ -71,7 +71,7 @@ def command(
         raise click.UsageError("--none and ranks: give one of them")
     place = CrawlPlace(folder, cluster, cache)
     digest, found = ("", None) if is_none else _stored(place, sources)
-    change_settings(place, {"priority.ranks": digest}, by, why)
+    change_live_settings(place, {"priority.ranks": digest}, by, why)
     if as_json:
         about = (
             {"source": found.source, "hosts": found.hosts, "pages": found.pages} if found else {}

@@ -36,7 +36,7 @@ def rank_facts(
         text = f"{host.importance:.2f}"
         if number:
             about = "" if is_exact(host.linking) else "about "
-            text += f"; {about}{number:,} other sites, or hosts of its own, link to its host"
+            text += f"; {about}{number:,} other sites, or hosts of the same site, link to its host"
         answer.add_fact("authority", round(host.importance, 3), text)
     answer.add_fact("linking_hosts", number or None, "")
 

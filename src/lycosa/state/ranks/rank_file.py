@@ -21,11 +21,13 @@ from numpy.typing import NDArray
 
 from lycosa.base.model.factors import NO_RANK
 from lycosa.state.seen.hash_files import Header, map_hash_file, write_hash_file
+from lycosa.state.seen.seen_port import Hashes
 
 _MAGIC, _VERSION = b"LYCRANK\n", 1
 
-Hashes = NDArray[np.uint64]
-Ranks = NDArray[np.uint8]
+RankBytes = NDArray[np.uint8]
+RankedHashes = tuple[Hashes, RankBytes]
+"""Hashes of names, and their ranks."""
 
 
 class RankFile:
@@ -52,7 +54,7 @@ class RankFile:
         return _find(self._pages, self._page_ranks, url8)
 
 
-def write_rank_file(path: Path, hosts: tuple[Hashes, Ranks], pages: tuple[Hashes, Ranks]) -> None:
+def write_rank_file(path: Path, hosts: RankedHashes, pages: RankedHashes) -> None:
     """Write hashes, in any order, with their ranks. Of equal hashes the greatest rank counts."""
     (host_hashes, host_ranks), (page_hashes, page_ranks) = _sorted(*hosts), _sorted(*pages)
     number = len(host_hashes)
@@ -61,7 +63,7 @@ def write_rank_file(path: Path, hosts: tuple[Hashes, Ranks], pages: tuple[Hashes
     write_hash_file(path, header, [each for each in parts if len(each)])
 
 
-def _sorted(hashes: Hashes, ranks: Ranks) -> tuple[NDArray[np.uint64], Ranks]:
+def _sorted(hashes: Hashes, ranks: RankBytes) -> tuple[NDArray[np.uint64], RankBytes]:
     order = np.lexsort((ranks, hashes))
     hashes, ranks = hashes[order], ranks[order]
     is_last = np.ones(len(hashes), bool)
@@ -69,7 +71,7 @@ def _sorted(hashes: Hashes, ranks: Ranks) -> tuple[NDArray[np.uint64], Ranks]:
     return hashes[is_last].astype("<u8"), ranks[is_last]
 
 
-def _find(hashes: Hashes, ranks: Ranks, key: bytes) -> int:
+def _find(hashes: Hashes, ranks: RankBytes, key: bytes) -> int:
     number = np.uint64(int.from_bytes(key, "big"))
     at = int(hashes.searchsorted(number))
     return int(ranks[at]) if at < len(hashes) and hashes[at] == number else NO_RANK

@@ -34,8 +34,9 @@ from lycosa.state.objects.cached import CachedObjects
 from lycosa.state.objects.folder import FolderStore
 from lycosa.state.objects.object_errors import ObjectExists
 from lycosa.state.objects.objects_port import ObjectStore
-from lycosa.state.ranks.rank_file import Hashes, RankFile, Ranks, write_rank_file
+from lycosa.state.ranks.rank_file import RankBytes, RankFile, write_rank_file
 from lycosa.state.ranks.rank_results import RANKS_FOLDER, RanksError
+from lycosa.state.seen.seen_port import Hashes
 
 _SET = "set.json"
 _FORMAT = 1
@@ -180,7 +181,7 @@ def _sha256(path: Path) -> str:
 
 def _spread(
     work: Path, level: str, partitions: int, owner_of: Callable[[str], int], scores: Scores
-) -> tuple[int, Ranks]:
+) -> tuple[int, RankBytes]:
     """Write the rows of all names by partition; returns their number and the rank of each bin."""
     bins = np.zeros(1 << (64 - _SHIFT), np.int64)
     files = [_rows_of(work, level, number).open("wb") for number in range(partitions)]
@@ -217,7 +218,7 @@ def _bins_of(values: NDArray[np.float64]) -> NDArray[np.uint64]:
     return least.view(np.uint64) >> np.uint64(_SHIFT)
 
 
-def _taken(work: Path, level: str, partition: int, ranks: Ranks) -> tuple[Hashes, Ranks]:
+def _taken(work: Path, level: str, partition: int, ranks: RankBytes) -> tuple[Hashes, RankBytes]:
     """The hashes and ranks of a partition; its rows are removed."""
     path = _rows_of(work, level, partition)
     rows = np.fromfile(path, _ROW)

@@ -127,7 +127,9 @@ class Intake:
         """Add a place to the scope; return whether it is new."""
         is_new = self.admission.scope.joins(url)
         if is_new:
-            self.recent.clear()  # links that were refused a moment ago may be in scope now
+            # links that were refused a moment ago may be in scope now
+            self.recent.clear()
+            self._standing.forget_told()
         return is_new
 
     def take_seeds(self, raws: Iterable[str], importance: float = 1.0) -> list[tuple[str, str]]:
@@ -177,14 +179,11 @@ class Intake:
             lease,
             parsed,
             self.link_source(lease.url, record.depth + 1, importance),
-            Counter(),
+            Counter({Reason(reason): each for reason, each in parsed.refused_links.items()}),
             vouching,
             partition.listed.mark_of(lease.url) if parsed.listing else NOT_LISTED,
             scores,
             self._standing.news_of(source.host8, parsed.links),
-        )
-        page.refused.update(
-            {Reason(reason): number for reason, number in parsed.refused_links.items()}
         )
         has_many = len(parsed.links) > MANY_LINKS
         size = LINKS_AT_ONCE if has_many else MANY_LINKS
@@ -247,8 +246,8 @@ class Intake:
             else:
                 refusal = self.admission.judge_link(link, origin.depth)
             # Gathered links are looked up in URL-seen all at once, without hints or dates.
-            if refusal is None and is_news:
-                self._standing.note_sent(source.host8, link.host8)
+            if is_news and (refusal is None or refusal.reason is Reason.OUT_OF_SCOPE):
+                self._standing.note_told(source.host8, link.host8)
                 news.discard(link.host8)
             if refusal is None and (one_by_one or is_news):
                 fresh.append(found)

@@ -128,9 +128,13 @@ class SiteRecords:
         hosts.discard(source8)
         return hosts - self._found.get(source8, _NOBODY) if hosts else hosts
 
-    def note_sent(self, source8: bytes, target8: bytes) -> None:
-        """Note that such a link was sent."""
+    def note_told(self, source8: bytes, target8: bytes) -> None:
+        """Note that the owner was told of such a link, or that the target is out of scope."""
         self._found.add(source8, target8)
+
+    def forget_told(self) -> None:
+        """Tell everything again, because more may be in scope."""
+        self._found = HostPairs()
 
     def note_links(self, partition: Partition, batch: Iterable[Discovered]) -> None:
         """Note that the hosts of the linking pages link to the hosts of these URLs."""
