@@ -125,8 +125,8 @@ def stored(root: Path, run: str = "a") -> tuple[RankResults, int]:
 def manifest(root: Path, number: int) -> RankManifest:
     data = (root / "made").read_bytes()
     file = RankedFile(len(data), hashlib.sha256(data).hexdigest())
-    level = RankedLevel(2, 0, 2, 1, 0.0, "exact", 0, {"ranks": file})
-    options = RankOptions(["a"])
+    level = RankedLevel(2, 0, 2, 1, 0.0, "exact", 0, 0, {"ranks": file})
+    options = RankOptions(("a",))
     return RankManifest(
         number, "c", "2026-01-01T00:00:00Z", options, "d", 1, 1, ["s"], {"host": level}
     )

@@ -40,17 +40,17 @@ class RankOptions(msgspec.Struct, frozen=True):
     """What decides the numbers of a result; ``docs/ranks.md`` has the meaning of each.
 
     ``kinds`` are the kinds of links that count, besides redirects. ``tolerance`` bounds the sum of
-    the changes of all PageRanks in the last step. ``registers`` are those of a HyperBall counter,
-    as a power of two; ``exact_up_to`` is the product of vertices and edges up to which harmonic
-    centrality is exact.
+    the changes of all PageRanks in the last step. ``registers`` is the binary logarithm of those of
+    a HyperBall counter (0 = chosen for each graph); ``exact_up_to`` is the product of vertices and
+    edges up to which harmonic centrality is exact.
     """
 
-    kinds: Sequence[str]
+    kinds: tuple[str, ...]
     nofollow: bool = False
     damping: float = 0.85
-    tolerance: float = 1e-10
-    registers: int = 8
-    exact_up_to: int = 0
+    tolerance: float = 1e-12
+    registers: int = 0
+    exact_up_to: int = 10_000_000_000
 
 
 class RankedFile(msgspec.Struct, frozen=True):
@@ -63,8 +63,9 @@ class RankedFile(msgspec.Struct, frozen=True):
 class RankedLevel(msgspec.Struct, frozen=True):
     """What was computed of hosts, domains or pages.
 
-    ``dangling`` vertices have no edge to another one. ``harmonic`` is ``exact`` or ``hyperball``,
-    ``radius`` the greatest distance that it found. ``files`` are those of ``PARTS``.
+    ``dangling`` vertices have no edge to another one. ``harmonic`` is ``exact`` or ``hyperball``
+    (with 2 to the power of ``registers``), ``radius`` the greatest distance that it found.
+    ``files`` are those of ``PARTS``.
     """
 
     vertices: int
@@ -73,6 +74,7 @@ class RankedLevel(msgspec.Struct, frozen=True):
     pagerank_steps: int
     pagerank_change: float
     harmonic: str
+    registers: int
     radius: int
     files: dict[str, RankedFile]
 

@@ -1,0 +1,1 @@
+"""Computes ranks of hosts, domains and pages by the links that a crawl has stored."""
