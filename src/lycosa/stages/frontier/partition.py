@@ -181,7 +181,12 @@ class Partition:
             host.raise_importance(found.importance)
         is_parked = self.rules.over_discovery(host.record.usage)
         rank = NO_RANK if self.ranks is None else self.ranks.page_rank(found.url8)
-        priority = self.rules.prioritize(factors_of_found(found, host.authority, now, rank))
+        authority = host.authority
+        if host.has_risen and host.record.waiting:
+            # As those that wait: its order is not that of its authority's history. The host's
+            # place follows its authority (``_raised_bands``).
+            authority = host.record.ranked_as / 255
+        priority = self.rules.prioritize(factors_of_found(found, authority, now, rank))
         if host.is_judged:
             priority = self.copies.weigh(host, target_of(found.url), priority)
         record = record_of(found, priority, now, is_parked)

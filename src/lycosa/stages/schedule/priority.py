@@ -91,14 +91,18 @@ def weigher(weights: PrioritySection) -> Callable[[Factors], float]:
     return lambda factors: 2 * prioritize(factors)
 
 
-def linked_importance(linking: int) -> float:
+def linked_importance(linking: int, link: float) -> float:
     """The importance of a host to which so many sites link: about the share of hosts with fewer.
+
+    ``link`` is the importance of the last link that counted, in [0, 1]. It decides among hosts with
+    the same number, as most have in a young crawl, and is worth at most half a site.
 
     In-degrees follow a power law: a share of about 1 / *n* has *n* links or more (exponent of the
     density 2.1: Broder et al. 2000, "Graph structure in the Web"). So it is in the unit of ranks,
     the quantile, without any count over all hosts.
     """
-    return linking / (1 + linking)
+    worth = linking - 0.5 + 0.5 * min(max(link, 0.0), 1.0)
+    return worth / (1 + worth)
 
 
 def link_importance(source_importance: float, links: int) -> float:

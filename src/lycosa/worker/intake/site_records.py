@@ -161,7 +161,8 @@ class SiteRecords:
         before = linked.record.linking
         after = with_site(before, voice8, HOST_SIZE)
         if after is not before:
-            partition.note_linking(linked, after, linked_importance(linking_sites(after)))
+            importance = linked_importance(linking_sites(after), found.importance)
+            partition.note_linking(linked, after, importance)
         if source != target and self.counts_links:
             key = linking_key(target)
             known = partition.table.get(key) or b""
