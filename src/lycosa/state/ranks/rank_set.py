@@ -70,7 +70,7 @@ def make_rank_set(
     """Write a set below a crawl folder, or another one; returns its digest.
 
     ``owner_of`` gives the partition of a host. Raises what the iterators raise, and ``OSError``;
-    then there is no set. Takes about 7 us a name.
+    then there is no set. Takes about 6 us a name.
     """
     top = folder / RANKS_FOLDER / "files"
     work = top / f".making-{uuid.uuid4().hex[:8]}"
