@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import gzip
 import json
 import shutil
@@ -9,11 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import networkx as nx
 import numpy as np
 import pytest
 
-from crawling import Pages, crawl_folder, html, moved, page
+from crawling import QUICK, Pages, crawl_folder, html, moved, page
+from lycosa.base.config.sections import RefetchRule, RefetchSection
 from lycosa.cli.main import main
 from lycosa.cli.output import ExitCode
 from lycosa.inspect.committed_state import read_folder
@@ -161,13 +164,30 @@ def test_what_is_written_is_read_back(crawl: Path, capsys: Captured) -> None:
     assert not (crawl / "ranks" / "work").exists()
 
 
-def test_the_newest_content_of_a_page_counts(crawl: Path, capsys: Captured) -> None:
-    changed = WEB | {f"{A}/": page("/b"), f"{B}/": html("", 404)}
-    again = ["dlq", "retry"]
-    assert again  # the pages are given as seeds again
-    crawl_folder(crawl, Pages(changed), [f"{A}/new", f"{B}/"], start=LATER)
-    found = run(capsys, str(crawl), "--levels", "page")
-    assert found["number"] == 1
+def test_the_newest_content_of_a_page_counts(tmp_path: Path, capsys: Captured) -> None:
+    """One page changes its links, one stays as it is, one disappears, one moves."""
+    often = RefetchSection(rule=RefetchRule.ADAPTIVE, first_s=10, min_s=10, max_s=10)
+    config = msgspec.structs.replace(QUICK, refetch=often)
+    crawl = tmp_path / "crawl"
+    before = {f"{A}/": page("/b"), f"{A}/b": page("/c"), f"{A}/c": page("/b"), f"{A}/d": page("/")}
+    after = before | {f"{A}/": page("/c"), f"{A}/c": html("", 404), f"{A}/d": moved("/e")}
+    seeds = [f"{A}/", f"{A}/c", f"{A}/d"]
+    crawl_folder(crawl, Pages(before), seeds, config, stop_after_s=30)
+    crawl_folder(crawl, Pages(after), seeds, config, start=LATER, stop_after_s=60)
+    run(capsys, str(crawl), "--levels", "page")
+    assert set(graph(crawl, 1, "page").edges) == {
+        (f"{A}/", f"{A}/c"), (f"{A}/b", f"{A}/c"), (f"{A}/d", f"{A}/e"),
+    }  # fmt: skip
+
+
+def test_the_example_for_spark_counts_the_same_kinds() -> None:
+    tree = ast.parse((Path(__file__).parents[2] / "examples/spark_ranks.py").read_text("utf-8"))
+    (kinds,) = [
+        ast.literal_eval(node.value)
+        for node in tree.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "KINDS"
+    ]
+    assert kinds == LEADING_KINDS
 
 
 def test_a_second_call_has_nothing_to_do(crawl: Path, capsys: Captured) -> None:

@@ -93,9 +93,9 @@ def write_links(
             kinds=", ".join(f"'{each}'" for each in options.kinds),
             nofollow="true" if options.nofollow else "false",
         )
-        run(f"COPY ({select}) TO {quoted(links)} (FORMAT parquet, COMPRESSION zstd)")
+        run(f"COPY ({select}) TO {sql_path(links)} (FORMAT parquet, COMPRESSION zstd)")
         fetched = "SELECT url FROM content WHERE status BETWEEN 200 AND 299"
-        run(f"COPY ({fetched}) TO {quoted(pages)} (FORMAT parquet, COMPRESSION zstd)")
+        run(f"COPY ({fetched}) TO {sql_path(pages)} (FORMAT parquet, COMPRESSION zstd)")
     return CountedLinks(
         reader.manifest.crawl,
         [each.name for each in segments],
@@ -143,7 +143,7 @@ def write_host_pairs(connection: duckdb.DuckDBPyConnection, links: Path, path: P
     connection.execute(
         "COPY (SELECT DISTINCT split_part(source, '/', 3) AS source,"
         f" split_part(target, '/', 3) AS target FROM {parquet(links)})"
-        f" TO {quoted(path)} (FORMAT parquet, COMPRESSION zstd)"
+        f" TO {sql_path(path)} (FORMAT parquet, COMPRESSION zstd)"
     )
 
 
@@ -153,11 +153,11 @@ def rows_of_cursor(cursor: duckdb.DuckDBPyConnection) -> Iterator[tuple[str, ...
         yield from rows
 
 
-def quoted(path: Path) -> str:
+def sql_path(path: Path) -> str:
     """A path as an SQL string."""
     return "'" + str(path).replace("'", "''") + "'"
 
 
 def parquet(path: Path) -> str:
     """The rows of a Parquet file, as a table of a query."""
-    return f"read_parquet({quoted(path)})"
+    return f"read_parquet({sql_path(path)})"

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lycosa.inspect.ranks.counted_links import parquet, quoted
+from lycosa.inspect.ranks.counted_links import parquet, sql_path
 from lycosa.inspect.ranks.link_graph import MAX_VERTICES, LinkGraph, Numbers
 from lycosa.inspect.ranks.page_rank import Values
 from lycosa.state.ranks.rank_text import DOMAIN, HOST, PAGE, header
@@ -64,7 +64,7 @@ class GraphTables:
         """Write the vertices of a level; the number of a row is that of its vertex."""
         select = _NAMES[level].format(**self._files)
         self._run(
-            f"COPY (SELECT name, hosts FROM ({select}) ORDER BY name) TO {quoted(path)}"
+            f"COPY (SELECT name, hosts FROM ({select}) ORDER BY name) TO {sql_path(path)}"
             " (FORMAT parquet, COMPRESSION zstd)"
         )
 
@@ -81,7 +81,7 @@ class GraphTables:
     def pairs(self, level: str, names: Path) -> Iterator[tuple[Numbers, Numbers]]:
         """The edges as numbers (source, target), by target and source, each once."""
         ends = _ENDS[level].format(
-            names=f"read_parquet({quoted(names)}, file_row_number = true)", **self._files
+            names=f"read_parquet({sql_path(names)}, file_row_number = true)", **self._files
         )
         pairs = self._files["links"] if level == PAGE else self._host_pairs
         found = self._connection.sql(
@@ -101,7 +101,8 @@ class GraphTables:
         hosts = ", hosts" if level == DOMAIN else ""
         self._write_text(
             f"SELECT file_row_number, name{hosts}"
-            f" FROM read_parquet({quoted(names)}, file_row_number = true) ORDER BY file_row_number",
+            f" FROM read_parquet({sql_path(names)}, file_row_number = true)"
+            " ORDER BY file_row_number",
             path,
             has_header=False,
         )
@@ -130,7 +131,7 @@ class GraphTables:
         self._connection.register("ranks", pa.table({"id": np.arange(len(harmonic)), **values}))
         self._write_text(
             f'SELECT {", ".join(f"""{column} AS "{shown}" """ for column, shown in named)}'
-            f" FROM ranks JOIN read_parquet({quoted(names)}, file_row_number = true) n"
+            f" FROM ranks JOIN read_parquet({sql_path(names)}, file_row_number = true) n"
             " ON ranks.id = n.file_row_number ORDER BY harmonicc_pos",
             path,
             has_header=True,
@@ -139,7 +140,7 @@ class GraphTables:
 
     def _write_text(self, select: str, path: Path, has_header: bool) -> None:
         form = _TEXT.format(header="true" if has_header else "false")
-        self._run(f"COPY ({select}) TO {quoted(path)} {form}")
+        self._run(f"COPY ({select}) TO {sql_path(path)} {form}")
 
     def _run(self, statement: str) -> duckdb.DuckDBPyConnection:
         return self._connection.execute(statement)
@@ -152,7 +153,7 @@ def positions(values: Values) -> np.ndarray[Any, np.dtype[np.int64]]:
     return found
 
 
-def connect(work: Path, memory_mb: int) -> duckdb.DuckDBPyConnection:
+def open_duckdb(work: Path, memory_mb: int) -> duckdb.DuckDBPyConnection:
     """DuckDB with a limit of memory that spills to a work folder."""
     connection = duckdb.connect(
         ":memory:",
@@ -166,6 +167,9 @@ def connect(work: Path, memory_mb: int) -> duckdb.DuckDBPyConnection:
     # Joins run as they are written. From its estimates DuckDB may choose to make all pairs of
     # vertices first.
     connection.execute("SET disabled_optimizers = 'join_order'")
+    # DuckDB would print it on standard output, for queries of more than two seconds.
+    connection.execute("SET enable_progress_bar = false")
+    connection.execute("SET enable_progress_bar_print = false")
     return connection
 
 

@@ -36,9 +36,9 @@ _PIECE = 1 << 16
 _READ_BYTES = 2_560_000_000
 _LEAST_REGISTERS, _MOST_REGISTERS = 6, 12
 
-Rows = np.ndarray[Any, Any]
+Cells = np.ndarray[Any, Any]
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
-Tell = Callable[[int, float], object]
+OnDistance = Callable[[int, float], object]
 """Gets the distance reached and the share of the work that is done, or of vertices that changed."""
 
 
@@ -46,7 +46,7 @@ class _Ball(NamedTuple):
     """How balls are kept: the union of two, the size of each, the type of a cell of a row."""
 
     union: np.ufunc
-    sizes: Callable[[Rows], Values]
+    sizes: Callable[[Cells], Values]
     cell: type[np.generic]
 
 
@@ -56,7 +56,7 @@ def registers_for(edges: int) -> int:
     return min(max(fitting, _LEAST_REGISTERS), _MOST_REGISTERS)
 
 
-def exact_harmonic(graph: LinkGraph, work: WorkFolder, name: str, tell: Tell) -> Arrays:
+def exact_harmonic(graph: LinkGraph, work: WorkFolder, name: str, tell: OnDistance) -> Arrays:
     """``values`` of all vertices, and the ``radius``: the greatest distance.
 
     ``name`` is the beginning of the names of files in ``work``.
@@ -85,7 +85,9 @@ def exact_harmonic(graph: LinkGraph, work: WorkFolder, name: str, tell: Tell) ->
     return {"values": values, "radius": np.array(radius)}
 
 
-def hyperball(graph: LinkGraph, registers: int, work: WorkFolder, name: str, tell: Tell) -> Arrays:
+def hyperball(
+    graph: LinkGraph, registers: int, work: WorkFolder, name: str, tell: OnDistance
+) -> Arrays:
     """An estimate of what ``exact_harmonic`` gives, with ``2 ** registers`` bytes a vertex, twice.
 
     The same graph gives the same numbers in each run.
@@ -118,7 +120,7 @@ def hyperball(graph: LinkGraph, registers: int, work: WorkFolder, name: str, tel
 
 def _two(
     work: WorkFolder, name: str, shape: tuple[int, int], kind: type[np.generic], is_new: bool
-) -> tuple[Rows, Rows]:
+) -> tuple[Cells, Cells]:
     """The balls of this distance and of the next, which change places."""
     first, second = (work.scratch_file(f"{name}.{at}", shape, kind, is_new) for at in (0, 1))
     return first, second
@@ -127,7 +129,7 @@ def _two(
 def _step(
     ball: _Ball,
     graph: LinkGraph,
-    balls: tuple[Rows, Rows],
+    balls: tuple[Cells, Cells],
     into: int,
     grown: Flags,
     sizes: Values,
@@ -153,8 +155,8 @@ def _step(
 
 
 def _united(
-    union: np.ufunc, before: Rows, graph: LinkGraph, begin: int, end: int, grown: Flags
-) -> Rows:
+    union: np.ufunc, before: Cells, graph: LinkGraph, begin: int, end: int, grown: Flags
+) -> Cells:
     """The balls of a range of vertices, united with the grown ones of those that link to them."""
     sources, starts = _grown_sources(graph, begin, end, grown)
     degrees = np.diff(starts)
@@ -194,13 +196,13 @@ def _grown_sources(
     return sources[keep], kept[graph.offsets[begin : end + 1] - first]
 
 
-def _population(rows: Rows) -> Values:
+def _population(rows: Cells) -> Values:
     """The sizes of bit sets."""
     sizes: Values = np.bitwise_count(rows).sum(axis=1, dtype=np.float64)
     return sizes
 
 
-def _estimate(rows: Rows) -> Values:
+def _estimate(rows: Cells) -> Values:
     """The sizes that HyperLogLog counters estimate (Flajolet et al. 2007, with its correction for
     small sets by the number of empty registers).
     """
@@ -218,13 +220,13 @@ def _alpha(count: int) -> float:
     return 0.709 if count == 64 else 0.7213 / (1 + 1.079 / count)
 
 
-def _in_parts(sizes: Callable[[Rows], Values], rows: Rows) -> Values:
+def _in_parts(sizes: Callable[[Cells], Values], rows: Cells) -> Values:
     return np.concatenate(
         [sizes(np.asarray(rows[at : at + _ROWS])) for at in range(0, len(rows), _ROWS)]
     )
 
 
-def _fill(rows: Rows, registers: int) -> None:
+def _fill(rows: Cells, registers: int) -> None:
     """Put each vertex into its own counter."""
     for begin in range(0, len(rows), _PIECE):
         vertices = np.arange(begin, min(begin + _PIECE, len(rows)), dtype=np.uint64)

@@ -24,7 +24,7 @@ from lycosa.inspect.ranks.counted_links import (
     write_hosts,
     write_links,
 )
-from lycosa.inspect.ranks.graph_tables import GraphTables, connect
+from lycosa.inspect.ranks.graph_tables import GraphTables, open_duckdb
 from lycosa.inspect.ranks.harmonic_centrality import (
     EXACT,
     HYPERBALL,
@@ -85,7 +85,7 @@ class RankRun:
         """Compute and store a result; ``created`` is the time now, in ISO 8601."""
         with ExitStack() as stack:
             links, pages, read = self._read_links()
-            connection = stack.enter_context(connect(self._work.path, self._memory_mb))
+            connection = stack.enter_context(open_duckdb(self._work.path, self._memory_mb))
             self._tell("hosts and their sites")
             hosts = self._work.make(
                 "hosts.parquet",
