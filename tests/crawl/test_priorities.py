@@ -26,7 +26,11 @@ DAY = 86_400.0
 def only(name: str) -> PrioritySection:
     """Weights that leave one factor."""
     return PrioritySection(
-        **{each: float(each == name) for each in PrioritySection.__struct_fields__}
+        **{
+            each: float(each == name)
+            for each in PrioritySection.__struct_fields__
+            if each != "ranks"
+        }
     )
 
 

@@ -223,6 +223,6 @@ def test_a_header_names_the_extractors_only_where_there_are_some() -> None:
 def test_a_commit_of_formats_1_has_no_price() -> None:
     made = Commit(term=1, sequence=2, wall=3.0, price=0.25, price_number=7)
     stored = msgspec.msgpack.decode(msgspec.msgpack.encode(made))
-    assert stored[-2:] == [0.25, 7]
-    old = msgspec.msgpack.decode(msgspec.msgpack.encode(stored[:-2]), type=Commit)
-    assert (old.price, old.price_number, old.sequence) == (0.0, 0, 2)
+    assert stored[-3:] == [0.25, 7, ""]
+    old = msgspec.msgpack.decode(msgspec.msgpack.encode(stored[:-3]), type=Commit)
+    assert (old.price, old.price_number, old.ranks, old.sequence) == (0.0, 0, "", 2)

@@ -19,7 +19,7 @@ from lycosa.base.model.url_state import History
 from lycosa.base.urls.identity import hash8
 from lycosa.stages.frontier.discovery import record_of
 from lycosa.stages.frontier.ranking import factors_of_found, factors_of_known
-from lycosa.stages.schedule.priority import link_importance, prioritizer
+from lycosa.stages.schedule.priority import link_importance, linked_importance, prioritizer
 from lycosa.state.kv.table_records import UrlRecord, decode_url, encode_record, encode_url
 
 shares = st.floats(0, 1)
@@ -86,8 +86,11 @@ def test_it_falls_with_the_interval_between_changes_and_rises_with_age(
     assert fresh <= stale + 1e-12 <= never + 2e-12
 
 
+WEIGHTS = [each for each in PrioritySection.__struct_fields__ if each != "ranks"]
+
+
 def test_without_weights_all_urls_are_alike() -> None:
-    none = PrioritySection(**dict.fromkeys(PrioritySection.__struct_fields__, 0.0))
+    none = PrioritySection(**dict.fromkeys(WEIGHTS, 0.0))
     assert priority(Factors(importance=1.0), none) == priority(Factors(depth=9), none) == 0.5
 
 
@@ -126,7 +129,7 @@ def known(**fields: Any) -> UrlRecord:
 
 
 def test_the_weights_of_what_the_crawl_knows_add_up_to_one() -> None:
-    assert sum(msgspec.structs.astuple(BY)) - BY.score == pytest.approx(1.0)
+    assert sum(getattr(BY, each) for each in WEIGHTS) - BY.score == pytest.approx(1.0)
 
 
 @given(st.integers(0, 255), st.integers(0, 255))
@@ -142,7 +145,9 @@ def test_a_higher_score_is_a_higher_priority_and_none_is_neutral(one: int, other
 
 
 def test_the_example_of_the_page_about_priority() -> None:
-    same, new = factors_of_found(find(), 1.0, NOW), factors_of_found(find(), LINK, NOW)
+    same = factors_of_found(find(), 1.0, NOW)
+    new = factors_of_found(find(), linked_importance(1, LINK), NOW)
+    ranked = factors_of_found(find(), 230 / 255, NOW, rank=204)
     often = factors_of_known(
         known(fetches=9, fetched_at=int(NOW - DAY), cell=cell_of(1.0, 1.0)), 1.0, NOW
     )
@@ -150,7 +155,8 @@ def test_the_example_of_the_page_about_priority() -> None:
         known(fetches=9, fetched_at=int(NOW - 90 * DAY), cell=cell_of(1 / 424, 1.0)), 1.0, NOW
     )
     found = [priority(each, BY) for each in (same, new, often, never)]
-    assert found[:2] == pytest.approx([0.5955, 0.36675], abs=1e-12)
+    assert found[:2] == pytest.approx([0.5955, 0.43342], abs=1e-5)
+    assert priority(ranked, BY) == pytest.approx(0.7855, abs=1e-4)
     exact = [
         priority(msgspec.structs.replace(each, importance=LINK), BY) for each in (often, never)
     ]
@@ -159,8 +165,8 @@ def test_the_example_of_the_page_about_priority() -> None:
         "the record keeps the importance in 255ths"
     )
     text = (Path(__file__).parents[2] / "docs" / "priority.md").read_text()
-    assert all(f"**{value}**" in text for value in ("0.5955", "0.36675", "0.63", "0.4179"))
-    assert [min(int((1 - each) * 8), 7) for each in found[:2]] == [3, 5]
+    assert all(f"**{value}**" in text for value in ("0.5955", "0.4334", "0.7855", "0.63", "0.4179"))
+    assert [min(int((1 - each) * 8), 7) for each in found[:2]] == [3, 4]
 
 
 def test_the_facts_of_a_find() -> None:

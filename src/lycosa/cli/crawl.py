@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from lycosa.processes.session import Session
     from lycosa.processes.supervisor import CrawlOutcome, Supervisor
     from lycosa.service.api.api_job import ApiSettings
+    from lycosa.state.ranks.rank_sources import RankSource
 
 _MAX_SHOWN = 10
 _NOTED_S = 60.0  # a clock set back by less is not reported
@@ -121,6 +122,14 @@ Exit codes: 0 finished, 1 internal error, 2 bad usage or settings, 3 stopped by 
     metavar="FILE.py:NAME",
     help="Run this code on fetched pages; may be repeated. A crawl that has extensions is resumed"
     " with them named again.",
+)
+@click.option(
+    "--ranks",
+    multiple=True,
+    metavar="FILE|FOLDER",
+    type=click.Path(path_type=Path, exists=True),
+    help="Go by these ranks of hosts or pages: files in the form of Common Crawl's web graphs, a"
+    " result of `lycosa rank`, or a crawl that has one. They are kept with the crawl.",
 )
 @click.option("--workers", metavar="N|auto", help="Worker processes; auto is one per core [1].")
 @click.option(
@@ -226,6 +235,7 @@ def run(
 
         check_place(folder, settings.config.upload)
     session = open_session(folder, settings.config)
+    session.ranks = _given_ranks(options.get("ranks", ()))
     session.on_locked = lambda: seeds.record_sources(folder)
     with CrawlFeeds(feeds, _tell) as following, session:
         following.start(session.folder, session.config.webhooks)
@@ -251,6 +261,20 @@ def run(
             following.tell = _tell
     seeds.tell = _tell
     return _report(session, outcome, seeds, following.incomplete, as_json)
+
+
+def _given_ranks(given: Sequence[Path]) -> RankSource | None:
+    """The ranks of ``--ranks``."""
+    if not given:
+        return None
+    from lycosa.base.config.sources import SettingsError
+    from lycosa.state.ranks.rank_results import RanksError
+    from lycosa.state.ranks.rank_sources import given_source
+
+    try:
+        return given_source(given)
+    except RanksError as error:
+        raise SettingsError([f"--ranks: {error}"]) from error
 
 
 def _check_seeds(seeds: CrawlSeeds, folder: Path, config: Config) -> None:

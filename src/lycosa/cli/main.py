@@ -41,6 +41,7 @@ _COMMANDS = {
     "diff": "How the text of a page differs between two captures.",
     "extension": "Digests of your code, what a crawl runs, and its updates.",
     "host": "Show, pause, resume or retire a host of a crawl.",
+    "use-ranks": "Let a crawl go by the ranks of a link graph.",
     "policy": "Show, try or change when pages are fetched again.",
     "dlq": "List, retry or drop URLs that failed for good.",
     "project": "Keep a copy of a crawl's URL state in a database.",
@@ -168,7 +169,8 @@ _TOO_MANY_FILES = frozenset({errno.EMFILE, errno.ENFILE})
 
 def _module_of(command: str) -> str:
     """The module of a command. A file name occurs once, and the identity of URLs has that one."""
-    return f"lycosa.cli.{'crawler_identity' if command == 'identity' else command}"
+    name = "crawler_identity" if command == "identity" else command.replace("-", "_")
+    return f"lycosa.cli.{name}"
 
 
 class _ReaderGoneError(Exception):

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lycosa.cli.callable_crawl import coordinated_crawl, crawl_runs
-from lycosa.cli.cluster_parts import reachable_cluster, tell_line
+from lycosa.cli.callable_crawl import crawl_runs
+from lycosa.cli.cluster_parts import reachable_cluster
 from lycosa.cli.cluster_status import ask_coordinator
 from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, crawl_place, reading_crawl
+from lycosa.cli.live_change import change_live_settings
 from lycosa.cli.output import ExitCode, clean, counted, emit, emit_json, emit_table, human_time
 from lycosa.cli.remarks import remark_options
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 _KEY = "refetch.policies"
 _WAIT_S = 10.0
 _LOOK_S = 0.5
-_PATIENCE_S = 60.0
 
 _EPILOG = """
 \b
@@ -198,7 +198,7 @@ def set_(
     if rules and not texts:
         raise click.UsageError("there is no rule in that file; --none removes all rules")
     values = {_KEY: fields()[_KEY].show(texts)}
-    _change(place, values, by, why)
+    change_live_settings(place, values, by, why)
     state = asyncio.run(_applied(place, wait_s))
     if as_json:
         emit_json({"rules": list(texts), "by": by, **_state_values(state)})
@@ -237,30 +237,6 @@ def _settings(place: CrawlPlace, reader: CrawlReader) -> SavedSettings:
         return saved
     found = ask_coordinator(reachable_cluster(place.cluster))
     return msgspec.structs.replace(saved, config=with_live(saved.config, found.settings))
-
-
-def _change(place: CrawlPlace, values: dict[str, str], by: str, why: str) -> None:
-    from lycosa.base.config.live_settings import check_live
-    from lycosa.base.messages.coordinator_messages import ChangeSettings
-
-    check_live(values)
-    if place.cluster is not None:
-        ask_coordinator(reachable_cluster(place.cluster), ChangeSettings(values, by, why))
-    elif crawl_runs(place):
-        asyncio.run(_change_running(place, ChangeSettings(values, by, why)))
-    else:
-        from lycosa.processes.callable_folder import change_stopped_settings
-
-        change_stopped_settings(place.folder, values, by, why)
-
-
-async def _change_running(place: CrawlPlace, change: Any) -> None:
-    from lycosa.cluster.serve.caller import CoordinatorFinder
-
-    crawl = coordinated_crawl(place)
-    finder = CoordinatorFinder(crawl.coordinator, crawl.credentials, tell_line)
-    async with await finder.connect(_PATIENCE_S) as connection:
-        await connection.request(change)
 
 
 async def _applied(place: CrawlPlace, wait_s: float) -> PolicyState:

@@ -155,6 +155,11 @@ class CrawlReader:
         """The price of a refetch in the last commit, 0 without one."""
         return self.source.seen.last.price
 
+    @property
+    def ranks(self) -> str:
+        """The digest of the ranks in the last commit, empty without any."""
+        return self.source.seen.last.ranks
+
     @cached_property
     def sites(self) -> Sites:
         """Sites by the crawl's own public suffix list. Raises ``DamagedFile``."""

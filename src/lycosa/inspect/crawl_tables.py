@@ -160,6 +160,9 @@ class CrawlTables:
             },
         )
         connection.execute("SET TimeZone = 'UTC'")
+        # It would be printed on standard output, in front of an answer in JSON.
+        connection.execute("SET enable_progress_bar = false")
+        connection.execute("SET enable_progress_bar_print = false")
         return connection
 
     def _add_captures(self, kinds: Sequence[str]) -> None:

@@ -48,6 +48,7 @@ from lycosa.state.objects.generation import PlacedObjects, generation_prefix
 from lycosa.state.objects.object_errors import ObjectMissing
 from lycosa.state.objects.objects_port import ObjectStore
 from lycosa.state.objects.stored_code import CODE_FOLDER, CODE_NAME
+from lycosa.state.ranks.rank_results import RANKS_FOLDER
 from lycosa.state.shard.folder_view import FolderView
 from lycosa.state.shard.item_source import FolderItems
 from lycosa.state.shard.object_snapshots import CONSTANT_SUFFIX
@@ -128,6 +129,7 @@ class StoppedFolder:
             self._places.on_step("segments", number, len(segments))
         self._send_items()
         self._send_code()
+        self._send_ranks()
         return len(segments)
 
     # -- segments
@@ -173,6 +175,12 @@ class StoppedFolder:
             self._put(f"{CODE_FOLDER}/{path.name}", path)
         if (records := self._folder / CODE_NAME).exists():
             self._places.objects.put(CODE_NAME, records)
+
+    def _send_ranks(self) -> None:
+        """Send results of ranks and the ranks in use, each with the file that completes it last."""
+        for path in sorted((self._folder / RANKS_FOLDER).glob("[!.]*/**/[!.]*")):
+            if path.is_file() and "/." not in path.as_posix()[len(str(self._folder)) :]:
+                self._put(path.relative_to(self._folder).as_posix(), path)
 
     def _kinds(self, source: Path, segment: StoredSegment) -> list[str]:
         """The kinds of files, in the order in which they are sent: see ``ObjectSegments``."""

@@ -235,7 +235,7 @@ class StoredCaptures:
     ) -> Completed:
         """The end of the lease as ``CaptureBuilder`` made it."""
         is_failed, formats = outcome.meaning is Meaning.FAILED, self._worker.store.formats
-        old, authority = lease.record.history or NO_HISTORY, lease.host.record.importance
+        old, authority = lease.record.history or NO_HISTORY, lease.host.authority
         was_gone, is_soft = (
             lease.record.reason in GONE_REASONS,
             is_soft_gone_row(row, lease.record.reason),

@@ -16,11 +16,13 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from lycosa.base.config.live_settings import with_live
 from lycosa.base.config.sections import AddressTables, Config
+from lycosa.base.config.sources import SettingsError
 from lycosa.base.messages.control_records import SettingsSaved
 from lycosa.base.model.recovered import Recovered
 from lycosa.base.ports import Clock
@@ -29,6 +31,7 @@ from lycosa.base.system.durable import replace_file
 from lycosa.base.system.memory_plan import RECOVERY_BYTES, MemoryPlan, fitted, worker_count
 from lycosa.base.system.plugins import active_plugins
 from lycosa.base.system.software import SOFTWARE
+from lycosa.base.urls.identity import partition_of
 from lycosa.processes.folder_code import FolderCode
 from lycosa.stages.fetch.headers import build_user_agent
 from lycosa.stages.fetch.key_check import check_key
@@ -59,6 +62,9 @@ from lycosa.state.kv.read_only import table_reader
 from lycosa.state.kv.rocks import rocks_opener
 from lycosa.worker.job import RunCode, WorkerJob
 from lycosa.worker.machine_table import NoMachineTable, machine_table
+
+if TYPE_CHECKING:
+    from lycosa.state.ranks.rank_sources import RankSource
 
 
 class Session:
@@ -99,6 +105,8 @@ class Session:
         self._code = FolderCode(folder, config.extensions) if fetches else None
         if self._code is not None:
             self._code.check(config.extensions)
+        self.ranks: RankSource | None = None
+        """Ranks to go by from this run on."""
         self.code = RunCode()
         """The user code of this run."""
         self.user_agent = build_user_agent(
@@ -221,6 +229,8 @@ class Session:
             self._check(manifest)
             self._lock.sign_lock(self._clock.wall())
             self.on_locked()  # not earlier, because a refused start changes no file
+        if self.ranks is not None or self.config.priority.ranks:
+            self._take_ranks()
         taken = sum(source.seeds for source in load_sources(self.folder))
         self._save_settings(self.config)
         self._changes = in_force(saved_changes(self.folder), self.config)
@@ -239,6 +249,30 @@ class Session:
             last = self.recovered.settings
             version, term = last + 1 if last else 0, self.manifest.term
             self.code = self._code.keep(version, term, self._clock.wall())
+
+    def _take_ranks(self) -> None:
+        """Make the files of given ranks, or check that those of an earlier run are there."""
+        # Imported here, because it imports numpy, and few crawls have ranks.
+        from lycosa.state.objects.folder import FolderStore
+        from lycosa.state.ranks.rank_results import RanksError
+        from lycosa.state.ranks.rank_set import read_rank_set
+        from lycosa.state.ranks.rank_sources import use_source
+
+        sites = crawl_sites(self.folder, manifests.load_manifest(self.folder).identity.suffixes)
+        number, section = self.config.frontier.partitions, self.config.priority
+        try:
+            if self.ranks is None:
+                read_rank_set(FolderStore(str(self.folder), self.folder), section.ranks)
+                return
+
+            def owner_of(host: str) -> int:
+                return partition_of(sites.site_of(host), number)
+
+            digest = use_source(self.folder, number, owner_of, self.ranks)
+        except RanksError as error:
+            raise SettingsError([str(error)]) from error
+        section = msgspec.structs.replace(section, ranks=digest)
+        self.config = msgspec.structs.replace(self.config, priority=section)
 
     # Both modules are imported only for an existing crawl. They import numpy and the stages, which
     # takes a fifth of a second. A new crawl has nothing to check: ``manifests.prepare_folder``

@@ -14,7 +14,7 @@ from lycosa.inspect.queries.question_thread import OpenView
 from lycosa.state.folder.names import suffix_list
 from lycosa.state.shard.live_view import LiveView
 from lycosa.state.shard.opened_shard import Shard
-from lycosa.state.shard.view import CrawlOrigin
+from lycosa.state.shard.view import CrawlOrigin, rank_reader
 from lycosa.state.store import SegmentFiles, SegmentReader
 from lycosa.worker.assemble import Assembled
 from lycosa.worker.job import WorkerJob
@@ -40,6 +40,8 @@ def views_of_worker(job: WorkerJob, shard: Shard, assembled: Assembled) -> OpenV
         # Reading the attempt logs takes too long during a crawl.
         find_attempts=lambda partition: None,
         is_cluster=is_cluster,
+        # The worker has the files of its partitions.
+        ranks=rank_reader(job.folder, None, job.manifest.identity.partitions),
     )
 
     @contextmanager

@@ -113,7 +113,7 @@ class Captures:
         # A change has a digest that none of the page's copies had.
         digest = (old.fetches + 1).to_bytes(8, "big") if changed else old.text_digest
         found = FoundContent(outcome.meaning, self._clock.wall(), digest, digest)
-        factors = factors_of_known(lease.record, lease.host.record.importance, found.at)
+        factors = factors_of_known(lease.record, lease.host.authority, found.at)
         plan = plan_refetch(
             self._partition.rules.forward.section,
             lease.url,
@@ -157,7 +157,7 @@ class Captures:
         depth = lease.record.depth + 1
         if first >= last or 0 <= most < depth:
             return
-        importance = link_importance(lease.host.record.importance, last - first)
+        importance = link_importance(lease.host.authority, last - first)
         origin = LinkSource(lease.url, depth, importance)
         urls = [f"http://{host.name}/{number}" for number in range(first, last)]
         links = [Link(url, lease.host.host8, hash8(url), LinkKind.A) for url in urls]

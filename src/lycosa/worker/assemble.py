@@ -35,6 +35,7 @@ from lycosa.worker.intake.outgoing_parcels import OutgoingParcels
 from lycosa.worker.job import WorkerJob
 from lycosa.worker.measures import measure_refetches, measured_worker
 from lycosa.worker.owned_shard import OwnedShard, open_owned_shard
+from lycosa.worker.ranks_in_force import RanksInForce
 from lycosa.worker.refetch_grids import RefetchReports, address_limits
 from lycosa.worker.run_signals import RunSignals
 from lycosa.worker.setting_updates import AppliedSettings
@@ -91,10 +92,15 @@ def assemble(
     signals, extensions = RunSignals(), extensions or Extensions()
     shard = shard or open_folder_shard(job, ports.open_table)
     owned = open_owned_shard(job, CrawlClock(ports.clock, job.time_base), shard)
+    config = job.config
+    ranks = RanksInForce(
+        job.folder, ports.objects, owned.partitions, config.frontier.partitions, ports.offload
+    )
+    ranks.begin(config.priority.ranks)
     intake = build_intake(owned, ports, signals, extensions)
     caller = extensions.code or _code_caller(owned, extensions)
     visit = build_visit(owned, ports, intake, signals, extensions, caller)
-    commit = build_commit(owned, ports, intake, visit, signals)
+    commit = build_commit(owned, ports, intake, visit, signals, ranks)
     worker = Worker(
         owned,
         visit,
@@ -105,7 +111,7 @@ def assemble(
         has_coordinator=has_coordinator,
     )
     calls = build_calls(owned, intake, visit, worker)
-    return _assembled(owned, intake, visit, worker, calls, extensions)
+    return _assembled(owned, intake, visit, worker, calls, extensions, ranks)
 
 
 def _code_caller(owned: OwnedShard, extensions: Extensions) -> CodeCaller:
@@ -144,6 +150,7 @@ def _assembled(
     worker: Worker,
     calls: CallParts,
     extensions: Extensions,
+    ranks: RanksInForce,
 ) -> Assembled:
     failures = extensions.failures
     meter = measured_worker(worker, intake, visit, owned.clock, failures)
@@ -178,6 +185,7 @@ def _assembled(
             visit.stages.pacing,
             owned.prices,
             CodeInUse(owned.job.code, _changed_code(owned, visit, failures)),
+            ranks,
         ),
         meter,
         grids,

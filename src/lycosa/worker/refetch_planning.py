@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from lycosa.base.config.policy_classes import listing_of
 from lycosa.base.config.sections import Config, RefetchSection
 from lycosa.base.listing_kind import ListingKind
 from lycosa.base.model.discovered import LinkKind
+from lycosa.base.model.factors import NO_RANK
 from lycosa.base.model.parsed import Parsed
 from lycosa.base.model.url_state import History
 from lycosa.stages.frontier.lease import Lease
+from lycosa.stages.frontier.partition import Partition
 from lycosa.stages.frontier.ranking import factors_of_known
 from lycosa.stages.politeness.delay import ordinary_delay_s
 from lycosa.stages.schedule.listing_schedule import with_own_schedule
@@ -26,8 +30,15 @@ from lycosa.worker.intake.intake import Intake
 class RefetchPlanner:
     """One per worker."""
 
-    def __init__(self, prices: PriceInForce, config: Config, intake: Intake) -> None:
+    def __init__(
+        self,
+        prices: PriceInForce,
+        config: Config,
+        intake: Intake,
+        partitions: Mapping[int, Partition],
+    ) -> None:
         self._prices, self._config, self._intake = prices, config, intake
+        self._partitions = partitions
         self._weigh = weigher(config.priority)
 
     @property
@@ -49,7 +60,9 @@ class RefetchPlanner:
         ``old`` is the history before it. ``is_missing``: it answers as paths that do not exist.
         """
         host, record, section = lease.host, lease.record, self._prices.section
-        weight = self._weigh(factors_of_known(record, host.record.importance, found.at))
+        ranks = self._partitions[host.partition].ranks
+        rank = NO_RANK if ranks is None else ranks.page_rank(lease.entry.url8)
+        weight = self._weigh(factors_of_known(record, host.authority, found.at, rank=rank))
         is_once = record.kind is LinkKind.LICENSE
         look = self._prices.look_at(host.host8, host.record.address)
         url, listed = lease.url, record.listed

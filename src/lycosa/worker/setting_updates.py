@@ -22,6 +22,7 @@ from lycosa.stages.politeness.delay import longest_wait
 from lycosa.stages.schedule.price_in_force import PriceInForce
 from lycosa.stages.schedule.refetch import longest_interval
 from lycosa.worker.code_in_use import CodeInUse
+from lycosa.worker.ranks_in_force import RanksInForce
 from lycosa.worker.visit.pacing import Pacing
 from lycosa.worker.worker import Worker
 
@@ -42,11 +43,12 @@ class AppliedSettings:
         pacing: Pacing,
         prices: PriceInForce,
         code: CodeInUse,
+        ranks: RanksInForce,
     ) -> None:
         # The version that the shard's last commit names.
         self._config, self._committed = config, worker.committer.settings
         self._worker, self._frontier, self._pacing = worker, worker.frontier, pacing
-        self._prices, self.code = prices, code
+        self._prices, self.code, self._ranks = prices, code, ranks
         self._is_paused = False
         self.config, self.version = config, 0
 
@@ -78,6 +80,7 @@ class AppliedSettings:
         self._follow_refetch(config.refetch)
         for partition in self._frontier.partitions.values():
             partition.copies.section = config.copies
+        self._ranks.follow(config.priority.ranks)
         if is_paused != self._is_paused:
             self._is_paused = is_paused
             (self._worker.pause if is_paused else self._worker.resume)()

@@ -27,6 +27,7 @@ LIVE = (
     "politeness.forgive_s",
     "fetch.slots",
     "fetch.own_pages",
+    "priority.ranks",
     "copies.probe_turns",
     "copies.probe_turns_alone",
     "copies.exempt",

@@ -165,15 +165,16 @@ class PrioritySection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     importance: Annotated[
         float,
         setting(
-            "Importance of the link by which the URL was found, or the sitemap's "
-            "priority if that is higher.",
+            "Rank of the page (`priority.ranks`); without one the importance of the link by which"
+            " it was found, or the sitemap's priority if that is higher.",
             ge=0,
         ),
     ] = 0.30
     authority: Annotated[
         float,
         setting(
-            "Importance of the host: the highest of all links found to it; 1 for a seed's host.",
+            "Rank of the host (`priority.ranks`); without one its importance, by how many sites"
+            " link to it; 1 for a seed's host.",
             ge=0,
         ),
     ] = 0.25
@@ -196,6 +197,14 @@ class PrioritySection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
             "What scorers of users say of a URL; it counts only where they say something.", ge=0
         ),
     ] = 1.0
+    ranks: Annotated[
+        str,
+        setting(
+            "The ranks of hosts and pages to go by, as the SHA-256 under which the crawl has them;"
+            " `--ranks FILE` stores them and sets it. Empty: none.",
+            pattern="^([0-9a-f]{64})?$",
+        ),
+    ] = ""
 
 
 class RefetchSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

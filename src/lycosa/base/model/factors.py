@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+NO_RANK = -1
+"""No rank is known of a host or page."""
+
 
 class Factors(msgspec.Struct, frozen=True, gc=False):
     """Inputs of a priority.

@@ -34,7 +34,7 @@ from lycosa.state.objects.cached import CachedObjects, OnPiece
 from lycosa.state.objects.generation import PlacedObjects, placed_objects
 from lycosa.state.objects.objects_port import ObjectStore
 from lycosa.state.objects.store_opening import open_store
-from lycosa.state.shard.view import CrawlOrigin
+from lycosa.state.shard.view import CrawlOrigin, rank_reader
 from lycosa.state.store import layout
 
 
@@ -124,6 +124,7 @@ class OpenedCluster:
             find_attempts=self._find_attempts,
             is_cluster=True,
             items=ClusterItems(self.objects, self._cached, self.cache),
+            ranks=rank_reader(self.cache, self.objects, self.stored.manifest.identity.partitions),
         )
         return ClusterView(
             origin,

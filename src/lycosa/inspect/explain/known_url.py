@@ -34,6 +34,7 @@ from lycosa.inspect.explain.facts import (
     why_host,
 )
 from lycosa.inspect.explain.lookup import Stored, Tried, place_in_queue, stored_capture, tries_of
+from lycosa.inspect.explain.rank_facts import rank_facts
 from lycosa.inspect.explain.refetch_facts import PROBE_TEXT, refetch_facts
 from lycosa.inspect.explain.signal_facts import signal_facts
 from lycosa.inspect.explain.steering_facts import steering_facts
@@ -529,6 +530,7 @@ class KnownUrl:
         answer.add_fact("depth", record.depth)
         answer.add_fact("hops", record.hops or None)
         answer.add_fact("priority", round(record.priority / 255, 3))
+        rank_facts(answer, self._reader, self._entry, self._visit)
         answer.add_fact("score", round(record.score / 255, 3) if record.score >= 0 else None)
         answer.add_fact("partition", self._entry.partition)
 

@@ -167,6 +167,9 @@ def open_duckdb(work: Path, memory_mb: int) -> duckdb.DuckDBPyConnection:
     # Joins run as they are written. From its estimates DuckDB may choose to make all pairs of
     # vertices first.
     connection.execute("SET disabled_optimizers = 'join_order'")
+    # DuckDB would print it on standard output, for queries of more than two seconds.
+    connection.execute("SET enable_progress_bar = false")
+    connection.execute("SET enable_progress_bar_print = false")
     return connection
 
 

@@ -294,6 +294,15 @@ class BackQueue:
         self.open_leases += 1
         return line.head.pop(0)
 
+    def first_in(self, table: Overlay, band: int) -> bytes | None:
+        """The URL of a band that is popped first, by its ``url8``; ``None`` if none waits there."""
+        line = self._lines.get(band)
+        if line is None:
+            return None
+        if not line.head:
+            self._refill(table, band, line)
+        return line.head[0].url8 if line.head else None
+
     def pop_chosen(self, table: Overlay, chosen: Collection[bytes]) -> list[QueueEntry]:
         """Take the entries of chosen URLs (``url8``), wherever they wait, also in the parked band.
 

@@ -69,15 +69,15 @@ class Gathered:
     """Links that were gathered, in the order in which they were found, each with its page.
 
     A page has a handful for one partition, so they are not handled page by page. ``depth`` is the
-    minimum and ``importance`` the maximum of all.
+    minimum of all.
     """
 
-    __slots__ = ("depth", "importance", "links", "origins")
+    __slots__ = ("depth", "links", "origins")
 
     def __init__(self) -> None:
         self.links: list[Link] = []
         self.origins: list[LinkSource] = []
-        self.depth, self.importance = NEVER_SO_DEEP, 0.0
+        self.depth = NEVER_SO_DEEP
 
     def add_links(self, origin: LinkSource, links: list[Link]) -> bool:
         """Add links; return whether there are enough now."""
@@ -85,31 +85,28 @@ class Gathered:
         self.origins += [origin] * len(links)
         if origin.depth < self.depth:
             self.depth = origin.depth
-        if origin.importance > self.importance:
-            self.importance = origin.importance
         return len(self.links) >= ENOUGH
 
 
 class Bounds:
-    """By host, the bounds within which a known URL's find has no effect: (deepest, importance).
+    """By host, the depth from which on a known URL's link has no effect: that of its deepest URL.
 
-    A find has an effect only if its depth is smaller or its importance greater. Most links are
-    known, and most of their finds have no effect. This cache shows it without the host's state,
-    which may be on disk. Both numbers of a host only rise, and its entry is removed when they do,
-    so an entry is never wrong.
+    A link has an effect only if its depth is smaller. Most links are known, and most of them have
+    no effect. This cache shows it without the host's state, which may be on disk. The number of a
+    host only rises, and its entry is removed when it does, so an entry is never wrong.
     """
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
-        self._of: dict[bytes, tuple[int, float]] = {}
+        self._of: dict[bytes, int] = {}
         self.get = self._of.get
         self.forget = self._of.pop
         self.clear = self._of.clear
 
-    def note_bounds(self, host8: bytes, deepest: int, importance: float) -> None:
+    def note_deepest(self, host8: bytes, deepest: int) -> None:
         if len(self._of) >= self.capacity:
             self._of.clear()
-        self._of[host8] = (deepest, importance)
+        self._of[host8] = deepest
 
 
 class Discovery:
@@ -166,16 +163,11 @@ class Discovery:
         Nearly none has an effect, and for most hosts one comparison shows that for all of its
         links.
         """
-        depth, importance, get, read = (
-            gathered.depth,
-            gathered.importance,
-            self._bounds.get,
-            self._read_bounds,
-        )
+        depth, get, read = gathered.depth, self._bounds.get, self._read_deepest
         open_hosts = set()
         for host8 in {link.host8 for link in gathered.links}:
-            deepest, highest = get(host8) or read(host8)
-            if depth < deepest or importance > highest:
+            deepest = get(host8)
+            if depth < (read(host8) if deepest is None else deepest):
                 open_hosts.add(host8)
         if not open_hosts:
             return
@@ -183,17 +175,16 @@ class Discovery:
             gathered.links, gathered.origins, is_new.tolist(), strict=True
         ):
             if not new and link.host8 in open_hosts:
-                deepest, highest = get(link.host8) or read(link.host8)
-                if origin.depth < deepest or origin.importance > highest:
+                deepest = get(link.host8)
+                if origin.depth < (read(link.host8) if deepest is None else deepest):
                     self._found_again(origin.found(link), now)
 
-    def _read_bounds(self, host8: bytes) -> tuple[int, float]:
+    def _read_deepest(self, host8: bytes) -> int:
         record = self._visits.peek_record(host8)
         if record is None:
-            return 0, 1.0  # a hash of another host's URL: the find has no effect here
-        bound = record.deepest, record.importance
-        self._bounds.note_bounds(host8, *bound)
-        return bound
+            return 0  # a hash of another host's URL: the find has no effect here
+        self._bounds.note_deepest(host8, record.deepest)
+        return record.deepest
 
 
 def record_of(found: Discovered, priority: float, now: float, is_parked: bool) -> UrlRecord:

@@ -16,6 +16,7 @@ from lycosa.base.config.policy_classes import LISTINGS
 from lycosa.base.config.sections import FrontierSection
 from lycosa.base.model.discovered import NO_SCORE, Discovered, LinkKind
 from lycosa.base.model.due_band import DUE_BANDS
+from lycosa.base.model.factors import NO_RANK
 from lycosa.base.model.parsed import Link
 from lycosa.base.model.source_truth import SignalSource
 from lycosa.base.model.url_state import Completed, UrlState
@@ -39,7 +40,7 @@ from lycosa.stages.frontier.host_grids import LARGE
 from lycosa.stages.frontier.lease import Lease
 from lycosa.stages.frontier.outside_leases import OutsideLeases, is_outside
 from lycosa.stages.frontier.partition_rules import FrontierRules
-from lycosa.stages.frontier.ranking import factors_of_found, factors_of_known
+from lycosa.stages.frontier.ranking import Ranks, factors_of_found, factors_of_known
 from lycosa.stages.frontier.refetched_pages import RefetchedPages
 from lycosa.stages.frontier.set_aside_hosts import SetAsideHosts
 from lycosa.stages.frontier.turn_shares import FIRST_DUE
@@ -72,6 +73,17 @@ _MOST_MOVED = 5000  # waiting URLs of a host of which one still gets a better pl
 # a seed or another URL that was given, and what says which use a site allows
 _NEVER_SET_BACK = frozenset({LinkKind.SEED, LinkKind.GIVEN, LinkKind.LICENSE})
 _CHECKS = frozenset({Reason.TO_BE_CHECKED, Reason.PERHAPS_GONE})
+RAISING = frozenset(
+    {
+        LinkKind.SEED,
+        LinkKind.GIVEN,
+        LinkKind.REDIRECT,
+        LinkKind.SITEMAP,
+        LinkKind.SITEMAP_FILE,
+        LinkKind.LICENSE,
+    }
+)
+"""What is no link of a page: its importance is that of the host, if it is higher."""
 _REFETCHED = frozenset({UrlState.FETCHED, UrlState.REDIRECTED, UrlState.FAILED, UrlState.GONE})
 
 
@@ -97,6 +109,7 @@ class Partition:
         states = max(2 * section.workbench // section.partitions, _MIN_STATES)
         self.visits = VisitStates(table, number, section.head, states)
         self.leased: dict[bytes, Lease] = {}  # the open ones, by host8 url8
+        self.ranks: Ranks | None = None
         self.counters = counters_of(table)
         self.refetched = refetched = RefetchedPages(
             table, self.visits, self.counters, self.leased, rules
@@ -109,7 +122,13 @@ class Partition:
         self._share, self._entries = refetched.share, refetched.entries
         self.listed, self.truths = refetched.listed, refetched.truths
         self.places = WaitingPlaces(
-            table, section.bands, self.visits, self._parked, self.counters, self._share
+            table,
+            section.bands,
+            self.visits,
+            self._parked,
+            self.counters,
+            self._share,
+            self._raised_bands,
         )
         self.front, self.lines = self.places.front, self.places.lines
         self.set_aside_hosts = SetAsideHosts(self.visits, self.places, self._parked, self.counters)
@@ -150,14 +169,24 @@ class Partition:
         host = self.find_or_add_host(found.host8, found.url)
         if found.kind is LinkKind.SEED:
             self.set_aside_hosts.reopen_retired(host, now)
-        # The bounds of the host say which finds of known URLs cannot change anything. They are
-        # wider now, so the cached ones must not be used again.
-        if found.depth > host.record.deepest or found.importance > host.record.importance:
-            host.record.deepest = max(host.record.deepest, found.depth)
-            host.record.importance = max(host.record.importance, found.importance)
+        if found.depth > host.record.deepest:
+            host.record.deepest = found.depth
+            # The cached bound of the host is lower, and must not be used again.
             self.bounds.forget(found.host8, None)
+        # A link counts only for a host of which nothing is known: how many link to it is counted by
+        # ``note_linking``.
+        if found.importance > host.record.importance and (
+            not host.record.importance or found.kind in RAISING
+        ):
+            host.raise_importance(found.importance)
         is_parked = self.rules.over_discovery(host.record.usage)
-        priority = self.rules.prioritize(factors_of_found(found, host.record.importance, now))
+        rank = NO_RANK if self.ranks is None else self.ranks.page_rank(found.url8)
+        authority = host.authority
+        if host.has_risen and host.record.waiting:
+            # As those that wait: its order is not that of its authority's history. The host's
+            # place follows its authority (``_raised_bands``).
+            authority = host.record.ranked_as / 255
+        priority = self.rules.prioritize(factors_of_found(found, authority, now, rank))
         if host.is_judged:
             priority = self.copies.weigh(host, target_of(found.url), priority)
         record = record_of(found, priority, now, is_parked)
@@ -171,22 +200,54 @@ class Partition:
             host.record.parked += 1
             self.visits.mark_changed(host)
         else:
+            ranked_as = int(255 * host.authority)
+            if ranked_as < host.record.ranked_as or not host.record.waiting:
+                host.record.ranked_as = ranked_as
             host.count_discovered()
             self._enqueue(host, found.url8, record)
+
+    def use_ranks(self, ranks: Ranks | None) -> None:
+        """Rank hosts and pages by these ranks from now on, or by none.
+
+        What waits keeps its place until it is queued again; a host whose rank is higher than its
+        URLs were ranked with gets a better place when it lines up next.
+        """
+        self.ranks = ranks
+        self.visits.use_ranks(ranks)
+
+    def note_linking(self, host: VisitState, linking: bytes, importance: float) -> None:
+        """Note which sites link to a host, in the form of its record, and what that is worth."""
+        host.record.linking = linking
+        if importance > host.record.importance:
+            host.raise_importance(importance)
+            self.places.raise_host(host)
+        self.visits.mark_changed(host)
+
+    def _raised_bands(self, host: VisitState) -> list[int]:
+        """The best bands of a host; that of new pages is the one its first URL would get now.
+
+        Its other URLs wait behind that one, so it alone decides the place, and one record is read.
+        """
+        bands = host.best_bands
+        url8 = host.queue.first_in(self.table, bands[0]) if bands[0] < self._bands else None
+        record = self.find_record(host.host8, url8) if url8 is not None else None
+        if record is None or record.history is not None:
+            return bands
+        self._rank(host, url8 or b"", record, 0.0)
+        return [min(bands[0], self._band(record.priority)), *bands[1:]]
 
     def _found_again(self, found: Discovered, now: float) -> None:
         """Handle a known URL that was found again.
 
-        The host keeps the greatest importance. A queued URL takes the smaller depth. A seed is
+        A seed raises the importance of its host. A queued URL takes the smaller depth. A seed is
         queued again. A page that has changed according to a sitemap is fetched earlier. One that is
         listed by a sitemap of a policy keeps its mark.
         """
         host = self.visits.find_host(found.host8)
         if host is None:
             return
-        if found.importance > host.record.importance:
-            host.record.importance = found.importance
-            self.bounds.forget(found.host8, None)
+        if found.importance > host.record.importance and found.kind in RAISING:
+            host.raise_importance(found.importance)
             self.visits.mark_changed(host)
         is_seed = found.kind is LinkKind.SEED
         source = self.rules.forward.source_of(found, host.name, now) if found.lastmod else None
@@ -223,7 +284,7 @@ class Partition:
         if record.state not in (UrlState.QUEUED, UrlState.PARKED) or record.history is not None:
             return
         record.score, before = found.score, record.priority
-        self._rank(host, record, now)
+        self._rank(host, found.url8, record, now)
         self._put(found.host8, found.url8, record)
         lease = self.leased.get(found.host8 + found.url8)
         if lease is not None:
@@ -376,7 +437,7 @@ class Partition:
             if host.record.cells > LARGE or host.host8 in self.host_grids.known:
                 self.host_grids.move_page(host, lease.entry.url8, record.history, done.history)
             record.history = done.history
-            self._rank(host, record, done.history.fetched_at)
+            self._rank(host, lease.entry.url8, record, done.history.fetched_at)
             if done.history.duplicate_of or host.record.copies is not None:
                 self.copies.note_capture(lease, done)
             elif done.title:
@@ -529,11 +590,14 @@ class Partition:
             self._reopen(record)
         record.due_at = 0
         forwards = record.history is not None and record.history.forwards
-        self._rank(host, record, now, self.signals.doubt(host, host8 + url8) if forwards else 1.0)
+        doubt = self.signals.doubt(host, host8 + url8) if forwards else 1.0
+        self._rank(host, url8, record, now, doubt)
         self._put(host8, url8, record)
         self._enqueue(host, url8, record, band)
 
-    def _rank(self, host: VisitState, record: UrlRecord, now: float, doubt: float = 1.0) -> None:
+    def _rank(
+        self, host: VisitState, url8: bytes, record: UrlRecord, now: float, doubt: float = 1.0
+    ) -> None:
         """Update the priority by what is known now.
 
         ``doubt`` is the chance that all signals of a change are wrong. What lists pages is first:
@@ -542,7 +606,8 @@ class Partition:
         if record.history is not None and record.history.policy in LISTINGS:
             record.priority = 255
             return
-        factors = factors_of_known(record, host.record.importance, now, doubt)
+        rank = NO_RANK if self.ranks is None else self.ranks.page_rank(url8)
+        factors = factors_of_known(record, host.authority, now, doubt, rank)
         priority = self.rules.prioritize(factors)
         if host.is_judged:
             priority = self.copies.weigh(host, record.target, priority)

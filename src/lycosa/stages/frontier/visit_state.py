@@ -14,6 +14,7 @@ import msgspec
 
 from lycosa.base.model.copy_record import CopyRecord
 from lycosa.base.model.errand import Errand, Question
+from lycosa.base.model.factors import NO_RANK
 from lycosa.base.model.missing_page import MissingPage
 from lycosa.base.model.pace import Pace, with_times
 from lycosa.base.model.source_truth import SourceTruth
@@ -23,8 +24,13 @@ from lycosa.base.model.validator_counts import ValidatorCounts
 from lycosa.base.reasons import Reason
 from lycosa.stages.frontier.back_queue import BackQueue, Lane
 from lycosa.stages.frontier.host_names import HostNames
+from lycosa.stages.frontier.ranking import Ranks, rank_of_host
 from lycosa.state.kv.overlay import Overlay
 from lycosa.state.kv.table_records import SET_BACK_BAND, encode_record, host_key
+
+RISEN = 16
+"""A gain of authority that may be worth a better place, in 255ths: half a band of eight by the
+default weights would be 64; a host has at most sixteen such gains."""
 
 LATELY_S = 600.0
 """For so long an answer by one scheme shows that a host is there."""
@@ -94,7 +100,10 @@ class VisitRecord(msgspec.Struct, array_like=True):
     its pages that were near copies of others; there is none before the first one. ``validators``
     are the findings about its validators, ``missing`` its answer to a path that does not exist;
     ``None`` before there is anything to say. ``software`` is that of the server, as far as it was
-    needed (``base.server_software``).
+    needed (``base.server_software``). ``importance`` is in [0, 1]: 1 for the host of a seed, else
+    by how many sites link to it, whose hashes are in ``linking`` (``admit.linking_sites``).
+    ``ranked_as`` is the lowest authority, in 255ths, with which one of its waiting URLs got its
+    band (255 if that is not known).
     """
 
     host: str
@@ -137,6 +146,8 @@ class VisitRecord(msgspec.Struct, array_like=True):
     validators: ValidatorCounts | None = None
     missing: MissingPage | None = None
     software: str = ""
+    linking: bytes = b""
+    ranked_as: int = 255
 
     @property
     def rests_until(self) -> float:
@@ -157,10 +168,13 @@ class VisitState:
     """One host in memory.
 
     ``next_time`` (for its own URLs) and ``rest_time`` (for any request) are monotonic.
-    ``on_workbench`` says that it is on the workbench or in a visit.
+    ``on_workbench`` says that it is on the workbench or in a visit. ``rank`` is its rank in 255ths
+    by the ranks in force, ``NO_RANK`` without one; ``authority``, in [0, 1], is that rank, or else
+    the importance of its record.
     """
 
     __slots__ = (
+        "authority",
         "dirty",
         "group",
         "host8",
@@ -173,6 +187,7 @@ class VisitState:
         "pulled",
         "queue",
         "ran_errand",
+        "rank",
         "record",
         "rest_band",
         "rest_time",
@@ -199,6 +214,7 @@ class VisitState:
         self.is_leased = False  # whether its visit leased a URL, as far as it is judged
         self.pulled = False  # from its front queue; the row stays for a restart
         self.group = ""  # key of its group on the workbench
+        self.rank, self.authority = NO_RANK, record.importance
 
     def __repr__(self) -> str:
         return (
@@ -209,6 +225,23 @@ class VisitState:
     @property
     def name(self) -> str:
         return self.record.host
+
+    @property
+    def has_risen(self) -> bool:
+        """Whether its authority is so much higher than when its URLs got their bands that it may
+        deserve a better place."""
+        return 255 * self.authority >= self.record.ranked_as + RISEN
+
+    def use_rank(self, ranks: Ranks | None) -> None:
+        """Go by its rank, if it has one, or else by the importance of its record."""
+        self.rank = NO_RANK if ranks is None else rank_of_host(ranks, self.host8, self.name)
+        self.authority = self.record.importance if self.rank < 0 else self.rank / 255
+
+    def raise_importance(self, importance: float) -> None:
+        """Note a higher importance. Only a rank that is known counts more."""
+        self.record.importance = importance
+        if self.rank < 0:
+            self.authority = importance
 
     @property
     def state(self) -> HostState:
@@ -393,6 +426,13 @@ class VisitStates:
         self._cache: dict[bytes, VisitState] = {}
         self._dirty: dict[bytes, VisitState] = {}
         self.names = HostNames(table)
+        self._ranks: Ranks | None = None
+
+    def use_ranks(self, ranks: Ranks | None) -> None:
+        """Go by these ranks of hosts from now on, or by none."""
+        self._ranks = ranks
+        for host in self._cache.values():
+            host.use_rank(ranks)
 
     def __len__(self) -> int:
         return len(self._cache)
@@ -407,6 +447,8 @@ class VisitStates:
             host = self._cache[host8] = VisitState(
                 self._partition, host8, decode_visit(value), self._head
             )
+            if self._ranks is not None:
+                host.use_rank(self._ranks)
         return host
 
     def peek_record(self, host8: bytes) -> VisitRecord | None:
@@ -424,6 +466,8 @@ class VisitStates:
             host = self._cache[host8] = VisitState(
                 self._partition, host8, VisitRecord(name), self._head
             )
+            if self._ranks is not None:
+                host.use_rank(self._ranks)
             self.names.add_name(name, host8)
             self.mark_changed(host)
         return host

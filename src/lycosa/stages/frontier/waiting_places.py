@@ -5,6 +5,8 @@ A host is in a front queue, in the line of its address, or asleep until a time. 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from lycosa.stages.frontier.address_lines import AddressLines
 from lycosa.stages.frontier.due import DueQueue
 from lycosa.stages.frontier.front_queues import FrontQueues
@@ -26,12 +28,17 @@ class WaitingPlaces:
         sleepers: DueQueue,
         counters: Counters,
         share: SharedTurns,
+        raised_bands: Callable[[VisitState], list[int]],
     ) -> None:
-        """``sleepers`` has the times at which sleeping hosts line up, and those of parked hosts."""
+        """``sleepers`` has the times at which sleeping hosts line up, and those of parked hosts.
+
+        ``raised_bands`` are the best bands of a host whose authority has risen.
+        """
         self._last_band = bands - 1
         self.front = FrontQueues(table, bands, share=share)
         self.lines = AddressLines(table, bands, share)
         self._visits, self._sleepers, self._counters = visits, sleepers, counters
+        self._raised_bands = raised_bands
 
     def line_up_host(self, host: VisitState, bands: list[int], address: str = "") -> None:
         """Put the host at the end of a front queue or of the line of an address.
@@ -70,7 +77,8 @@ class WaitingPlaces:
     def rotate_host(self, host: VisitState, address: str = "") -> None:
         """Move the host from the workbench to the end of a front queue or of an address's line."""
         host.on_workbench = False
-        self.line_up_host(host, host.best_bands, address)
+        bands = self._raised_bands(host) if host.has_risen else host.best_bands
+        self.line_up_host(host, bands, address)
 
     def sleep_host(self, host: VisitState, until: int) -> None:
         """Put the host to sleep outside the workbench until crawl time ``until``."""
@@ -99,8 +107,13 @@ class WaitingPlaces:
         else:
             self._line_up_again(host)
 
+    def raise_host(self, host: VisitState) -> None:
+        """Give a host whose authority has risen its better place, if it waits for its turn."""
+        if host.record.front is not None and not host.pulled and host.has_risen:
+            self._line_up_again(host)
+
     def _line_up_again(self, host: VisitState) -> None:
-        for band in host.best_bands:
+        for band in self._raised_bands(host) if host.has_risen else host.best_bands:
             self.note_waiting(host, band)
 
     def end_sleep(self, host: VisitState) -> None:

@@ -2,8 +2,9 @@
 
 It is the weighted mean of five factors, each mapped to [0, 1]:
 
-* importance: that of the link, or the sitemap's hint if that is higher;
-* authority: the importance of the host, which is the maximum over all links found to it;
+* importance: the rank of the page; without one that of the link, or the sitemap's hint if that is
+  higher;
+* authority: the rank of the host; without one its importance, by how many sites link to it;
 * depth: ``4 / (4 + depth)``;
 * change: ``7 d / (7 d + interval)``, with the interval between changes; 0.5 when it is unknown;
 * staleness: the chance that the page has changed since its last fetch; 1 when there was none, and
@@ -88,6 +89,20 @@ def weigher(weights: PrioritySection) -> Callable[[Factors], float]:
     """
     prioritize = prioritizer(msgspec.structs.replace(weights, change=0.0, staleness=0.0))
     return lambda factors: 2 * prioritize(factors)
+
+
+def linked_importance(linking: int, link: float) -> float:
+    """The importance of a host to which so many sites link: about the share of hosts with fewer.
+
+    ``link`` is the importance of the last link that counted, in [0, 1]. It decides among hosts with
+    the same number, as most have in a young crawl, and is worth at most half a site.
+
+    In-degrees follow a power law: a share of about 1 / *n* has *n* links or more (exponent of the
+    density 2.1: Broder et al. 2000, "Graph structure in the Web"). So it is in the unit of ranks,
+    the quantile, without any count over all hosts.
+    """
+    worth = linking - 0.5 + 0.5 * min(max(link, 0.0), 1.0)
+    return worth / (1 + worth)
 
 
 def link_importance(source_importance: float, links: int) -> float:

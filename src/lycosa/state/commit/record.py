@@ -78,7 +78,8 @@ class Commit(msgspec.Struct, array_like=True, kw_only=True):
     the CRC-32 of the committed bytes of open output files in an object store, by the names in
     ``lengths``. They are of a whole file, not of each part, because the log is trimmed while a
     segment is open, and a sum is continued with each commit. ``price`` is the price of a fetch that
-    counted for the commit, and ``price_number`` its number (0 = no price yet).
+    counted for the commit, and ``price_number`` its number (0 = no price yet). ``ranks`` is the
+    digest of the ranks of hosts and pages that were in force, empty without any.
     """
 
     term: int
@@ -96,6 +97,7 @@ class Commit(msgspec.Struct, array_like=True, kw_only=True):
     sums: dict[str, int] = {}
     price: float = 0.0
     price_number: int = 0
+    ranks: str = ""
 
     @property
     def mark(self) -> Mark:

@@ -36,7 +36,7 @@ from lycosa.state.kv.kv_port import SavedTable
 from lycosa.state.kv.merged_table import MergedTable
 from lycosa.state.kv.read_only import ReadOnlyTable, shared_cache
 from lycosa.state.shard.item_source import FolderItems
-from lycosa.state.shard.view import CrawlOrigin, LastCommits, SegmentView, ViewSummary
+from lycosa.state.shard.view import CrawlOrigin, LastCommits, SegmentView, ViewSummary, rank_reader
 from lycosa.state.store import SegmentFiles
 
 _TRIES = 20
@@ -68,6 +68,7 @@ class FolderView(SegmentView):
             find_derived=lambda kind: sorted((folder / kind).glob("*.parquet")),
             find_attempts=lambda partition: attempt_files_of(attempts_folder(folder)),
             items=FolderItems(folder),
+            ranks=rank_reader(folder, None, manifest.identity.partitions),
         )
         self.seen = ViewSummary(origin, self._partitions, last)
 
@@ -121,12 +122,13 @@ class FolderView(SegmentView):
     def _take_logs(self, marks: Mapping[int, Mark]) -> LastCommits:
         batches: dict[int, list[tuple[Mark, PartitionBatch]]] = {}
         lengths: dict[int, dict[str, int]] = {}
-        newest, wall, time, price = NOTHING, 0.0, 0.0, 0.0
+        newest, wall, time, price, ranks = NOTHING, 0.0, 0.0, 0.0, ""
         for worker, record in read_logs(log_folder(self.path)):
             newest = max(newest, record.mark)
             lengths[worker] = record.lengths
             if (record.time or record.wall) >= time:
                 wall, time, price = record.wall, record.time or record.wall, record.price
+                ranks = record.ranks
             for batch in record.batches:
                 if record.mark > marks.get(batch.partition, NOTHING):
                     batches.setdefault(batch.partition, []).append((record.mark, batch))
@@ -139,6 +141,7 @@ class FolderView(SegmentView):
             time,
             {name: length for each in lengths.values() for name, length in each.items()},
             price=price,
+            ranks=ranks,
         )
 
 

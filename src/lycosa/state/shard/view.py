@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -25,8 +25,13 @@ from lycosa.base.urls.identity import Sites
 from lycosa.state.commit import NOTHING, Commit, Mark
 from lycosa.state.folder.manifest import Manifest
 from lycosa.state.kv.kv_port import SavedTable
+from lycosa.state.objects.objects_port import ObjectStore
 from lycosa.state.shard.item_source import ItemSource
 from lycosa.state.store import JournalRow, SegmentReader, StoredRecord, StoredSegment
+
+if TYPE_CHECKING:
+    from lycosa.state.ranks.rank_file import RankFile
+    from lycosa.state.ranks.rank_set import RankSet
 
 
 class CommitReader(Protocol):
@@ -51,7 +56,8 @@ class CrawlOrigin(msgspec.Struct, frozen=True):
     partition, by worker, oldest first, or ``None`` when they are not here. Both may take long.
     ``is_cluster`` says that the partitions are shards on many machines. Each of them has all places
     of the scope, and the records of an open segment are in parts. ``items`` are those of user
-    code, if they can be read.
+    code, if they can be read. ``ranks`` gives, by digest and partition, what a set of ranks is and
+    its file; it may raise ``RanksError`` and what reading a file raises.
     """
 
     name: str
@@ -63,6 +69,29 @@ class CrawlOrigin(msgspec.Struct, frozen=True):
     find_attempts: Callable[[int], Mapping[int, Sequence[Path]] | None] = lambda partition: None
     is_cluster: bool = False
     items: ItemSource | None = None
+    ranks: RankReader | None = None
+
+
+class RankReader(Protocol):
+    """Reads the ranks that a crawl goes by."""
+
+    def __call__(self, digest: str, partition: int) -> tuple[RankSet, RankFile]:
+        """See ``rank_set.open_rank_file``."""
+        ...
+
+
+def rank_reader(folder: Path, store: ObjectStore | None, partitions: int) -> RankReader:
+    """Reads ranks in ``folder``, or downloads them there from ``store``. ``partitions`` is the
+    number of partitions of the crawl.
+    """
+
+    def read(digest: str, partition: int) -> tuple[RankSet, RankFile]:
+        # Imported here, because it imports numpy, and most crawls have no ranks.
+        from lycosa.state.ranks.rank_set import open_rank_file
+
+        return open_rank_file(folder, store, digest, partition, partitions)
+
+    return read
 
 
 class LastCommits(msgspec.Struct, frozen=True):
@@ -71,7 +100,7 @@ class LastCommits(msgspec.Struct, frozen=True):
     ``newest`` is the greatest mark; ``wall`` and ``time`` are wall time and crawl time of the
     newest commit (0 = never). ``lengths`` are the committed bytes of each open file, by its path
     relative to a crawl's folder, and ``sums`` those of ``Commit.sums``. ``price`` is that of a
-    refetch (0 = none) in the newest commit.
+    refetch (0 = none) in the newest commit, ``ranks`` the digest of its ranks.
     """
 
     newest: Mark = NOTHING
@@ -80,6 +109,7 @@ class LastCommits(msgspec.Struct, frozen=True):
     lengths: Mapping[str, int] = {}
     sums: Mapping[str, int] = {}
     price: float = 0.0
+    ranks: str = ""
 
     @staticmethod
     def joined(lasts: Collection[LastCommits]) -> LastCommits:
@@ -92,6 +122,7 @@ class LastCommits(msgspec.Struct, frozen=True):
             {name: length for last in lasts for name, length in last.lengths.items()},
             {name: value for last in lasts for name, value in last.sums.items()},
             latest.price,
+            latest.ranks,
         )
 
     @staticmethod
@@ -105,6 +136,7 @@ class LastCommits(msgspec.Struct, frozen=True):
                 commit.lengths,
                 commit.sums,
                 commit.price,
+                commit.ranks,
             )
             if commit
             else LastCommits()

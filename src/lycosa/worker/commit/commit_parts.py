@@ -13,6 +13,7 @@ from lycosa.worker.commit.committer import BATCH_BYTES, Committer, WorkerFiles
 from lycosa.worker.commit.reparser import Reparser
 from lycosa.worker.intake.intake_parts import IntakeParts
 from lycosa.worker.owned_shard import OwnedShard
+from lycosa.worker.ranks_in_force import RanksInForce
 from lycosa.worker.run_signals import RunSignals
 from lycosa.worker.visit.visit_parts import VisitParts
 from lycosa.worker.worker_ports import Ports
@@ -27,10 +28,15 @@ class CommitParts(msgspec.Struct, frozen=True):
 
 
 def build_commit(
-    owned: OwnedShard, ports: Ports, intake: IntakeParts, visit: VisitParts, signals: RunSignals
+    owned: OwnedShard,
+    ports: Ports,
+    intake: IntakeParts,
+    visit: VisitParts,
+    signals: RunSignals,
+    ranks: RanksInForce,
 ) -> CommitParts:
     """The parts over an open shard, the intake and the visits."""
-    files = _files(owned, ports, visit)
+    files = _files(owned, ports, visit, ranks)
     return CommitParts(
         files,
         Committer(
@@ -53,7 +59,7 @@ def build_commit(
     )
 
 
-def _files(owned: OwnedShard, ports: Ports, visit: VisitParts) -> WorkerFiles:
+def _files(owned: OwnedShard, ports: Ports, visit: VisitParts, ranks: RanksInForce) -> WorkerFiles:
     job, shard = owned.job, owned.opened
     return WorkerFiles(
         job.manifest.crawl,
@@ -72,4 +78,5 @@ def _files(owned: OwnedShard, ports: Ports, visit: VisitParts) -> WorkerFiles:
         if ports.objects is not None
         else None,
         price=lambda: owned.prices.committed,
+        ranks=lambda: ranks.digest,
     )

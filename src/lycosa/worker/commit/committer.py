@@ -79,6 +79,8 @@ class WorkerFiles(msgspec.Struct, frozen=True):
     """Sends the closed files of the attempt log to object storage, in a cluster."""
     price: Callable[[], tuple[float, int]] = lambda: (0.0, 0)
     """The price of a refetch in force, and its number."""
+    ranks: Callable[[], str] = str
+    """The digest of the ranks in force, empty without any."""
 
 
 class Committer:
@@ -281,6 +283,7 @@ class Committer:
             settings=self.settings,
             price=price,
             price_number=number,
+            ranks=files.ranks(),
             # While hosts are held because of the previous owner, the next owner has to hold them
             # as well.
             is_final=is_last and self._committed_at >= files.held_until,

@@ -24,7 +24,7 @@ from lycosa.base.urls.identity import InvalidUrl, hash8, host_of
 from lycosa.stages.admit.refusal import Refusal
 from lycosa.stages.frontier.discovery import LinkSource
 from lycosa.stages.frontier.lease import Lease
-from lycosa.stages.frontier.partition import Partition
+from lycosa.stages.frontier.partition import RAISING, Partition
 from lycosa.stages.frontier.visit_state import VisitState
 from lycosa.stages.schedule.priority import link_importance
 from lycosa.state.kv.table_records import joined_key
@@ -127,7 +127,9 @@ class Intake:
         """Add a place to the scope; return whether it is new."""
         is_new = self.admission.scope.joins(url)
         if is_new:
-            self.recent.clear()  # links that were refused a moment ago may be in scope now
+            # links that were refused a moment ago may be in scope now
+            self.recent.clear()
+            self._standing.forget_told()
         return is_new
 
     def take_seeds(self, raws: Iterable[str], importance: float = 1.0) -> list[tuple[str, str]]:
@@ -169,7 +171,7 @@ class Intake:
         partition = self._partitions[source.partition]
         is_sitemap = parsed.is_sitemap or record.kind is LinkKind.SITEMAP_FILE
         listing = self._sitemaps.listing_of(partition, lease, parsed) if is_sitemap else None
-        importance = link_importance(source.record.importance, len(parsed.links))
+        importance = link_importance(source.authority, len(parsed.links))
         vouching = (
             self._sitemaps.vouching_hosts(partition, lease) if parsed.is_sitemap_index else ()
         )
@@ -177,13 +179,11 @@ class Intake:
             lease,
             parsed,
             self.link_source(lease.url, record.depth + 1, importance),
-            Counter(),
+            Counter({Reason(reason): each for reason, each in parsed.refused_links.items()}),
             vouching,
             partition.listed.mark_of(lease.url) if parsed.listing else NOT_LISTED,
             scores,
-        )
-        page.refused.update(
-            {Reason(reason): number for reason, number in parsed.refused_links.items()}
+            self._standing.news_of(source.host8, parsed.links),
         )
         has_many = len(parsed.links) > MANY_LINKS
         size = LINKS_AT_ONCE if has_many else MANY_LINKS
@@ -212,14 +212,9 @@ class Intake:
         origin, source = page.origin, page.lease.host
         hints, changes, scores = page.parsed.hints, page.parsed.changes, page.scores
         stamps = [bytes([min(origin.depth, 255), way]) for way in range(4)]
-        counts_links = self._standing.counts_links
+        news = page.news
         one_by_one = bool(
-            counts_links
-            or hints
-            or page.mark
-            or page.parsed.is_sitemap
-            or self.admission.rules
-            or scores
+            hints or page.mark or page.parsed.is_sitemap or self.admission.rules or scores
         )
         fresh: list[Discovered] = []
         passed: list[Link] = []
@@ -236,13 +231,14 @@ class Intake:
             score = scores.get(link.url, NO_SCORE) if scores else NO_SCORE
             if score != NO_SCORE:
                 stamp += b"s%d" % score
-            is_news = counts_links and self._standing.is_news(source.host8, link.host8)
+            # the first link to a host
+            is_news = link.host8 in news and link.kind not in RAISING
             is_vouched = link.kind is LinkKind.SITEMAP_FILE and bool(page.vouching)
             # First of all rules: most links of a page were seen a moment ago, and this is one
             # lookup.
             if not self.recent.admit(link.url8 + stamp) and not is_news and not is_vouched:
                 continue
-            if one_by_one:
+            if one_by_one or is_news:
                 vouching = page.vouching if is_vouched else ()
                 change_s = changes.get(link.url, 0)
                 found = origin.found(link, lastmod, hint, change_s, vouching, mark, score)
@@ -250,14 +246,15 @@ class Intake:
             else:
                 refusal = self.admission.judge_link(link, origin.depth)
             # Gathered links are looked up in URL-seen all at once, without hints or dates.
-            if refusal is None and one_by_one:
+            if is_news and (refusal is None or refusal.reason is Reason.OUT_OF_SCOPE):
+                self._standing.note_told(source.host8, link.host8)
+                news.discard(link.host8)
+            if refusal is None and (one_by_one or is_news):
                 fresh.append(found)
             elif refusal is None:
                 passed.append(link)
             else:
                 page.refused[refusal.reason] += 1
-                if is_news:
-                    self._standing.forget(source.host8, link.host8)
         self._give(fresh, self._partitions[source.partition])
         if passed:
             self.gather_links(origin, passed, self._partitions[source.partition])
@@ -291,7 +288,7 @@ class Intake:
             record.depth,
             lease.url,
             record.hops + 1,
-            importance=1.0 if record.depth == 0 else lease.host.record.importance,
+            importance=1.0 if record.depth == 0 else lease.host.authority,
             chain=lease.chain,
             vouching=self._sitemaps.vouching_hosts(self._partitions[lease.host.partition], lease),
         )
@@ -378,9 +375,8 @@ class Intake:
         return self._sitemaps.is_sitemap(self._partitions[lease.host.partition], lease)
 
     def note_links(self, partition: Partition, found: Sequence[Discovered]) -> None:
-        """Count which sites link to the sites of these URLs, if that is counted."""
-        if self._standing.counts_links:
-            self._standing.note_links(partition, found)
+        """Count which sites link to the hosts and sites of these URLs."""
+        self._standing.note_links(partition, found)
 
     def receive_urls(self, partition: Partition, found: Sequence[Discovered]) -> None:
         """Take the URLs of a parcel, which passed the pure rules where they were found."""

@@ -18,7 +18,7 @@ class LinkingPage(NamedTuple):
     """A page whose links are being taken in.
 
     It counts the refused links by reason, and has the hosts that vouch for what a sitemap index
-    lists.
+    lists. ``news`` are hosts whose owners have to be told that this host links to them.
     """
 
     lease: Lease
@@ -28,6 +28,7 @@ class LinkingPage(NamedTuple):
     vouching: tuple[str, ...]
     mark: int
     scores: Mapping[str, int]
+    news: set[bytes]
 
     def mark_of(self, link: Link) -> int:
         """The mark of the page that a link leads to.

@@ -151,7 +151,7 @@ def _steps(
     keys = KeyFiles(stages, robots, config.indexnow)
     tdm_files = TdmFiles(stages, config, ports.offload) if wants_tdm_files(config) else None
     capturing = CaptureBuilder(
-        RefetchPlanner(prices, config, below.intake),
+        RefetchPlanner(prices, config, below.intake, stages.frontier.partitions),
         RefetchChecks(stages.frontier.partitions, stages.clock),
         below.duplicates,
         stages.store,
