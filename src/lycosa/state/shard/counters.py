@@ -45,7 +45,8 @@ class Counters(msgspec.Struct):
     before, by the band in which they waited (0: one of their priority).
     ``validators`` counts answers to refetches by what they showed (``ValidatorFinding``).
     ``set_back`` counts the waiting URLs that are set back: pages like them were near copies.
-    ``items`` counts the rows of user code by the name of the extractor.
+    ``items`` counts the rows of user code by the name of the extractor. ``cold`` counts the URLs
+    whose record is in a cold file, by state; they are counted everywhere else too.
     """
 
     discovered: int = 0
@@ -71,6 +72,7 @@ class Counters(msgspec.Struct):
     validators: dict[str, int] = {}
     set_back: int = 0
     items: dict[str, int] = {}
+    cold: dict[int, int] = {}
 
     def move_urls(self, before: UrlState | None, after: UrlState | None, count: int = 1) -> None:
         """Move ``count`` URLs to another state; ``before`` is ``None`` for a discovery."""
