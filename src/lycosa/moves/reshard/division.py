@@ -62,7 +62,7 @@ from lycosa.state.seen.content_seen import decode_original
 from lycosa.state.seen.simhash import upper_block_of, upper_blocks
 from lycosa.state.shard.counters import COUNTERS_KEY, Counters
 
-_BY_HOST = b"UQRtNBXYEaglif"
+_BY_HOST = b"UQRtNBXYEaglifr"
 _MADE_AGAIN = b"FGKWZhw"
 _DUE_ROW = 64  # URLs of one second that share a row
 _EVERY = 20_000
