@@ -278,13 +278,18 @@ class ColdUrls:
     def take_back(self, url: bytes, value: bytes | None) -> tuple[UrlRecord, ReturnRow] | None:
         """Count a URL among those in the table again; ``value`` is its record in the file.
 
-        Returns the record, which the caller stores, and why it comes back; ``None`` if it is not
-        cold.
+        Returns the record, which the caller stores, and why it comes back; ``None`` if it waits
+        already. After an import all records are rows of the table again: one that has ended is
+        queued all the same.
         """
         row = self.returning.pop(url)
         self._table.delete(return_key(url))
         self.hashes.forget(url[8:])
-        if value is None or self._table.get(url_key(url[:8], url[8:])) is not None:
+        present = self._table.get(url_key(url[:8], url[8:]))
+        if present is not None:
+            record = decode_url(present)
+            return (record, row) if record.state in _ENDED and not record.due_at else None
+        if value is None:
             return None
         record = decode_url(value)
         uncount(self._counters.cold, int(record.state))
