@@ -91,7 +91,7 @@ def status_of(reader: CrawlReader) -> dict[str, Any]:
     return {
         key: value
         for key, value in msgspec.structs.asdict(told).items()
-        if key not in ("folder", "outputs")
+        if key not in ("folder", "outputs", "cold", "cold_files", "cold_bytes")
     }
 
 
@@ -152,6 +152,16 @@ READERS: Mapping[str, Callable[[CrawlReader], Any]] = {
 def test_a_reader_answers_alike(crawls: tuple[Path, Path], name: str) -> None:
     answers = [READERS[name](read_folder(folder)) for folder in crawls]
     assert answers[0] == answers[1] and answers[0]
+
+
+def test_status_counts_cold_records(crawls: tuple[Path, Path]) -> None:
+    plain, cold = (
+        crawl_status(reader, load_saved_settings(reader), NOW)
+        for reader in map(read_folder, crawls)
+    )
+    assert (plain.cold, plain.cold_files) == ({}, 0)
+    assert cold.cold_files == 3 and cold.cold == {k: n for k, n in cold.states.items() if n}
+    assert cold.cold_bytes == sum(path.stat().st_size for path in crawls[1].glob("cold/*/*"))
 
 
 def test_explain_names_the_cold_file(crawls: tuple[Path, Path]) -> None:

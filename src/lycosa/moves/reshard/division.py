@@ -250,6 +250,12 @@ class Division:
                 " again"
             )
 
+    def _cold_file(self, partition: int, key: bytes, value: bytes) -> None:
+        raise StateDamaged(
+            f"partition {partition} still has records in cold files, which would be lost; give the"
+            " same command again"
+        )
+
     def _metadata(self, partition: int, key: bytes, value: bytes) -> None:
         self._has_walk |= key == WALK_KEY
         if key not in _MADE_ANEW and key not in _TO_ALL:
@@ -314,6 +320,7 @@ _MOVERS: Mapping[bytes, Callable[[Division, int, bytes, bytes], None]] = {
     b"M": Division._metadata,
     b"O": Division._parcels,
     b"T": Division._sitemap,
+    b"c": Division._cold_file,
     b"s": Division._capture,
     b"z": Division._decisions,
 }

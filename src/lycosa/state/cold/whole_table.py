@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from lycosa.base.system.frames import UNREADABLE
 from lycosa.state.cold.cold_rows import ColdFileRow, ScannedTable, cold_files
-from lycosa.state.kv.kv_port import SavedTable
+from lycosa.state.kv.kv_port import SavedTable, TableDamaged
 from lycosa.state.kv.merged_table import KeyValuePair, laid_over
 from lycosa.state.kv.table_records import prefix_end
 from lycosa.state.objects.objects_port import ObjectStore
@@ -82,9 +83,14 @@ def open_cold_records(table: ScannedTable, store: ObjectStore | None) -> ColdTab
     """The cold records of a partition, in the files that its table names; ``None`` without any.
 
     ``store`` is the crawl's folder or object storage, ``None`` for a crawl that cannot have cold
-    records, as one in memory.
+    records, as one in memory. Raises ``TableDamaged``.
     """
-    if store is None or not (files := cold_files(table)):
+    try:
+        files = cold_files(table) if store is not None else {}
+    except UNREADABLE as error:
+        what = f"a row that names a cold file cannot be read: {error}"
+        raise TableDamaged(f"{table!r}: {what}") from error
+    if store is None or not files:
         return None
     # Imported here: most crawls have no cold files, and need not load Arrow.
     from lycosa.state.cold.cold_table import ColdTable
