@@ -8,8 +8,8 @@ from hashlib import sha256
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.url_state import History, UrlState
 from lycosa.base.urls.identity import hash8
-from lycosa.state.cold.cold_file import ColdRecord, cold_name, encode_file
-from lycosa.state.cold.cold_rows import ColdFileRow, cold_key, object_key
+from lycosa.state.cold.cold_file import encode_file
+from lycosa.state.cold.cold_rows import ColdFileRow, ColdRecord, cold_key, cold_name, object_key
 from lycosa.state.cold.cold_table import ColdTable
 from lycosa.state.kv.kv_port import KeyValue
 from lycosa.state.kv.table_records import UrlRecord, encode_record, encode_url

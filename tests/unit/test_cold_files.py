@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cold_samples import HOST, cold_record, named, write_cold
-from lycosa.state.cold.cold_file import ColdDamaged, cold_name, encode_file
-from lycosa.state.cold.cold_rows import cold_files, object_key
+from lycosa.state.cold.cold_file import encode_file
+from lycosa.state.cold.cold_rows import ColdDamaged, cold_files, cold_name, object_key
 from lycosa.state.cold.cold_table import ColdTable, open_cold
 from lycosa.state.kv.memory_table import MemoryKeyValue
 from lycosa.state.objects.folder import FolderStore

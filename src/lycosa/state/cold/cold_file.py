@@ -14,10 +14,8 @@ from __future__ import annotations
 import io
 import struct
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -26,9 +24,7 @@ from numpy.typing import NDArray
 from lycosa.base.model.url_state import UrlState
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.url_parts import join_url
-from lycosa.state.cold.cold_rows import object_key
-from lycosa.state.kv.kv_port import TableDamaged
-from lycosa.state.kv.table_records import UrlRecord
+from lycosa.state.cold.cold_rows import ColdDamaged, ColdRecord, object_key
 from lycosa.state.objects.objects_port import ObjectStore
 
 FORMAT = 1
@@ -52,29 +48,6 @@ SCHEMA = pa.schema(
         pa.field("record", pa.binary(), nullable=False),
     ]
 )
-
-
-class ColdDamaged(TableDamaged):
-    """A cold file is missing, or not as it was written. The message names it."""
-
-
-class ColdRecord(msgspec.Struct, frozen=True):
-    """A record on its way into a file: host8 and url8, the host's name, the row, decoded too."""
-
-    url: bytes
-    host: str
-    value: bytes
-    record: UrlRecord
-
-
-def cold_name(partition: int, number: int, term: int, time_s: float) -> str:
-    """The name of a file, which is its key below ``cold/``.
-
-    Two owners never give the same: each has its own term. One that is killed before its commit may
-    give it again, to a file that no commit names.
-    """
-    date = datetime.fromtimestamp(time_s, UTC).date().isoformat()
-    return f"{partition:05d}/{date}-{number:06d}-{term:010d}.parquet"
 
 
 def encode_file(records: Sequence[ColdRecord]) -> bytes:

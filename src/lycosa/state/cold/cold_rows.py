@@ -1,8 +1,8 @@
 """The rows of a partition's table that belong to its cold files.
 
 A record of a URL that nothing waits for may leave the table for a cold file. The commit that
-deletes its row writes a row that names the file, so each holder of the table of a commit (an owner, a
-reader, a snapshot with the log after it, an import) has the names of exactly the files of that
+deletes its row writes a row that names the file. So the table of a commit, in the hands of an
+owner, a reader, a snapshot with the log after it or an import, names exactly the files of that
 commit. A file that no row names is an orphan of a crash.
 
 Three rules make the two places one set of records. A row of the table hides a record in a file: a
@@ -15,14 +15,42 @@ Imported by the stages, so it is pure.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol
+from datetime import UTC, datetime
+from enum import IntEnum
+from typing import NamedTuple, Protocol
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
-from lycosa.state.kv.table_records import SEQ_BYTES, prefix_end
+from lycosa.state.kv.kv_port import TableDamaged
+from lycosa.state.kv.table_records import SEQ_BYTES, UrlRecord, prefix_end
 
 COLD_PREFIX, RETURN_PREFIX = b"c", b"r"
 PLACE = "cold"
+
+
+class ColdDamaged(TableDamaged):
+    """A cold file is missing, or not as it was written. The message names it."""
+
+
+class ColdRecord(NamedTuple):
+    """A record on its way into a file: host8 and url8, its host's name, the row, its meaning."""
+
+    url: bytes
+    host: str
+    value: bytes
+    record: UrlRecord
+
+
+def cold_name(partition: int, number: int, term: int, time_s: float) -> str:
+    """The name of a file, which is its key below ``cold/``.
+
+    Two owners never give the same: each has its own term. One that is killed before its commit may
+    give it again, to a file that no commit names.
+    """
+    date = datetime.fromtimestamp(time_s, UTC).date().isoformat()
+    return f"{partition:05d}/{date}-{number:06d}-{term:010d}.parquet"
 
 
 class ScannedTable(Protocol):
@@ -35,9 +63,9 @@ class ColdFileRow(msgspec.Struct, frozen=True, array_like=True):
     """What the table says of a cold file (row ``c number6``).
 
     ``name`` is the key below ``cold/``, ``size`` and ``sha256`` are of its bytes. ``first`` and
-    ``last`` are the smallest and the greatest ``host8 url8`` in it. ``archived_at`` is crawl time in
-    whole seconds. ``removed`` is the number of records whose rows this commit deleted: fewer than
-    ``records`` if some changed while the file was written, which then stay in the table.
+    ``last`` are the smallest and the greatest ``host8 url8`` in it. ``archived_at`` is crawl time
+    in whole seconds. ``removed`` is the number of records whose rows this commit deleted: fewer
+    than ``records`` if some changed while the file was written, which then stay in the table.
     """
 
     name: str
@@ -50,16 +78,54 @@ class ColdFileRow(msgspec.Struct, frozen=True, array_like=True):
     removed: int
 
 
+class WhyReturn(IntEnum):
+    """What brings a cold URL back. The value is written to disk."""
+
+    LINK = 1  # found again, ``cold.return_after_s`` after it became cold
+    GIVEN = 2  # a seed, or given by another program
+    OPERATOR = 3  # an operator retried it
+
+
 class ReturnRow(msgspec.Struct, frozen=True, array_like=True):
     """A cold URL that is to come back (row ``r host8 url8``).
 
-    ``why`` is one of ``link``, ``seed``, ``signal``, ``operator``. ``depth`` is that of the link.
-    ``asked_at`` is crawl time in whole seconds.
+    ``depth`` is that of the link. ``asked_at`` is crawl time in whole seconds.
     """
 
-    why: str
+    why: WhyReturn
     depth: int
     asked_at: int
+
+
+class ColdNote(NamedTuple):
+    """What is known of a cold URL without its file.
+
+    ``day`` is the day since 1970 (crawl time) on which it became cold.
+    """
+
+    day: int
+    state: int
+    reason: int
+
+
+class ColdHashes(Protocol):
+    """Which URLs are cold, by their url8."""
+
+    def __len__(self) -> int:
+        """About how many there are; 0 if there is none."""
+        ...
+
+    def ripe(self, hashes: NDArray[np.uint64], latest: int) -> NDArray[np.bool_]:
+        """True where a URL is cold, and became so on the day ``latest`` or before."""
+        ...
+
+    def find(self, url8: bytes) -> ColdNote | None:
+        """What is known of a URL; ``None`` if it is not cold."""
+        ...
+
+    def forget(self, url8: bytes) -> None:
+        """Note that a URL is not cold any more."""
+        ...
 
 
 decode_cold_file = msgspec.msgpack.Decoder(ColdFileRow).decode

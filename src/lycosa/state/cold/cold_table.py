@@ -11,15 +11,24 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lycosa.state.cold.cold_file import ColdDamaged, ColdFile
-from lycosa.state.cold.cold_rows import ColdFileRow, ScannedTable, cold_files, object_key
-from lycosa.state.kv.table_records import prefix_end
+from lycosa.state.cold.cold_rows import (
+    ColdDamaged,
+    ColdFileRow,
+    ScannedTable,
+    cold_files,
+    object_key,
+)
+from lycosa.state.kv.table_records import decode_url, prefix_end
 from lycosa.state.objects.object_errors import ObjectMissing
 from lycosa.state.objects.objects_port import ObjectStore
+
+if TYPE_CHECKING:
+    from lycosa.state.cold.cold_file import ColdFile
 
 _URLS = b"U"
 _BEYOND = b"\xff" * 17  # behind each host8 url8
@@ -86,6 +95,17 @@ class ColdTable:
         for number in self.rows:
             yield self._open_file(number).hashes()
 
+    def read_notes(self, number: int) -> tuple[list[bytes], list[int], list[int]]:
+        """The URLs of a file (host8 and url8), their states, and their reasons, in order."""
+        rows = [
+            (url, decode_url(value)) for url, value in self._open_file(number).scan(b"", _BEYOND)
+        ]
+        return (
+            [url for url, _ in rows],
+            [int(record.state) for _, record in rows],
+            [int(record.reason) for _, record in rows],
+        )
+
     def find_file(self, key: bytes) -> ColdFileRow | None:
         """The row of the file that has the value of ``get``."""
         for number, row in reversed(self.rows.items()):
@@ -130,6 +150,9 @@ class ColdTable:
         return file
 
     def _open_file(self, number: int) -> ColdFile:
+        # Arrow takes 0.3 s and 60 MB, which only a crawl with cold files needs.
+        from lycosa.state.cold.cold_file import ColdFile
+
         row = self.rows[number]
         try:
             return ColdFile(self._store, row.name, row.size)

@@ -46,7 +46,8 @@ class Counters(msgspec.Struct):
     ``validators`` counts answers to refetches by what they showed (``ValidatorFinding``).
     ``set_back`` counts the waiting URLs that are set back: pages like them were near copies.
     ``items`` counts the rows of user code by the name of the extractor. ``cold`` counts the URLs
-    whose record is in a cold file, by state; they are counted everywhere else too.
+    whose records are in cold files, by state; ``states`` and ``reasons`` count them too, ``cells``
+    does not.
     """
 
     discovered: int = 0
@@ -134,6 +135,7 @@ class Counters(msgspec.Struct):
             refetched=dict(self.refetched),
             validators=dict(self.validators),
             items=dict(self.items),
+            cold=dict(self.cold),
         )
 
     def count_in(self, state: UrlState) -> int:

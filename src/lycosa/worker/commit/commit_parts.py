@@ -6,9 +6,12 @@ from functools import partial
 
 import msgspec
 
+from lycosa.base.model.compatibility import LATE_FIELDS
 from lycosa.stages.frontier.alike_pages import find_alike
 from lycosa.state.attempts.shipping import AttemptShipper
 from lycosa.state.folder.names import attempts_folder
+from lycosa.state.objects.folder import FolderStore
+from lycosa.worker.commit.cold_archiver import ColdArchiver, ColdPlace
 from lycosa.worker.commit.committer import BATCH_BYTES, Committer, WorkerFiles
 from lycosa.worker.commit.reparser import Reparser
 from lycosa.worker.intake.intake_parts import IntakeParts
@@ -24,24 +27,26 @@ class CommitParts(msgspec.Struct, frozen=True):
     files: WorkerFiles
     committer: Committer
     reparser: Reparser
+    archiver: ColdArchiver
 
 
 def build_commit(
     owned: OwnedShard, ports: Ports, intake: IntakeParts, visit: VisitParts, signals: RunSignals
 ) -> CommitParts:
-    """The parts over an open shard, the intake and the visits."""
+    """The parts over an open shard, the intake and the visits. Blocks."""
     files = _files(owned, ports, visit)
+    committer = Committer(
+        owned.job.store,
+        files,
+        visit.stages,
+        intake.outgoing,
+        intake.topic,
+        signals,
+        ports,
+    )
     return CommitParts(
         files,
-        Committer(
-            owned.job.store,
-            files,
-            visit.stages,
-            intake.outgoing,
-            intake.topic,
-            signals,
-            ports,
-        ),
+        committer,
         Reparser(
             owned.opened.storage.segments,
             owned.partitions,
@@ -50,6 +55,26 @@ def build_commit(
             ports.offload,
             owned.clock,
         ),
+        ColdArchiver(
+            _cold_place(owned, ports),
+            owned.partitions,
+            committer,
+            visit.stages.slices,
+            ports.offload,
+            owned.clock,
+            ports.reach,
+        ),
+    )
+
+
+def _cold_place(owned: OwnedShard, ports: Ports) -> ColdPlace:
+    job = owned.job
+    return ColdPlace(
+        ports.objects or FolderStore(str(job.folder), job.folder),
+        job.cluster.owner_folder if job.cluster is not None else job.folder,
+        owned.opened.term,
+        may_write=job.formats >= LATE_FIELDS,
+        is_shared=job.cluster is not None,
     )
 
 
