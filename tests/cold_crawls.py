@@ -11,15 +11,15 @@ import msgspec
 
 from lycosa.base.model.url_state import UrlState
 from lycosa.stages.frontier.visit_state import decode_visit
-from lycosa.state.cold.cold_file import ColdRecord, cold_name, encode_file
-from lycosa.state.cold.cold_rows import ColdFileRow, cold_key, object_key
+from lycosa.state.cold.cold_file import encode_file
+from lycosa.state.cold.cold_rows import ColdFileRow, ColdRecord, cold_key, cold_name, object_key
 from lycosa.state.commit import MARK_KEY, CommitLog, LastCommit, Mark, PartitionBatch
 from lycosa.state.folder.names import last_commit_path, log_folder
 from lycosa.state.kv.kv_port import SavedTable, Writes
 from lycosa.state.kv.table_records import decode_url, encode_record, host_key
 from lycosa.state.objects.folder import FolderStore
 from lycosa.state.objects.objects_port import ObjectStore
-from lycosa.state.shard.counters import COUNTERS_KEY, counters_of
+from lycosa.state.shard.counters import COUNTERS_KEY, Counters, counters_of
 from lycosa.state.shard.folder_view import FolderView
 
 _WAITING = frozenset({UrlState.QUEUED, UrlState.PARKED})
@@ -78,7 +78,25 @@ def cold_writes(table: SavedTable, partition: int, store: ObjectStore) -> tuple[
             writes[cold_key(number)] = encode_record(row)
     states = Counter(int(each.record.state) for each in records)
     counters = msgspec.structs.replace(counters_of(table), cold=dict(states))
+    _take_cells(table, records, counters, writes)
     return {**writes, COUNTERS_KEY: encode_record(counters)}, len(records)
+
+
+def _take_cells(
+    table: SavedTable,
+    records: list[ColdRecord],
+    counters: Counters,
+    writes: dict[bytes, bytes | None],
+) -> None:
+    """Cold records have no cell."""
+    for each in records:
+        history = each.record.history
+        if history is not None and history.cell:
+            bare = msgspec.structs.replace(history, cell=0)
+            key = host_key(each.url[:8])
+            visit = decode_visit(writes.get(key) or table.get(key) or b"")
+            visit.cells += counters.move_cell(history, bare)
+            writes[key], writes[b"g" + each.url[:8]] = encode_record(visit), None
 
 
 def _records(table: SavedTable) -> list[ColdRecord]:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from lycosa.inspect.committed_state import TableView, UrlEntry
 from lycosa.inspect.explain.facts import Explanation, when
 from lycosa.inspect.wall_time import wall_of
-from lycosa.state.cold.cold_rows import decode_return, return_key
+from lycosa.state.cold.cold_rows import WhyReturn, decode_return, return_key
 
 _WHY = {
-    "link": "a page links to it again",
-    "seed": "it was given as a seed again",
-    "signal": "its site says that it has changed",
-    "operator": "an operator decided so",
+    WhyReturn.LINK: "a page links to it again",
+    WhyReturn.GIVEN: "it was given again",
+    WhyReturn.OPERATOR: "an operator decided so",
 }
 
 
@@ -26,5 +25,5 @@ def cold_facts(answer: Explanation, view: TableView, entry: UrlEntry, ahead_s: f
     answer.add_fact("cold_file", name, text)
     if (value := view.get(return_key(entry.host8 + entry.url8))) is not None:
         row = decode_return(value)
-        why = _WHY.get(row.why, row.why)
-        answer.add_fact("cold_return", row.why, f"it comes back into the frontier: {why}")
+        text = f"it comes back into the frontier: {_WHY[row.why]}"
+        answer.add_fact("cold_return", row.why.name.lower(), text)

@@ -41,6 +41,7 @@ from lycosa.moves.reshard.host_owners import HostOwners, StateDamaged
 from lycosa.moves.reshard.row_sink import RowSink
 from lycosa.stages.frontier.address_grids import ADDRESS_PRICES
 from lycosa.stages.frontier.change_log import CHANGE_BOUNDS
+from lycosa.stages.frontier.cold_urls import COLD_WALK_KEY
 from lycosa.stages.frontier.dead_letters import decisions_of, decode_letter, number_of
 from lycosa.stages.frontier.decision_log import ACTIONS, MAX_ACTIONS, decode_action
 from lycosa.stages.frontier.front_queues import FRONT_KEY
@@ -77,6 +78,7 @@ _MADE_ANEW = frozenset(
         FRONT_KEY,
         CHANGE_BOUNDS,
         WALK_KEY,
+        COLD_WALK_KEY,
         ADDRESS_PRICES,
         PROBES_KEY,
         TRUTHS_KEY,

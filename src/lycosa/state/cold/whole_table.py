@@ -11,7 +11,7 @@ there are none, readers get the table as it is, and nothing costs anything.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from lycosa.base.system.frames import UNREADABLE
 from lycosa.state.cold.cold_rows import ColdFileRow, ScannedTable, cold_files
@@ -33,6 +33,14 @@ class HasColdFiles(Protocol):
     def find_cold_file(self, key: bytes) -> ColdFileRow | None:
         """The file that has the record with this key; ``None`` if the table itself has it."""
         ...
+
+
+class MarkedRecord(NamedTuple):
+    """A row of a record; ``is_cold``: only a file has it."""
+
+    key: bytes
+    value: bytes
+    is_cold: bool
 
 
 class WholeTable:
@@ -59,9 +67,20 @@ class WholeTable:
         """See ``HasColdFiles``."""
         return self._cold.find_file(key) if self._live.get(key) is None else None
 
-    def scan_cold(self) -> Iterator[KeyValuePair]:
-        """The records that are only in files, in order."""
-        return (pair for pair in self._cold.scan(_FIRST, _END) if self._live.get(pair[0]) is None)
+    def scan_marked(self) -> Iterator[MarkedRecord]:
+        """All records in order, each with whether it is only in a file."""
+        cold = self._cold.scan(_FIRST, _END)
+        below = next(cold, None)
+        for key, value in self._live.scan(_FIRST, _END):
+            while below is not None and below[0] < key:
+                yield MarkedRecord(*below, True)
+                below = next(cold, None)
+            if below is not None and below[0] == key:
+                below = next(cold, None)
+            yield MarkedRecord(key, value, False)
+        while below is not None:
+            yield MarkedRecord(*below, True)
+            below = next(cold, None)
 
     def find_damage(self) -> dict[int, str]:
         """What is wrong with cold files, in words, by their numbers; reads all of them."""
