@@ -185,7 +185,8 @@ class ColdUrls:
             row.at = rows[-1][0][1:]
         is_end = len(rows) < most
         if is_end:
-            pass_s = max(self._section.after_s / _PASSES, _SHORTEST_PASS_S)
+            after_s = self._section.after_s
+            pass_s = max(after_s / _PASSES, min(after_s, _SHORTEST_PASS_S))
             row.at, row.began, row.next_at = b"", 0, int(row.began + pass_s) + 1
             self._save_walk()
         if len(gathered) < FILE_RECORDS and not is_end:
@@ -232,17 +233,12 @@ class ColdUrls:
     def _remove_one(self, each: ColdRecord) -> None:
         self._table.delete(url_key(each.url[:8], each.url[8:]))
         count(self._counters.cold, int(each.record.state))
-        self._move_cell(each.url, each.record, is_leaving=True)
-
-    def _move_cell(self, url: bytes, record: UrlRecord, is_leaving: bool) -> None:
-        history = record.history
-        if history is None or not history.cell:
-            return
-        host = self._visits.find_host(url[:8])
-        if host is not None:
-            none = msgspec.structs.replace(history, cell=0)
-            pair = (history, none) if is_leaving else (none, history)
-            self._grids.move_cell(host, url[8:], *pair)
+        history = each.record.history
+        if history is not None and history.cell:
+            host = self._visits.find_host(each.url[:8])
+            bare = msgspec.structs.replace(history, cell=0)
+            if host is not None:
+                self._grids.move_cell(host, each.url[8:], history, bare)
 
     def _save_walk(self) -> None:
         self._table.put(COLD_WALK_KEY, encode_record(self.row))
@@ -292,7 +288,6 @@ class ColdUrls:
             return None
         record = decode_url(value)
         uncount(self._counters.cold, int(record.state))
-        self._move_cell(url, record, is_leaving=False)
         return record, row
 
 

@@ -1,9 +1,10 @@
 """A cold file: the records of some URLs of one partition, as Parquet, sorted by their keys.
 
-``record`` is the value of the ``U`` row byte for byte, so a record that comes back is the one that
-left. The other columns are for people and for SQL engines, which then do not need this program:
-``url``, ``state``, ``reason``, times, HTTP status, number of captures. A file is written once and
-never changes. Its name has the date, so that old files can be moved to cheaper storage by age.
+``record`` is the value of the ``U`` row, without its cell: a record that comes back is the one that
+left, and gets a cell at its next fetch. The other columns are for people and for SQL engines, which
+then do not need this program: ``url``, ``state``, ``reason``, times, HTTP status, number of
+captures. A file is written once and never changes. Its name has the date, so that old files can be
+moved to cheaper storage by age.
 
 Groups have 1,024 rows. The key-value metadata has the first key of each, so one record costs one
 read of a group of about 100 kB. Pages have checksums, which are verified when they are read.
@@ -87,7 +88,7 @@ def _cells(each: ColdRecord) -> tuple[Any, ...]:
         history.fetched_at * 1_000_000 if history and history.fetched_at else None,
         history.status if history and history.status else None,
         history.fetches if history else 0,
-        each.value,
+        each.cold_value,
     )
 
 

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lycosa.state.kv.kv_port import TableDamaged
-from lycosa.state.kv.table_records import SEQ_BYTES, UrlRecord, prefix_end
+from lycosa.state.kv.table_records import SEQ_BYTES, UrlRecord, encode_url, prefix_end
 
 COLD_PREFIX, RETURN_PREFIX = b"c", b"r"
 PLACE = "cold"
@@ -35,12 +35,28 @@ class ColdDamaged(TableDamaged):
 
 
 class ColdRecord(NamedTuple):
-    """A record on its way into a file: host8 and url8, its host's name, the row, its meaning."""
+    """A record on its way into a file.
+
+    ``url`` is host8 and url8, ``host`` the name, ``value`` the row in the table, ``record`` its
+    meaning.
+    """
 
     url: bytes
     host: str
     value: bytes
     record: UrlRecord
+
+    @property
+    def cold_value(self) -> bytes:
+        """The row as it is in a file: without its cell, because a cold URL asks for no fetch.
+
+        So the sums by cell are those of the records in the table, wherever a record is read.
+        """
+        history = self.record.history
+        if history is None or not history.cell:
+            return self.value
+        bare = msgspec.structs.replace(history, cell=0)
+        return encode_url(msgspec.structs.replace(self.record, history=bare))
 
 
 def cold_name(partition: int, number: int, term: int, time_s: float) -> str:
