@@ -14,7 +14,7 @@ import numpy as np
 
 from lycosa.base.model.due_band import DUE_BANDS
 from lycosa.base.model.refetch_cell import counted_cell
-from lycosa.base.model.url_state import History, UrlState
+from lycosa.base.model.url_state import UrlState
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8, join_url, reversed_host
 from lycosa.inspect.audit.audit_report import Check, OnAuditProgress
@@ -129,8 +129,8 @@ class StateChecks:
             )
         counted_cold = {state: number for state, number in counters.cold.items() if number}
         self.counters.expect(
-            cold == counted_cold,
-            f"{where}: cold records by state are {counted_cold} by the counters, {dict(cold)} by"
+            +cold == counted_cold,
+            f"{where}: cold records by state are {counted_cold} by the counters, {dict(+cold)} by"
             " the files",
         )
         told = (
@@ -283,10 +283,7 @@ class _HostCheck:
         for key, value, is_cold in self._host.urls:
             record = decode_url(value)
             self._record(key[9:], record)
-            if is_cold:
-                self._cold[record.state] += 1
-            else:
-                self._cell(key[9:], record.history)
+            self._cold[record.state] += is_cold
             self._checks.note_record(total)
         queued, parked = self._queue()
         self._compare(self._waiting, queued, "its back queue")
@@ -305,6 +302,12 @@ class _HostCheck:
                 self._visit.state, state
             )
         self._states[state] += 1
+        if (history := record.history) is not None and history.cell:
+            cell = counted_cell(history.cell, history.policy)
+            self._cells[cell] += 1
+            self._priced += 1
+            if self._grid is not None and self._grid.counts(url8):
+                self._in_grid[cell] += 1
         url = join_url("https" if record.secure else "http", self._name, record.target)
         self._checks.note_fetched(url, record)
         self._checks.due.expect(
@@ -322,16 +325,6 @@ class _HostCheck:
             self._retrying += 1
         elif record.state is UrlState.QUEUED:
             self._waiting.append(int.from_bytes(url8, "big"))
-
-    def _cell(self, url8: bytes, history: History | None) -> None:
-        """Count a page that may be fetched again, which a cold one may not."""
-        if history is None or not history.cell:
-            return
-        cell = counted_cell(history.cell, history.policy)
-        self._cells[cell] += 1
-        self._priced += 1
-        if self._grid is not None and self._grid.counts(url8):
-            self._in_grid[cell] += 1
 
     def _is_scheduled(self, due_at: int, url: bytes) -> bool:
         """Whether a row of the schedule has it, its own or one shared with others of a second."""
