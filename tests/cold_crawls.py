@@ -27,21 +27,25 @@ _FILES = 2  # of each partition
 
 
 def cold_copy(folder: Path, to: Path) -> int:
-    """A copy of a stopped crawl with cold files; returns the number of cold records."""
+    """A copy of a stopped crawl with cold files; returns the number of cold records.
+
+    The crawl gets a commit too, which writes what has become cold as it is in the files.
+    """
     shutil.copytree(folder, to)
+    make_cold(folder, is_cold=False)
     return make_cold(to)
 
 
-def make_cold(folder: Path) -> int:
+def make_cold(folder: Path, is_cold: bool = True) -> int:
     """Make every record of a stopped crawl cold for which nothing waits; returns their number.
 
-    The tables stay behind the log, as after a crash.
+    The tables stay behind the log, as after a crash. With ``is_cold`` false all stays in them.
     """
     view, store = FolderView(folder), FolderStore(str(folder), folder)
     batches, before, found = [], {}, 0
     for number in view.seen.partitions:
         table = view.open_table(number)
-        writes, records = cold_writes(table, number, store)
+        writes, records = cold_writes(table, number, store if is_cold else None)
         before[number], found = Mark.unpack(table.get(MARK_KEY)), found + records
         table.close()
         batches.append(PartitionBatch(number, writes))
@@ -56,14 +60,20 @@ def make_cold(folder: Path) -> int:
     return found
 
 
-def cold_writes(table: SavedTable, partition: int, store: ObjectStore) -> tuple[Writes, int]:
-    """Write cold files, and return what their commit writes to the table, and their records."""
+def cold_writes(table: SavedTable, partition: int, store: ObjectStore | None) -> tuple[Writes, int]:
+    """Write cold files, and return what their commit writes to the table, and their records.
+
+    Without a ``store`` the records are written to the table as they would be in files.
+    """
     records = [each for each in _records(table) if _may_go(table, each)]
-    writes: dict[bytes, bytes | None] = {b"U" + each.url: None for each in records}
-    for number in range(1, _FILES + 1):
+    writes: dict[bytes, bytes | None] = {
+        b"U" + each.url: None if store is not None else each.cold_value for each in records
+    }
+    for number in range(1, _FILES + 1) if store is not None else ():
         # Not one after the other, so that readers have to merge them.
         if part := records[number - 1 :: _FILES]:
             data, name = encode_file(part), cold_name(partition, number, 1, 1_000_000_000.0)
+            assert store is not None
             store.put(object_key(name), data)
             row = ColdFileRow(
                 name,
@@ -76,7 +86,7 @@ def cold_writes(table: SavedTable, partition: int, store: ObjectStore) -> tuple[
                 len(part),
             )
             writes[cold_key(number)] = encode_record(row)
-    states = Counter(int(each.record.state) for each in records)
+    states = Counter(int(each.record.state) for each in records) if store is not None else {}
     counters = msgspec.structs.replace(counters_of(table), cold=dict(states))
     _take_cells(table, records, counters, writes)
     return {**writes, COUNTERS_KEY: encode_record(counters)}, len(records)

@@ -149,8 +149,9 @@ def is_balanced(table: SavedTable) -> None:
     """The committed counters add up, and a recount of everything in the table gives the same."""
     counters = counters_of(table)
     assert counters.is_balanced, counters
-    cold = table.scan_cold() if isinstance(table, WholeTable) else ()
-    assert dict(Counter(int(decode_url(value).state) for _, value in cold)) == counters.cold
+    marked = table.scan_marked() if isinstance(table, WholeTable) else ()
+    cold = Counter(int(decode_url(each.value).state) for each in marked if each.is_cold)
+    assert dict(cold) == counters.cold
     counted: Counter[int] = Counter()
     reasons: Counter[int] = Counter()
     waiting: Counter[str] = Counter()

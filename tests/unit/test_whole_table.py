@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lycosa.state.cold.whole_table import WholeTable
-from lycosa.state.kv.kv_port import TableError
+from lycosa.state.cold.whole_table import WholeTable, whole_table
+from lycosa.state.kv.kv_port import TableDamaged, TableError
 from lycosa.state.kv.memory_table import MemoryKeyValue
+from lycosa.state.objects.folder import FolderStore
 
 KEYS = st.builds(
     lambda first, rest: first + rest,
@@ -51,3 +53,10 @@ def test_cold_rows_are_read_only_for_records_that_the_table_lacks() -> None:
     assert list(whole.scan(b"H", b"U")) == [(b"Hx", b"1")] and list(whole.scan(b"V", b"W")) == []
     with pytest.raises(TableError):
         whole.get(b"Uy")
+
+
+def test_a_row_that_names_no_file_is_told_as_damage(tmp_path: Path) -> None:
+    table = stored({b"c\0\0\0\0\0\1": b"\xc1"})
+    with pytest.raises(TableDamaged, match="names a cold file"):
+        whole_table(table, FolderStore("here", tmp_path))
+    assert whole_table(table, None) is table

@@ -19,7 +19,7 @@ from lycosa.base.urls.identity import Sites, hash8, host_of, join_url, partition
 from lycosa.stages.frontier.crawl_clock import ahead_s, time_at_start
 from lycosa.stages.frontier.visit_state import HostState, VisitRecord, decode_visit
 from lycosa.state.cold.cold_rows import ColdFileRow
-from lycosa.state.cold.whole_table import WholeTable, find_cold_file
+from lycosa.state.cold.whole_table import MarkedRecord, WholeTable, find_cold_file
 from lycosa.state.commit import MARK_KEY, Mark
 from lycosa.state.kv.kv_port import SavedTable
 from lycosa.state.kv.table_records import (
@@ -92,6 +92,12 @@ class TableView:
         All other reads take in cold records.
         """
         return find_cold_file(self._table, url_key(host8, url8))
+
+    def marked_records(self) -> Iterator[MarkedRecord]:
+        """Every record in order, with whether only a cold file has it."""
+        if self.whole is not None:
+            return self.whole.scan_marked()
+        return (MarkedRecord(*pair, False) for pair in self.scan(b"U", prefix_end(b"U")))
 
     @property
     def whole(self) -> WholeTable | None:

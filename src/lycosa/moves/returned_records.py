@@ -25,8 +25,8 @@ _AT_ONCE = 5_000
 def return_records(table: KeyValue, store: ObjectStore) -> int:
     """Write all cold records to the table, which then names no file; returns their number.
 
-    Files are not changed. A call that was killed may be repeated. Raises ``ColdDamaged`` or
-    ``ObjectError``.
+    URLs that are to come back stay noted. Files are not changed. A call that was broken off may be
+    repeated. Raises ``ColdDamaged`` or ``ObjectError``.
     """
     cold = open_cold_records(table, store)
     if cold is None:
@@ -36,9 +36,9 @@ def return_records(table: KeyValue, store: ObjectStore) -> int:
     while part := dict(islice(records, _AT_ONCE)):
         held = table.get_many(list(part))
         # A row of the table is newer than the record in a file.
-        writes = {key: part[key] for key, row in zip(part, held, strict=True) if row is None}
-        table.write(writes)
-        returned += len(writes)
+        rows = {key: part[key] for key, row in zip(part, held, strict=True) if row is None}
+        table.write(rows)
+        returned += len(rows)
     counters = msgspec.structs.replace(counters_of(table), cold={})
     # Last, because the files are found by these rows.
     table.write({COUNTERS_KEY: encode_record(counters), **dict.fromkeys(map(cold_key, cold.rows))})

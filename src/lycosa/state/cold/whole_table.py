@@ -11,10 +11,11 @@ there are none, readers get the table as it is, and nothing costs anything.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
+from lycosa.base.system.frames import UNREADABLE
 from lycosa.state.cold.cold_rows import ColdFileRow, ScannedTable, cold_files
-from lycosa.state.kv.kv_port import SavedTable
+from lycosa.state.kv.kv_port import SavedTable, TableDamaged
 from lycosa.state.kv.merged_table import KeyValuePair, laid_over
 from lycosa.state.kv.table_records import prefix_end
 from lycosa.state.objects.objects_port import ObjectStore
@@ -32,6 +33,14 @@ class HasColdFiles(Protocol):
     def find_cold_file(self, key: bytes) -> ColdFileRow | None:
         """The file that has the record with this key; ``None`` if the table itself has it."""
         ...
+
+
+class MarkedRecord(NamedTuple):
+    """A row of a record; ``is_cold``: only a file has it."""
+
+    key: bytes
+    value: bytes
+    is_cold: bool
 
 
 class WholeTable:
@@ -58,9 +67,20 @@ class WholeTable:
         """See ``HasColdFiles``."""
         return self._cold.find_file(key) if self._live.get(key) is None else None
 
-    def scan_cold(self) -> Iterator[KeyValuePair]:
-        """The records that are only in files, in order."""
-        return (pair for pair in self._cold.scan(_FIRST, _END) if self._live.get(pair[0]) is None)
+    def scan_marked(self) -> Iterator[MarkedRecord]:
+        """All records in order, each with whether it is only in a file."""
+        cold = self._cold.scan(_FIRST, _END)
+        below = next(cold, None)
+        for key, value in self._live.scan(_FIRST, _END):
+            while below is not None and below[0] < key:
+                yield MarkedRecord(*below, True)
+                below = next(cold, None)
+            if below is not None and below[0] == key:
+                below = next(cold, None)
+            yield MarkedRecord(key, value, False)
+        while below is not None:
+            yield MarkedRecord(*below, True)
+            below = next(cold, None)
 
     def find_damage(self) -> dict[int, str]:
         """What is wrong with cold files, in words, by their numbers; reads all of them."""
@@ -82,9 +102,14 @@ def open_cold_records(table: ScannedTable, store: ObjectStore | None) -> ColdTab
     """The cold records of a partition, in the files that its table names; ``None`` without any.
 
     ``store`` is the crawl's folder or object storage, ``None`` for a crawl that cannot have cold
-    records, as one in memory.
+    records, as one in memory. Raises ``TableDamaged``.
     """
-    if store is None or not (files := cold_files(table)):
+    try:
+        files = cold_files(table) if store is not None else {}
+    except UNREADABLE as error:
+        what = f"a row that names a cold file cannot be read: {error}"
+        raise TableDamaged(f"{table!r}: {what}") from error
+    if store is None or not files:
         return None
     # Imported here: most crawls have no cold files, and need not load Arrow.
     from lycosa.state.cold.cold_table import ColdTable
