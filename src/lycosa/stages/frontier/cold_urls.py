@@ -149,6 +149,11 @@ class ColdUrls:
     def __repr__(self) -> str:
         return f"<ColdUrls files={len(self.files)} returning={len(self.returning)} {self.row}>"
 
+    @property
+    def is_used(self) -> bool:
+        """Whether there are cold URLs, or may be some."""
+        return bool(self._section.after_s or self.files or self.returning)
+
     # -- leaving
 
     def next_step(self, now: float) -> float:

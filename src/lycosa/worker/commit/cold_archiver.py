@@ -78,24 +78,43 @@ class ColdArchiver:
         clock: CrawlClock,
         reach: FaultPoint,
     ) -> None:
-        """Opens the hashes of cold URLs. Blocks. Raises ``ColdDamaged`` or ``ObjectError``."""
+        """Opens the hashes of cold URLs. Blocks. Raises ``ColdDamaged``.
+
+        If the store fails meanwhile, ``run`` opens them later: until then links bring nothing back.
+        """
         self._place, self._partitions, self._committer = place, partitions, committer
         self._slices, self._offload, self._clock = slices, offload, clock
         self._reach = reach
         self._news = asyncio.Event()
         self._keys: dict[int, ColdKeys] = {}
+        self._last: dict[int, int] = {}  # number of the last file that was begun, by partition
         self.waits_for = ""
         """Why a file could not be written or read, for people; else empty."""
         for number, partition in partitions.items():
-            rows, path = partition.cold.files, cold_keys_file(place.folder, number)
-            self._keys[number] = keys = ColdKeys(path, rows, ColdTable(place.store, rows))
-            partition.cold.hashes, partition.cold.wake = keys, self._news.set
+            partition.cold.wake = self._news.set
+            try:
+                self._use_keys(number, self._open_keys(number))
+            except ObjectError as error:
+                self.waits_for = str(error)
 
     def __repr__(self) -> str:
         return f"<ColdArchiver {sum(map(len, self._keys.values()))} URLs {self.waits_for}>"
 
+    def _open_keys(self, number: int) -> ColdKeys:
+        rows = self._partitions[number].cold.files.copy()
+        path = cold_keys_file(self._place.folder, number)
+        return ColdKeys(path, rows, ColdTable(self._place.store, rows))
+
+    def _use_keys(self, number: int, keys: ColdKeys) -> None:
+        self._keys[number] = self._partitions[number].cold.hashes = keys
+
     async def run(self) -> None:
-        """Archive and bring back until it is cancelled, and then save the hashes."""
+        """Archive and bring back until it is cancelled, and then save the hashes.
+
+        It ends at once in a crawl that has no cold URLs and makes none.
+        """
+        if not any(each.cold.is_used for each in self._partitions.values()):
+            return
         try:
             await self._delete_orphans()
             while True:
@@ -109,7 +128,11 @@ class ColdArchiver:
                     await self._offload.run(keys.save)
 
     async def _serve(self, partition: Partition) -> None:
+        number = partition.number
         try:
+            if number not in self._keys:
+                opened = await self._offload.run(partial(self._open_keys, number))
+                self._use_keys(number, opened)
             if partition.cold.returning:
                 await self._bring_back(partition)
             time = self._clock.time()
@@ -140,7 +163,9 @@ class ColdArchiver:
 
     async def _archive(self, partition: Partition, gathered: Sequence[ColdRecord]) -> None:
         cold, time = partition.cold, self._clock.time()
-        number = max(cold.files, default=0) + 1
+        # Never twice, also after a failure: a store may repeat a request that it answered long ago.
+        number = max(self._last.get(partition.number, 0), *cold.files, 0) + 1
+        self._last[partition.number] = number
         name = cold_name(partition.number, number, self._place.term, time)
         row = await self._offload.run(partial(self._store, name, gathered, int(time)))
         self._reach("cold:stored")

@@ -56,7 +56,7 @@ def build_commit(
             owned.clock,
         ),
         ColdArchiver(
-            _cold_place(owned, ports),
+            _cold_place(owned),
             owned.partitions,
             committer,
             visit.stages.slices,
@@ -67,13 +67,14 @@ def build_commit(
     )
 
 
-def _cold_place(owned: OwnedShard, ports: Ports) -> ColdPlace:
-    job = owned.job
+def _cold_place(owned: OwnedShard) -> ColdPlace:
+    job, storage = owned.job, owned.opened.storage
     return ColdPlace(
-        ports.objects or FolderStore(str(job.folder), job.folder),
+        storage.cold or FolderStore(str(job.folder), job.folder),
         job.cluster.owner_folder if job.cluster is not None else job.folder,
         owned.opened.term,
-        may_write=job.formats >= LATE_FIELDS,
+        # A crawl in memory has no place for files.
+        may_write=job.formats >= LATE_FIELDS and storage.cold is not None,
         is_shared=job.cluster is not None,
     )
 
