@@ -104,6 +104,11 @@ class TableView:
         """The table with its cold records; ``None`` if there are none."""
         return self._table if isinstance(self._table, WholeTable) else None
 
+    def has_url(self, host8: bytes, url8: bytes) -> bool:
+        """Whether a URL has a record: for callers that ask for very many of them."""
+        key = url_key(host8, url8)
+        return self.whole.has_record(key) if self.whole is not None else self.get(key) is not None
+
     def hosts(self) -> Iterator[HostEntry]:
         """Every known host, by key."""
         for key, value in self.scan(b"H", prefix_end(b"H")):

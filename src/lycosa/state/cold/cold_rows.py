@@ -17,14 +17,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from enum import IntEnum
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
 from lycosa.state.kv.kv_port import TableDamaged
 from lycosa.state.kv.table_records import SEQ_BYTES, UrlRecord, encode_url, prefix_end
+
+if TYPE_CHECKING:  # a start reads these rows without it
+    import numpy as np
+    from numpy.typing import NDArray
 
 COLD_PREFIX, RETURN_PREFIX = b"c", b"r"
 PLACE = "cold"

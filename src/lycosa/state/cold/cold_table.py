@@ -46,6 +46,7 @@ class ColdTable:
         self._store = store
         self.rows = dict(sorted(rows.items()))
         self._open: OrderedDict[int, ColdFile] = OrderedDict()
+        self._hashes: NDArray[np.uint64] | None = None
 
     def __repr__(self) -> str:
         return f"<ColdTable files={len(self.rows)} open={len(self._open)}>"
@@ -105,6 +106,14 @@ class ColdTable:
             [int(record.state) for _, record in rows],
             [int(record.reason) for _, record in rows],
         )
+
+    def has_hash(self, url8: bytes) -> bool:
+        """Whether a record has this url8; the first call reads all hashes, 8 bytes each."""
+        if self._hashes is None:
+            self._hashes = np.unique(np.concatenate([np.empty(0, np.uint64), *self.hashes()]))
+        number = np.uint64(int.from_bytes(url8, "big"))
+        at = int(np.searchsorted(self._hashes, number))
+        return at < len(self._hashes) and bool(self._hashes[at] == number)
 
     def find_file(self, key: bytes) -> ColdFileRow | None:
         """The row of the file that has the value of ``get``."""
