@@ -210,11 +210,9 @@ def crawl_status(
         preferences=total.stated,
         validators=total.validators,
         items=total.items,
-        cold={state.label: n for state in UrlState if (n := total.cold.get(state, 0))},
-        cold_files=len(tally.cold),
-        cold_bytes=sum(tally.cold),
         hosts_distrusted=tally.distrusted,
         purpose=agent_policy(saved.config.agent).purpose,
+        **_cold(total, tally.cold),
         **_refetching(saved.config.refetch, total.cells, reader.price, tally),
         **(_only_in(folder, runs) if folder else {}),
     )
@@ -237,6 +235,12 @@ def _refetching(
         "policies": sum_of_walks(tally.walks),
         "addresses": tally.addresses.worst(mean_weight(*weighed_pages(section, cells))),
     }
+
+
+def _cold(total: Counters, sizes: list[int]) -> dict[str, Any]:
+    """Cold records, in files of these sizes."""
+    states = {state.label: number for state in UrlState if (number := total.cold.get(state, 0))}
+    return {"cold": states, "cold_files": len(sizes), "cold_bytes": sum(sizes)}
 
 
 def _only_in(folder: Path, runs: bool) -> dict[str, Any]:

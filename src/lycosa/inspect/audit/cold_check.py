@@ -7,12 +7,14 @@ them. It makes a damaged file one breach and leaves it out; what it had is then 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from lycosa.inspect.audit.audit_report import Check
 from lycosa.inspect.committed_state import CrawlReader, TableView
 from lycosa.state.cold.cold_rows import cold_files, returning_urls
 from lycosa.state.kv.table_records import url_key
+from lycosa.state.shard.counters import Counters
 
 
 def check_cold(reader: CrawlReader, views: Iterable[TableView]) -> list[Check]:
@@ -22,6 +24,15 @@ def check_cold(reader: CrawlReader, views: Iterable[TableView]) -> list[Check]:
         if view.whole is not None:
             _check_partition(check, reader, view)
     return [check] if check.checked else []
+
+
+def expect_cold(check: Check, counters: Counters, found: Counter[int], where: str) -> None:
+    """Compare the cold records by state with the counters."""
+    told = {state: number for state, number in counters.cold.items() if number}
+    held = {state: number for state, number in found.items() if number}
+    check.expect(
+        told == held, f"{where}: cold records by state are {told} by the counters, {held} in files"
+    )
 
 
 def _check_partition(check: Check, reader: CrawlReader, view: TableView) -> None:

@@ -19,6 +19,7 @@ from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8, join_url, reversed_host
 from lycosa.inspect.audit.audit_report import Check, OnAuditProgress
 from lycosa.inspect.audit.capture_index import CaptureIndex, place_key
+from lycosa.inspect.audit.cold_check import expect_cold
 from lycosa.inspect.audit.table_hosts import HostSection, sections_of
 from lycosa.inspect.committed_state import TableView
 from lycosa.stages.frontier.change_log import CHANGES, bounds_in, change_number, decode_change
@@ -90,15 +91,8 @@ class StateChecks:
         self.seen = 0
 
     def all_checks(self) -> list[Check]:
-        return [
-            self.counters,
-            self.queues,
-            self.due,
-            self.hosts,
-            self.names,
-            self.changes,
-            self.records,
-        ]
+        of_hosts = self.queues, self.due, self.hosts, self.names
+        return [self.counters, *of_hosts, self.changes, self.records]
 
     def check_partition(self, view: TableView, total: int) -> None:
         """Check one partition."""
@@ -127,12 +121,7 @@ class StateChecks:
                 number == counted,
                 f"{where}: {counted} {state.label} by the counters, {number} by the records",
             )
-        counted_cold = {state: number for state, number in counters.cold.items() if number}
-        self.counters.expect(
-            +cold == counted_cold,
-            f"{where}: cold records by state are {counted_cold} by the counters, {dict(+cold)} by"
-            " the files",
-        )
+        expect_cold(self.counters, counters, cold, where)
         told = (
             f"{where}: {counters.asking} questions to other hosts are open by the counters,"
             f" {asking} by the visit states"
