@@ -17,14 +17,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from enum import IntEnum
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
 from lycosa.state.kv.kv_port import TableDamaged
 from lycosa.state.kv.table_records import SEQ_BYTES, UrlRecord, encode_url, prefix_end
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 COLD_PREFIX, RETURN_PREFIX = b"c", b"r"
 PLACE = "cold"
@@ -94,7 +96,7 @@ class ColdFileRow(msgspec.Struct, frozen=True, array_like=True):
     removed: int
 
 
-class WhyReturn(IntEnum):
+class ReturnCause(IntEnum):
     """What brings a cold URL back. The value is written to disk."""
 
     LINK = 1  # found again, ``cold.return_after_s`` after it became cold
@@ -108,7 +110,7 @@ class ReturnRow(msgspec.Struct, frozen=True, array_like=True):
     ``depth`` is that of the link. ``asked_at`` is crawl time in whole seconds.
     """
 
-    why: WhyReturn
+    why: ReturnCause
     depth: int
     asked_at: int
 
