@@ -28,8 +28,9 @@ SEEDS = [
     pytest.param(seed, marks=[pytest.mark.long] * (not _WANTED and seed != 3))
     for seed in range(max(_WANTED, 10))
 ]
-POINTS = {"cold:stored": 6, "cold:removed": 6, "commit:stored": 20, "commit:logged": 20}
+POINTS = {"cold:stored": 4, "cold:removed": 4, "commit:stored": 20, "commit:logged": 20}
 POINTS |= {"commit:applied": 40, "commit:settled": 20, "after:offload": 40, "turn": 3000}
+CHOICE = [*POINTS, *["cold:stored", "cold:removed"] * 3]
 KILLS = 6
 
 
@@ -59,7 +60,7 @@ class ColdHistory(History):
 
     def live(self, most: int = KILLS) -> None:
         while len(self.crashes) < most:
-            point = self._chance.choice(list(POINTS))
+            point = self._chance.choice(CHOICE)
             image = self._path / f"crawl-{len(self.crashes) + 1}"
             at = self._chance.randint(1, POINTS[point])
             try:

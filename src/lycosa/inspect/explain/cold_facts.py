@@ -5,12 +5,12 @@ from __future__ import annotations
 from lycosa.inspect.committed_state import TableView, UrlEntry
 from lycosa.inspect.explain.facts import Explanation, when
 from lycosa.inspect.wall_time import wall_of
-from lycosa.state.cold.cold_rows import WhyReturn, decode_return, return_key
+from lycosa.state.cold.cold_rows import ReturnCause, decode_return, return_key
 
 _WHY = {
-    WhyReturn.LINK: "a page links to it again",
-    WhyReturn.GIVEN: "it was given again",
-    WhyReturn.OPERATOR: "an operator decided so",
+    ReturnCause.LINK: "a page links to it again",
+    ReturnCause.GIVEN: "it was given again",
+    ReturnCause.OPERATOR: "an operator decided so",
 }
 
 

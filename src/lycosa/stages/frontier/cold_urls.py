@@ -8,7 +8,7 @@ are not those in the file any more; the row in the table then hides the one in t
 how far the walk is, so a restart continues there.
 
 **What never goes.** URLs that are queued or parked, or whose next fetch has a time. Sitemaps and
-feeds. URLs with a row of their own that expects the record: a stored body that is to be parsed
+feeds. URLs with another row that expects the record: a stored body that is to be parsed
 again, signals, a list, an outside lease, a crash. Pages leave the counts by cell, because they ask
 for no fetch.
 
@@ -36,8 +36,8 @@ from lycosa.state.cold.cold_rows import (
     ColdHashes,
     ColdNote,
     ColdRecord,
+    ReturnCause,
     ReturnRow,
-    WhyReturn,
     cold_files,
     cold_key,
     return_key,
@@ -259,10 +259,10 @@ class ColdUrls:
         """Note those of some known URLs that are cold and were given: these come back at once."""
         for found in batch:
             if found.kind in _AT_ONCE and self.hashes.find(found.url8) is not None:
-                why = WhyReturn.GIVEN
+                why = ReturnCause.GIVEN
                 self.note_return(found.host8 + found.url8, why, found.depth, now)
 
-    def note_return(self, url: bytes, why: WhyReturn, depth: int, now: float) -> bool:
+    def note_return(self, url: bytes, why: ReturnCause, depth: int, now: float) -> bool:
         """Note that a cold URL is to come back; return false if it is not cold any more."""
         if self._table.get(url_key(url[:8], url[8:])) is not None:
             self.hashes.forget(url[8:])

@@ -8,7 +8,7 @@ from lycosa.stages.frontier.dead_letters import decisions_of
 from lycosa.stages.frontier.discovery import NEVER_SO_DEEP
 from lycosa.stages.frontier.partition import Partition
 from lycosa.stages.frontier.visit_state import HostState
-from lycosa.state.cold.cold_rows import ColdNote, WhyReturn
+from lycosa.state.cold.cold_rows import ColdNote, ReturnCause
 
 
 def carry_out_decision(
@@ -43,7 +43,7 @@ def _decide_cold(
         return False
     partition.dead_letters.note_decision(url, decision)
     if decision.action is DeadLetterAction.RETRY:
-        partition.cold.note_return(url, WhyReturn.OPERATOR, NEVER_SO_DEEP, now)
+        partition.cold.note_return(url, ReturnCause.OPERATOR, NEVER_SO_DEEP, now)
     return True
 
 

@@ -22,7 +22,7 @@ from lycosa.base.urls.identity import target_of
 from lycosa.stages.frontier.cold_urls import ColdUrls
 from lycosa.stages.frontier.ranking import stored_importance
 from lycosa.stages.frontier.visit_state import VisitStates
-from lycosa.state.cold.cold_rows import WhyReturn
+from lycosa.state.cold.cold_rows import ReturnCause
 from lycosa.state.kv.table_records import UrlRecord
 from lycosa.state.seen.seen_port import Mask, SeenUrls, hashes_of
 
@@ -148,7 +148,7 @@ class Discovery:
             self._cold.note_given(batch, now)
             for at in self._cold.ripe_places(hashes, now):
                 found = batch[at]
-                self._cold.note_return(found.host8 + found.url8, WhyReturn.LINK, found.depth, now)
+                self._cold.note_return(found.host8 + found.url8, ReturnCause.LINK, found.depth, now)
         return new
 
     def gather_links(self, origin: LinkSource, links: list[Link], now: float) -> None:
@@ -171,7 +171,7 @@ class Discovery:
         if len(self._cold.hashes):
             for at in self._cold.ripe_places(hashes, now):
                 url, depth = links[at].host8 + links[at].url8, origins[at].depth
-                self._cold.note_return(url, WhyReturn.LINK, depth, now)
+                self._cold.note_return(url, ReturnCause.LINK, depth, now)
         return True
 
     def _take_known(self, gathered: Gathered, is_new: Mask, now: float) -> None:

@@ -47,7 +47,7 @@ from lycosa.stages.frontier.turn_shares import FIRST_DUE
 from lycosa.stages.frontier.unparsed_bodies import UnparsedBodies
 from lycosa.stages.frontier.visit_state import HostState, VisitState, VisitStates, counted_as
 from lycosa.stages.frontier.waiting_places import WaitingPlaces
-from lycosa.state.cold.cold_rows import WhyReturn
+from lycosa.state.cold.cold_rows import ReturnCause
 from lycosa.state.kv.overlay import Overlay
 from lycosa.state.kv.table_records import (
     PARKED_BAND,
@@ -278,7 +278,7 @@ class Partition:
         if taken is None or host is None:
             return False
         record, row = taken
-        if row.why is not WhyReturn.LINK:
+        if row.why is not ReturnCause.LINK:
             self.set_aside_hosts.reopen_retired(host, now)
         record.depth = min(record.depth, row.depth)
         self._rank(host, record, now)

@@ -96,7 +96,7 @@ class ColdFileRow(msgspec.Struct, frozen=True, array_like=True):
     removed: int
 
 
-class WhyReturn(IntEnum):
+class ReturnCause(IntEnum):
     """What brings a cold URL back. The value is written to disk."""
 
     LINK = 1  # found again, ``cold.return_after_s`` after it became cold
@@ -110,7 +110,7 @@ class ReturnRow(msgspec.Struct, frozen=True, array_like=True):
     ``depth`` is that of the link. ``asked_at`` is crawl time in whole seconds.
     """
 
-    why: WhyReturn
+    why: ReturnCause
     depth: int
     asked_at: int
 

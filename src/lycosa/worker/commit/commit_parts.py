@@ -11,7 +11,7 @@ from lycosa.stages.frontier.alike_pages import find_alike
 from lycosa.state.attempts.shipping import AttemptShipper
 from lycosa.state.folder.names import attempts_folder
 from lycosa.state.objects.folder import FolderStore
-from lycosa.worker.commit.cold_archiver import ColdArchiver, ColdPlace
+from lycosa.worker.commit.cold_writer import ColdPlace, ColdWriter
 from lycosa.worker.commit.committer import BATCH_BYTES, Committer, WorkerFiles
 from lycosa.worker.commit.reparser import Reparser
 from lycosa.worker.intake.intake_parts import IntakeParts
@@ -27,7 +27,7 @@ class CommitParts(msgspec.Struct, frozen=True):
     files: WorkerFiles
     committer: Committer
     reparser: Reparser
-    archiver: ColdArchiver
+    archiver: ColdWriter
 
 
 def build_commit(
@@ -55,7 +55,7 @@ def build_commit(
             ports.offload,
             owned.clock,
         ),
-        ColdArchiver(
+        ColdWriter(
             _cold_place(owned),
             owned.partitions,
             committer,

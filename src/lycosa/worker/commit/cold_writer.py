@@ -65,7 +65,7 @@ class ColdPlace(msgspec.Struct, frozen=True):
     is_shared: bool
 
 
-class ColdArchiver:
+class ColdWriter:
     """One per worker. ``run`` is a task that ends with the worker."""
 
     def __init__(
@@ -98,7 +98,7 @@ class ColdArchiver:
                 self.waits_for = str(error)
 
     def __repr__(self) -> str:
-        return f"<ColdArchiver {sum(map(len, self._keys.values()))} URLs {self.waits_for}>"
+        return f"<ColdWriter {sum(map(len, self._keys.values()))} URLs {self.waits_for}>"
 
     def _open_keys(self, number: int) -> ColdKeys:
         rows = self._partitions[number].cold.files.copy()
@@ -239,7 +239,7 @@ class ColdArchiver:
             try:
                 found.append(table.get(b"U" + url))
             except ColdDamaged as error:
-                # Without its record nobody knows the URL's text. The audit reports the file.
+                # The URL's text is in the record only. The audit reports the file.
                 self.waits_for = str(error)
                 found.append(None)
         return found
