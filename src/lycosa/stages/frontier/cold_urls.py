@@ -165,7 +165,7 @@ class ColdUrls:
     def step(self, now: float, most: int) -> Sequence[ColdRecord]:
         """Look at the next ``most`` records; return what is to be written to a file now.
 
-        What is returned is sorted, and is gathered anew from here on.
+        What is returned is sorted, and is not returned again in this pass.
         """
         row, gathered = self.row, self._gathered
         if not row.began:

@@ -9,7 +9,7 @@ time, and the next one only after the commit, so a commit has at most ``FILE_REC
 each partition. The URLs become cold in memory only when the commit is on disk: the file of hashes
 never has one whose record may still be in the table.
 
-It is a task of its own, because the walk must not cost the loop anything while there is none.
+It is a separate task, because the walk must not cost the loop anything while there is none.
 """
 
 from __future__ import annotations
