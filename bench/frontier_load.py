@@ -172,8 +172,13 @@ class _Table:
         self._store.close()
 
 
-def load_partition(folder: Path, number: int, urls: int, hosts: int) -> tuple[int, int]:
-    """One partition; gives its URLs and the bytes of them."""
+def load_partition(
+    folder: Path, number: int, urls: int, hosts: int, ended: float = 0.0
+) -> tuple[int, int]:
+    """One partition; gives its URLs and the bytes of them.
+
+    With ``ended``, that share of the URLs is fetched, and not due again.
+    """
     web = Web(urls, hosts)
     owned = np.flatnonzero(np.fromfile(folder / "owners", dtype=np.uint8) == number).tolist()
     mine = sorted((hash8(name), h, name) for h in owned for name in (host_name(h),))
@@ -189,7 +194,7 @@ def load_partition(folder: Path, number: int, urls: int, hosts: int) -> tuple[in
         for host8, h, name in mine:
             rows = []
             size = int(web.sizes[h])
-            fetched = size // 2
+            fetched = _fetched(size, ended)
             first = f"http://{name}".encode()
             made, via = [], ""
             for i in range(size):
@@ -204,7 +209,10 @@ def load_partition(folder: Path, number: int, urls: int, hosts: int) -> tuple[in
                 if i < fetched:
                     at = NOW - chance.getrandbits(22)
                     due_at, past, state = at + 604_800 * 100, _stored(chance, at), 3
-                    due.append(due_key(due_at, host8, url8))
+                    if ended:
+                        due_at = 0
+                    else:
+                        due.append(due_key(due_at, host8, url8))
                 row = encode_record(
                     [
                         state,
@@ -244,7 +252,8 @@ def load_partition(folder: Path, number: int, urls: int, hosts: int) -> tuple[in
     def visits() -> Iterator[tuple[bytes, bytes]]:
         for place, (host8, h, name) in enumerate(mine):
             size = int(web.sizes[h])
-            fetched, queued = size // 2, size - size // 2
+            fetched = _fetched(size, ended)
+            queued = size - fetched
             record = VisitRecord(
                 name,
                 HostState.READY,
@@ -278,7 +287,13 @@ def load_partition(folder: Path, number: int, urls: int, hosts: int) -> tuple[in
     return counters.discovered, length
 
 
-def load(folder: Path, urls: int, hosts: int, partitions: int, processes: int) -> tuple[int, int]:
+def _fetched(size: int, ended: float) -> int:
+    return round(size * ended) if ended else size // 2
+
+
+def load(
+    folder: Path, urls: int, hosts: int, partitions: int, processes: int, ended: float = 0.0
+) -> tuple[int, int]:
     """All partitions; gives known URLs and the bytes of them."""
     folder.mkdir(parents=True, exist_ok=True)
     site_of = Sites().site_of
@@ -287,7 +302,8 @@ def load(folder: Path, urls: int, hosts: int, partitions: int, processes: int) -
     ).tofile(folder / "owners")
     with ProcessPoolExecutor(processes, max_tasks_per_child=1) as pool:
         made = [
-            pool.submit(load_partition, folder, number, urls, hosts) for number in range(partitions)
+            pool.submit(load_partition, folder, number, urls, hosts, ended)
+            for number in range(partitions)
         ]
         results = [each.result() for each in made]
     (folder / "owners").unlink()

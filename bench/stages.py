@@ -64,6 +64,7 @@ STAGES = {
     "lycosa.stages.frontier": "frontier",
     "lycosa.state.ranks": "frontier",
     "lycosa.state.kv": "frontier: records and RocksDB",
+    "lycosa.state.cold": "frontier: cold archive",
     "lycosa.state.store": "store: WARC records and rows",
     "lycosa.base.urls.surt": "store: WARC records and rows",
     "lycosa.state.store.pending": "store: writing",

@@ -28,9 +28,10 @@ from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8, join_url
 from lycosa.stages.frontier.visit_state import HostState, VisitRecord, decode_visit
 from lycosa.stages.schedule.soft_gone import MISSING_PATH
+from lycosa.state.cold.whole_table import WholeTable, whole_table
 from lycosa.state.exchange import Outbox
 from lycosa.state.folder.names import table_folder
-from lycosa.state.kv.kv_port import KeyValue
+from lycosa.state.kv.kv_port import KeyValue, SavedTable
 from lycosa.state.kv.table_records import (
     UrlRecord,
     decode_url,
@@ -40,6 +41,7 @@ from lycosa.state.kv.table_records import (
     row_urls,
     waiting_key,
 )
+from lycosa.state.objects.folder import FolderStore
 from lycosa.state.shard.counters import Counters
 from lycosa.state.store.journal_rows import JournalRow
 from lycosa.synthetic import Obstacle, RequestLog, SyntheticWeb
@@ -116,12 +118,12 @@ def tables(crawl: VirtualCrawl) -> Iterator[list[KeyValue]]:
             table.close()
 
 
-def hosts_of(table: KeyValue) -> dict[bytes, VisitRecord]:
+def hosts_of(table: SavedTable) -> dict[bytes, VisitRecord]:
     """Visit states by host8."""
     return {key[1:]: decode_visit(value) for key, value in table.scan(b"H", prefix_end(b"H"))}
 
 
-def urls_of(table: KeyValue) -> Iterator[tuple[VisitRecord, bytes, UrlRecord]]:
+def urls_of(table: SavedTable) -> Iterator[tuple[VisitRecord, bytes, UrlRecord]]:
     """Every URL with its host."""
     hosts = hosts_of(table)
     for key, value in table.scan(b"U", prefix_end(b"U")):
@@ -137,16 +139,19 @@ def state_of(host: VisitRecord, record: UrlRecord) -> UrlState:
     )
 
 
-def counters_of(table: KeyValue) -> Counters:
+def counters_of(table: SavedTable) -> Counters:
     """The counters as committed."""
     value = table.get(meta_key("counters"))
     return msgspec.msgpack.decode(value, type=Counters) if value else Counters()
 
 
-def is_balanced(table: KeyValue) -> None:
+def is_balanced(table: SavedTable) -> None:
     """The committed counters add up, and a recount of everything in the table gives the same."""
     counters = counters_of(table)
     assert counters.is_balanced, counters
+    marked = table.scan_marked() if isinstance(table, WholeTable) else ()
+    cold = Counter(int(decode_url(each.value).state) for each in marked if each.is_cold)
+    assert dict(cold) == counters.cold
     counted: Counter[int] = Counter()
     reasons: Counter[int] = Counter()
     waiting: Counter[str] = Counter()
@@ -218,18 +223,19 @@ def are_balanced(crawl: VirtualCrawl) -> Counters:
     """All partitions balanced; gives the sum of their counters."""
     with tables(crawl) as opened:
         for table in opened:
-            is_balanced(table)
+            is_balanced(whole_table(table, FolderStore(str(crawl.folder), crawl.folder)))
         errands_are_kept(dict(enumerate(opened)))
         return sum_of(counters_of(table) for table in opened)
 
 
 def outcomes(crawl: VirtualCrawl) -> dict[str, tuple[UrlState, Reason]]:
     """What every known URL came to."""
+    store = FolderStore(str(crawl.folder), crawl.folder)
     with tables(crawl) as opened:
-        return outcomes_in(opened)
+        return outcomes_in(whole_table(table, store) for table in opened)
 
 
-def outcomes_in(opened: Iterable[KeyValue]) -> dict[str, tuple[UrlState, Reason]]:
+def outcomes_in(opened: Iterable[SavedTable]) -> dict[str, tuple[UrlState, Reason]]:
     """What every URL of some tables came to."""
     found = {}
     for table in opened:

@@ -8,12 +8,21 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from cold_crawls import make_cold
 from crawling import QUICK, crawl_folder
 from kafka_broker import Broker
 from lycosa.base.config.cluster_file import read_cluster_file
-from lycosa.base.config.sections import Config, FrontierSection, LimitSection
+from lycosa.base.config.sections import (
+    Config,
+    FrontierSection,
+    LimitSection,
+    RefetchRule,
+    RefetchSection,
+)
 from lycosa.cluster.kafka.generations import LogWentOn
+from lycosa.cluster.shards.opened_cluster import OpenedCluster
 from lycosa.cluster.shards.stored_crawl import newest_manifest, read_crawl
+from lycosa.inspect.committed_state import CrawlReader, read_folder
 from lycosa.moves.gathered import GatheredState
 from lycosa.moves.move import move_crawl
 from lycosa.moves.new_generation import ClusterPlaces
@@ -32,7 +41,10 @@ from lycosa.synthetic.synthetic_hosts import host_name
 pytestmark = pytest.mark.service
 PLAN = WebPlan(hosts=6, pages=6, seed=5, latency_s=0.01, page_bytes=1500)
 CONFIG = msgspec.structs.replace(
-    QUICK, frontier=FrontierSection(partitions=2), limits=LimitSection(max_time_s=90.0)
+    QUICK,
+    frontier=FrontierSection(partitions=2),
+    limits=LimitSection(max_time_s=90.0),
+    refetch=RefetchSection(rule=RefetchRule.OFF),
 )
 
 
@@ -88,6 +100,21 @@ def test_nothing_is_in_force_if_the_crawl_went_on(crawl: Path, places: ClusterPl
         refuse_imported(crawl)
     again = import_folder(crawl, places)
     assert not again.is_new and generations(places) == {again.manifest.generation}
+
+
+def test_cold_records_are_rows_of_the_new_shards(crawl: Path, places: ClusterPlaces) -> None:
+    known = {entry.url: entry.record.state for entry in read_folder(crawl).urls()}
+    assert make_cold(crawl) > 0
+    assert import_folder(crawl, places).urls == len(known)
+    opened = OpenedCluster(places.given, places.work / "read")
+    try:
+        opened.view.open_shards()
+        found = CrawlReader(opened.view)
+        assert {entry.url: entry.record.state for entry in found.urls()} == known
+        assert all(not view.counters().cold for view in found.partition_views())
+        assert list(opened.objects.list("cold/")) == []
+    finally:
+        opened.close()
 
 
 def test_settings_of_a_machine_are_left_out_and_told(crawl: Path, places: ClusterPlaces) -> None:

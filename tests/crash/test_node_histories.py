@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from nodes.archives import Archives
 from nodes.changes import Changes
 from nodes.clocks import Clocks
 from nodes.codes import Codes
@@ -191,3 +192,11 @@ def test_a_planted_bug_is_found(plant: str, tmp_path: Path) -> None:
             print(breach)
             return
     pytest.fail("no history found it")
+
+
+@pytest.mark.parametrize("seed", seeds(1, 4))
+def test_cold_records_are_where_the_last_commit_says(seed: int, tmp_path: Path) -> None:
+    history = NodesHistory(seed, tmp_path, [Archives])
+    assert history.live().takeovers > 0
+    (archives,) = history.plugins
+    assert isinstance(archives, Archives) and archives.cold > 0

@@ -46,6 +46,7 @@ from lycosa.base.messages.coordinator_messages import CALLER, Drain, MoreAsks, M
 from lycosa.base.model.fetched import FetchKind
 from lycosa.base.urls.identity import join_url
 from lycosa.inspect.audit.crawl_audit import AuditedCrawl, audit_crawl
+from lycosa.state.cold.whole_table import whole_table
 from lycosa.state.kv.kv_port import KeyValue
 from lycosa.state.kv.memory_table import MemoryKeyValue
 from lycosa.state.seen.urls_sorted import SortedSeenUrls
@@ -56,6 +57,7 @@ from lycosa.state.store.journal_rows import JournalRow
 from lycosa.synthetic import Crash, SyntheticWeb, WebPlan, run_virtual
 from lycosa.synthetic.synthetic_web import Responder
 from lycosa.worker.commit.committed_rows import PAGES
+from memory_objects import MemoryStore
 from memory_segments import MemorySegments
 from memory_snapshots import MemorySnapshots
 from nodes.machine import Machine
@@ -411,9 +413,11 @@ class NodesHistory:
         truth = self.web.survey(self.surveyed)
         for plugin in self.plugins:
             plugin.expect(truth)
-        found = {url: state for url, (state, _) in outcomes_in(opened.values()).items()}
+        store = MemoryStore(world.objects)
+        whole = [whole_table(table, store) for table in opened.values()]
+        found = {url: state for url, (state, _) in outcomes_in(whole).items()}
         ends_as_surveyed(truth, asked(world.log), found)
-        for table in opened.values():
+        for table in whole:
             is_balanced(table)
         errands_are_kept(opened)
         if self.is_fetched_once:
@@ -449,7 +453,12 @@ class NodesHistory:
             opened, _ = open_shard(
                 shard,
                 [shard],
-                ShardStorage(log, segments, MemorySnapshots(self.world.objects, shard, log, make)),
+                ShardStorage(
+                    log,
+                    segments,
+                    MemorySnapshots(self.world.objects, shard, log, make),
+                    cold=MemoryStore(self.world.objects),
+                ),
             )
             assert not segments.find_segments(opened.term).open, (
                 f"shard {shard} left a segment open"
@@ -472,7 +481,12 @@ class NodesHistory:
             log, segments = world.logs.log(shard), MemorySegments(world.objects, shard)
             views.append(
                 SnapshotView(
-                    origin, log, segments, MemorySnapshots(world.objects, shard, log, make), [shard]
+                    origin,
+                    log,
+                    segments,
+                    MemorySnapshots(world.objects, shard, log, make),
+                    [shard],
+                    objects=MemoryStore(world.objects),
                 )
             )
         return JoinedView(origin, views)

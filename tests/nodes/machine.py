@@ -41,6 +41,7 @@ from lycosa.state.commit import Fenced, OutcomeUnknown, RolledBack
 from lycosa.state.commit.shard_lease import LEASE_S, ShardLease
 from lycosa.state.exchange import ExchangeEnds, Lateness, TopicPost
 from lycosa.state.kv.memory_table import MemoryKeyValue
+from lycosa.state.objects.object_errors import StoreFailed
 from lycosa.state.seen.urls_sorted import SortedSeenUrls
 from lycosa.state.shard.opened_shard import (
     PartitionData,
@@ -55,6 +56,7 @@ from lycosa.worker.assemble import Assembled, assemble
 from lycosa.worker.coordinator_link import CoordinatorLink
 from lycosa.worker.job import WorkerJob
 from lycosa.worker.worker_ports import Ports
+from memory_objects import MemoryStore
 from nodes.logs import NodeLog
 from nodes.ports import (
     Dead,
@@ -253,6 +255,7 @@ class Process:
         self.is_dead = False
         self._chance = random.Random(f"{machine.world.seed} {machine.name} {shard} {number}")
         self._number = number
+        self._cold_chance = random.Random(f"cold {machine.world.seed} {machine.name} {number}")
         self._heard: asyncio.Queue[Any] = asyncio.Queue()
         self._tasks: dict[
             asyncio.Task[Any], None
@@ -285,6 +288,16 @@ class Process:
             f"{self!r} idle={worker.is_idle} more={worker.expects_more} lease={worker.has_lease}"
             f" {worker!r} {outgoing!r} {each.incoming!r} {each.permits!r}"
         )
+
+    def _fail_sometimes(self, call: str, key: str) -> None:
+        """Of the store of cold files; with a chance of its own, so that others stay as they are.
+
+        An opening waits for its store, as ``PatientStore``.
+        """
+        self.check()
+        if self.assembled and self.machine.world.is_troubled and self._cold_chance.random() < 0.2:
+            self.machine.world.faults["cold file"] += 1
+            raise StoreFailed(f"{call} {key}")
 
     def check(self) -> None:
         """Raises ``Dead``."""
@@ -413,6 +426,7 @@ class Process:
                 SnapshotLimit(_SNAPSHOT_COMMITS),
                 lambda claim: moments.append(clock.monotonic()),
                 saves_in_background=True,
+                cold=MemoryStore(world.objects, self._fail_sometimes),
             )
             began = clock.monotonic()
             with suppress(RolledBack):

@@ -29,6 +29,14 @@ def test_the_last_value_of_a_row_counts() -> None:
     assert (len(changes), changes.commits) == (2, 2)
 
 
+def test_a_record_that_becomes_cold_is_no_change() -> None:
+    changes = Changes({0: Mark(1, 1)})
+    changes.add_commit(commit(1, 2, Mark(1, 1), url=b"last"))
+    changes.add_commit(commit(1, 3, Mark(1, 2), url=None))
+    assert (changes.urls[URL].value, changes.urls[URL].when.mark) == (b"last", Mark(1, 2))
+    assert changes.positions[0].mark == Mark(1, 3)
+
+
 def test_a_batch_that_the_registry_has_changes_nothing() -> None:
     changes = Changes({0: Mark(1, 5)})
     changes.add_commit(commit(1, 5, Mark(1, 4), url=b"old"))

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from random import Random
 
 import pytest
 
+from cold_samples import cold_record, write_cold
 from lycosa.base.config.sections import Config, FrontierSection
 from lycosa.base.model.capture import Location
 from lycosa.base.urls.identity import Sites
 from lycosa.cluster.shards.cluster_view import ClusterView, ReadingProgress
+from lycosa.state.cold.cold_rows import ColdDamaged, cold_key, object_key
 from lycosa.state.commit import Commit, LogDamaged, Mark, MemoryChangelog, MemoryLog, PartitionBatch
 from lycosa.state.folder import manifest as manifests
 from lycosa.state.kv.rocks import rocks_opener
+from lycosa.state.kv.table_records import encode_record
 from lycosa.state.shard.view import CrawlOrigin
 from lycosa.state.store import RecordError, SegmentStore
 from lycosa.state.store.object_segments import ObjectSegments
@@ -59,12 +62,14 @@ class Owner:
         self.store = SegmentStore(found, SECTION, INFO, shard, Random(1), row_builder(SECTION))
         self._term = claim.term
 
-    def commit(self, *numbers: int, is_final: bool = False) -> list[Location]:
+    def commit(
+        self, *numbers: int, is_final: bool = False, writes: Mapping[bytes, bytes | None] = {}
+    ) -> list[Location]:
         places = [self.store.append_capture(numbered(number)) for number in numbers]
         pending = self.store.freeze()
         self.segments.put_records(pending)
         self._sequence += 1
-        rows: dict[bytes, bytes | None] = {b"k%d" % number: b"v" for number in numbers}
+        rows = {**{b"k%d" % number: b"v" for number in numbers}, **writes}
         self._log.append(
             Commit(
                 term=self._term,
@@ -137,6 +142,21 @@ def test_a_shard_is_opened_when_it_is_first_asked_for(crawl: Cluster) -> None:
     view.open_shards()
     assert sorted(crawl.opened) == [0, 1, 2]
     assert crawl.told[-1].opened == SHARDS
+    view.close()
+
+
+def test_cold_records_are_read_from_the_objects(crawl: Cluster) -> None:
+    records = sorted(map(cold_record, range(5)), key=lambda each: each.url)
+    rows = write_cold(crawl.store, records).rows
+    crawl.owner(1).commit(1, writes={cold_key(1): encode_record(rows[1])})
+    view = crawl.view()
+    table = view.open_table(1)
+    assert list(table.scan(b"U", b"V")) == [(b"U" + each.url, each.value) for each in records]
+    assert table.get(b"U" + records[3].url) == records[3].value
+    assert (table.get(b"k1"), table.get(b"U" + bytes(16))) == (b"v", None)
+    crawl.store.delete([object_key(rows[1].name)])
+    with pytest.raises(ColdDamaged, match=rows[1].name):
+        list(view.open_table(1).scan(b"U", b"V"))
     view.close()
 
 

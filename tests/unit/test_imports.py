@@ -43,6 +43,7 @@ STAGE_TOOLS = {
     "state.store.journal_rows",
     "state.shard.counters",
     "state.seen.seen_port",
+    "state.cold.cold_rows",
 }
 
 # User code reads pages as the crawl does.
@@ -61,6 +62,7 @@ PURE = [
         for name in ("simhash", "content_seen", "recent", "seen_port", "duplicates", "foreign_keys")
     ),
 ]
+PURE.append("state.cold.cold_rows")
 PURE += [
     f"stages.politeness.{name}"
     for name in ("delay", "robots_cache", "robots_parser", "robots_rules", "tdm_cache", "wildcards")

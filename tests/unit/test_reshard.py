@@ -374,5 +374,5 @@ def test_every_kind_of_row_and_every_counter_has_a_rule() -> None:
         *("discovered", "states", "captures", "pages", "requests", "body_bytes", "rule_refusals"),
         *("reasons", "hosts", "hosts_parked", "hosts_retired", "hosts_asleep", "asked", "asking"),
         *("hosts_paused", "leased", "stated", "cells", "due", "refetched", "validators", "items"),
-        "set_back",
+        *("set_back", "cold"),
     }

@@ -109,6 +109,7 @@ def opened_cluster(place: CrawlPlace, reads_attempts: bool = False) -> Iterator[
     given = read_cluster_file(place.cluster)
     with client_of("Kafka", "cluster"):
         from lycosa.cluster.shards.opened_cluster import CacheDamaged, OpenedCluster, default_cache
+        from lycosa.state.cold.cold_rows import ColdDamaged
         from lycosa.state.kv.kv_port import TableDamaged
     line = ProgressLine()
     opened = OpenedCluster(
@@ -121,6 +122,8 @@ def opened_cluster(place: CrawlPlace, reads_attempts: bool = False) -> Iterator[
     )
     try:
         yield opened
+    except ColdDamaged:
+        raise  # it is the object that is damaged, not a downloaded file
     except TableDamaged as error:
         folder = shlex.quote(str(opened.cache / "tables"))
         raise CacheDamaged(

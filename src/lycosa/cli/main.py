@@ -83,6 +83,7 @@ _EXPECTED: dict[str, tuple[ExitCode, str]] = {
     "lycosa.feeds.export_port.TargetError": (ExitCode.USAGE, ""),
     "lycosa.feeds.feed_position.BadPosition": (ExitCode.USAGE, ""),
     "lycosa.state.kv.kv_port.TableLocked": (ExitCode.USAGE, "stop that process first"),
+    "lycosa.state.cold.cold_rows.ColdDamaged": (ExitCode.INTERNAL, "restore it from a copy"),
     "lycosa.state.kv.kv_port.TableDamaged": (
         ExitCode.INTERNAL,
         "restore the crawl folder from a copy",

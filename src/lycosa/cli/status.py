@@ -243,6 +243,7 @@ def _print_head(
             ("purpose", ", ".join(status.purpose)),
             ("stated", _stated(status)),
             ("items", _items(status)),
+            ("cold", _cold(status)),
         )
     )
 
@@ -258,6 +259,14 @@ def _paused(status: CrawlStatus) -> str:
 
 def _leased(status: CrawlStatus) -> str:
     return f"{counted(status.leased, 'URL')} to outside fetchers" if status.leased else ""
+
+
+def _cold(status: CrawlStatus) -> str:
+    """URLs whose record is in a cold file."""
+    if not status.cold:
+        return ""
+    files = f"{counted(status.cold_files, 'file')}, {human_bytes(status.cold_bytes)}"
+    return f"{counted(sum(status.cold.values()), 'URL')} that nothing waits for are in {files}"
 
 
 def _set_back(status: CrawlStatus) -> str:

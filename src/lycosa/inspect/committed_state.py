@@ -6,7 +6,7 @@ A view of a shard has only its own partitions, so URLs of other partitions are u
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -18,6 +18,8 @@ from lycosa.base.model.url_state import UrlState
 from lycosa.base.urls.identity import Sites, hash8, host_of, join_url, partition_of
 from lycosa.stages.frontier.crawl_clock import ahead_s, time_at_start
 from lycosa.stages.frontier.visit_state import HostState, VisitRecord, decode_visit
+from lycosa.state.cold.cold_rows import ColdFileRow
+from lycosa.state.cold.whole_table import MarkedRecord, WholeTable, find_cold_file
 from lycosa.state.commit import MARK_KEY, Mark
 from lycosa.state.kv.kv_port import SavedTable
 from lycosa.state.kv.table_records import (
@@ -84,6 +86,29 @@ class TableView:
         value = self.get(url_key(host8, url8))
         return decode_url(value) if value is not None else None
 
+    def cold_file(self, host8: bytes, url8: bytes) -> ColdFileRow | None:
+        """The cold file that has the record of a URL; ``None`` if the table has it, or no file.
+
+        All other reads take in cold records.
+        """
+        return find_cold_file(self._table, url_key(host8, url8))
+
+    def marked_records(self) -> Iterator[MarkedRecord]:
+        """Every record in order, with whether only a cold file has it."""
+        if self.whole is not None:
+            return self.whole.scan_marked()
+        return (MarkedRecord(*pair, False) for pair in self.scan(b"U", prefix_end(b"U")))
+
+    @property
+    def whole(self) -> WholeTable | None:
+        """The table with its cold records; ``None`` if there are none."""
+        return self._table if isinstance(self._table, WholeTable) else None
+
+    def has_url(self, host8: bytes, url8: bytes) -> bool:
+        """Whether a URL has a record: for callers that ask for very many of them."""
+        key = url_key(host8, url8)
+        return self.whole.has_record(key) if self.whole is not None else self.get(key) is not None
+
     def hosts(self) -> Iterator[HostEntry]:
         """Every known host, by key."""
         for key, value in self.scan(b"H", prefix_end(b"H")):
@@ -139,6 +164,8 @@ class CrawlReader:
         seen = source.seen
         self.origin, self.manifest, self.name = seen.origin, seen.origin.manifest, seen.origin.name
         self.here, self.partitions = seen.partitions, seen.origin.manifest.identity.partitions
+        self.left_out: dict[int, Collection[int]] = {}
+        """Cold files by partition that are damaged, and that an audit reads on without."""
 
     @property
     def last_commit(self) -> float:
@@ -171,7 +198,10 @@ class CrawlReader:
 
     def partition_view(self, partition: int) -> TableView:
         """Open one partition of the view. Close it after use."""
-        return TableView(partition, self.source.open_table(partition))
+        view = TableView(partition, self.source.open_table(partition))
+        if view.whole is not None:
+            view.whole.leave_out(self.left_out.get(partition, ()))
+        return view
 
     def partition_views(self) -> Iterator[TableView]:
         """Open every partition of the view in turn; each is closed before the next one opens."""

@@ -44,6 +44,7 @@ from lycosa.stages.frontier.policy_walk import WalkRow
 from lycosa.stages.frontier.visit_state import HostState, VisitRecord
 from lycosa.stages.schedule.refetch_value import mean_weight, weighed_pages
 from lycosa.stages.schedule.validator_trust import is_distrusted
+from lycosa.state.cold.cold_rows import cold_files
 from lycosa.state.folder.lock import LockHolder
 from lycosa.state.folder.names import status_path
 from lycosa.state.folder.seed_sources import SeedSource, load_sources
@@ -97,7 +98,8 @@ class CrawlStatus(msgspec.Struct, frozen=True, kw_only=True):
     (``ValidatorFinding``), ``hosts_distrusted`` the hosts whose validators are not believed.
     ``set_back`` counts waiting URLs that are set back because of near copies.
     ``addresses`` are the ten that are worst off of those that many hosts share.
-    ``items`` counts the rows of user code by extractor.
+    ``items`` counts the rows of user code by extractor. ``cold`` counts the URLs whose record is in
+    a cold file, by state; ``cold_files`` and ``cold_bytes`` are the files.
     """
 
     folder: str
@@ -143,6 +145,9 @@ class CrawlStatus(msgspec.Struct, frozen=True, kw_only=True):
     set_back: int = 0
     addresses: list[AddressWait] = []
     items: dict[str, int] = {}
+    cold: dict[str, int] = {}
+    cold_files: int = 0
+    cold_bytes: int = 0
 
 
 _SUMS = (
@@ -207,6 +212,7 @@ def crawl_status(
         items=total.items,
         hosts_distrusted=tally.distrusted,
         purpose=agent_policy(saved.config.agent).purpose,
+        **_cold(total, tally.cold),
         **_refetching(saved.config.refetch, total.cells, reader.price, tally),
         **(_only_in(folder, runs) if folder else {}),
     )
@@ -231,6 +237,12 @@ def _refetching(
     }
 
 
+def _cold(total: Counters, sizes: list[int]) -> dict[str, Any]:
+    """Cold records, in files of these sizes."""
+    states = {state.label: number for state in UrlState if (number := total.cold.get(state, 0))}
+    return {"cold": states, "cold_files": len(sizes), "cold_bytes": sum(sizes)}
+
+
 def _only_in(folder: Path, runs: bool) -> dict[str, Any]:
     """What only a crawl in a folder has."""
     return {
@@ -251,6 +263,7 @@ class _Tally:
         self._config, self._now, self._behind = config, now, behind
         self.hosts, self.sites = hosts, sites
         self.counters: list[Counters] = []
+        self.cold: list[int] = []  # sizes of files
         self.due: list[int] = []
         self.walks: list[tuple[WalkRow, int]] = []
         self.states: dict[str, int] = {}
@@ -265,6 +278,7 @@ class _Tally:
         """
         # The lists are kept in heaps, so memory is only theirs.
         self.counters.append(view.counters())
+        self.cold += [row.size for row in cold_files(view).values()]
         found = SiteLines(reader.sites.site_of, view, self._config) if reader else None
         for entry in view.hosts():
             self._add_host(visit_in_wall_time(entry.record, self._behind), found)

@@ -20,6 +20,7 @@ import msgspec
 from lycosa.cluster.shards.stored_crawl import StoredCrawl
 from lycosa.moves.new_generation import OnStep
 from lycosa.moves.new_shards import SnapshotPlace
+from lycosa.moves.returned_records import return_records
 from lycosa.state.attempts.read import head_of, read_attempt_files
 from lycosa.state.attempts.shipping import parse_shipped_key, shipped_files
 from lycosa.state.commit import NOTHING, Commit, Mark
@@ -190,7 +191,9 @@ def _earlier_folder(place: RescuePlace, shard: int) -> Path:
 def _restored(
     place: RescuePlace, shard: int, folder: Path, before: Mark
 ) -> tuple[PartitionData, Mark | None]:
-    """The newest complete snapshot before a mark; an empty partition when there is none."""
+    """The newest complete snapshot before a mark, with its cold records as rows; an empty partition
+    when there is none.
+    """
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     snapshots = ObjectSnapshots(
@@ -203,7 +206,10 @@ def _restored(
         ),
         before=before,
     )
-    return snapshots.restore_partition(shard), snapshots.restored
+    data = snapshots.restore_partition(shard)
+    # A cold URL must not look unknown to what enters captures, or it would be requested again.
+    return_records(data.table, place.store)
+    return data, snapshots.restored
 
 
 def waits_of_hosts(store: ObjectStore, shard: int, since: float, work: Path) -> dict[str, float]:

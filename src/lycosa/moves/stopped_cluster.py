@@ -37,6 +37,7 @@ from lycosa.moves.gathered import GatheredState, open_tables, prepare_gathering
 from lycosa.moves.move import MoveReport, delete_other_generations, move_crawl
 from lycosa.moves.new_generation import ClusterPlaces
 from lycosa.moves.reshard.host_owners import StateDamaged
+from lycosa.moves.returned_records import return_records
 from lycosa.stages.frontier.alike_pages import find_alike
 from lycosa.state.commit import MARK_KEY, Mark
 from lycosa.state.exchange import Parcel, ParcelNumbers
@@ -162,6 +163,7 @@ class StoppedCluster:
                 table = tables[each.shard] = places.open_table(table_folder(work, each.shard))
                 # a worker of one machine would look for the commit in its own log
                 table.write({MARK_KEY: None})
+                return_records(table, opened.objects)
                 places.on_step("shards", len(tables), self._before)
             numbers = {number: numbers_of(table.scan) for number, table in tables.items()}
             for each in positions:

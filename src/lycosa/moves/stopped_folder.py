@@ -1,8 +1,8 @@
 """A stopped crawl in a folder as the source of a move to a cluster.
 
 Nothing is changed in the folder. Table files that never change are linked, all others copied. Then
-the commits that the tables lack are applied from the logs, as a start would. Bytes that no commit
-names are left behind.
+the commits that the tables lack are applied from the logs, as a start would, and cold records
+become rows again. Bytes that no commit names are left behind.
 
 A segment has the same names in object storage as in the folder, so the locations in the crawl's
 state stay valid. An open one is sent up to its committed length, with its derived files, as if it
@@ -26,6 +26,7 @@ from lycosa.cluster.shards.stored_crawl import newest_manifest, reserve_place
 from lycosa.moves.gathered import GatheredState, open_tables, prepare_gathering
 from lycosa.moves.move import MoveReport, delete_other_generations, move_crawl
 from lycosa.moves.new_generation import ClusterPlaces
+from lycosa.moves.returned_records import return_records
 from lycosa.state.attempts.attempt_files import attempt_files_of, tidy
 from lycosa.state.attempts.shipping import AttemptShipper
 from lycosa.state.commit import MARK_KEY, Mark, marked, merged_by_worker, saved_logs
@@ -44,6 +45,7 @@ from lycosa.state.folder.start_check import check_crawl
 from lycosa.state.folder.upload import PlaceTaken
 from lycosa.state.kv.kv_port import KeyValue, Opener
 from lycosa.state.kv.read_only import table_reader
+from lycosa.state.objects.folder import FolderStore
 from lycosa.state.objects.generation import PlacedObjects, generation_prefix
 from lycosa.state.objects.object_errors import ObjectMissing
 from lycosa.state.objects.objects_port import ObjectStore
@@ -239,6 +241,8 @@ def gather_folder(
             tables[number] = open_table(target)
             on_partition(number + 1)
         wall, crawl_time, sequence = _apply_logs(folder, tables)
+        for table in tables.values():
+            return_records(table, FolderStore(str(folder), folder))
         newest = max(Mark.unpack(table.get(MARK_KEY)) for table in tables.values())
     for pattern in ("attempts-w*", "settling-w*", "crashes.json"):
         for path in attempts_folder(folder).glob(pattern):

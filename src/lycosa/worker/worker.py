@@ -50,6 +50,8 @@ class Worker:
         self._pipeline, self._lending = visit.pipeline, visit.lending
         self._sender = visit.stages.sender
         self.committer, self.reparsing = commit.committer, commit.reparser
+        self.archiver = commit.archiver
+        self._archiving: asyncio.Task[None] | None = None
         self._files, self._outgoing = commit.files, outgoing
         self._clock = owned.clock
         self._signals, self._news = signals, signals.news
@@ -189,6 +191,8 @@ class Worker:
                 # Otherwise a page that kills workers before their first commit would never be
                 # found.
                 await self.committer.commit()
+            self._archiving = asyncio.get_running_loop().create_task(self.archiver.run())
+            self._archiving.add_done_callback(self._archiving_ended)
             # The links of these bodies are not in the frontier yet, so an empty frontier would not
             # be the end.
             if self.reparsing.waiting():
@@ -207,6 +211,8 @@ class Worker:
                 if self._pipeline.parsing.lacks_parser:
                     # A stop does not wait until the system can start a parser.
                     self._pipeline.parsing.break_off()
+            # What it has deleted is in the last commit, and its hashes in the last snapshot.
+            await self._end_archiving()
             # A visit may have failed while the others ended; the last commit must not follow an
             # error.
             self._raise_failure()
@@ -217,8 +223,18 @@ class Worker:
             for task in self._running:
                 task.cancel()
             await asyncio.gather(*self._running, return_exceptions=True)
+            await self._end_archiving()
             await self._lending.close()
             await self.committer.close()
+
+    async def _end_archiving(self) -> None:
+        if self._archiving is not None:
+            self._archiving.cancel()
+            await asyncio.wait([self._archiving])
+
+    def _archiving_ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._signals.fail(error)
 
     def _step(self) -> End | None:
         """Start what can start; return the end when it is reached."""

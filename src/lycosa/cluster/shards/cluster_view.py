@@ -133,9 +133,10 @@ class ClusterView:
         return self._views[partition].open_table(partition)
 
     def copy_table(self, partition: int, folder: Path) -> None:
-        """Copy the table of a partition into a new folder, by hard links where that is possible.
+        """Copy the table of a partition, without cold records, into a new folder.
 
-        Raises ``TypeError`` if it cannot be copied, or ``OSError``.
+        Files are linked where that is possible. Raises ``TypeError`` if it cannot be copied, or
+        ``OSError``.
         """
         self.open_shards([partition])
         self._views[partition].copy_table(partition, folder)
@@ -198,7 +199,7 @@ class ClusterView:
         segments = _ShardSegments(
             self._segments_at(number), closed, number, self._origin.manifest.identity.partitions
         )
-        view = SnapshotView(self._origin, log, segments, snapshots, [number], read)
+        view = SnapshotView(self._origin, log, segments, snapshots, [number], read, self._objects)
         last, term = view.newest, log.newest_term
         # Its consumer has a dozen descriptors and some threads, and a crawl may have a thousand
         # shards.

@@ -70,7 +70,9 @@ class Changes:
             self.positions[batch.partition] = when
             for key, value in pairs_of(batch.writes):
                 if key[:1] == b"U" and len(key) == _URL_KEY:
-                    self.urls[key] = WrittenValue(batch.partition, value, when)
+                    # A record is deleted only to be kept in a cold file: nothing has changed.
+                    if value is not None:
+                        self.urls[key] = WrittenValue(batch.partition, value, when)
                 elif key[:1] == b"H" and len(key) == _HOST_KEY:
                     self.hosts[key] = WrittenValue(batch.partition, value, when)
                 elif key[:1] == LETTERS and value is not None:

@@ -197,9 +197,9 @@ class Registry:
 
 def _url_rows(changes: Changes, facts: Mapping[bytes, HostSummary]) -> Iterator[Row]:
     for key, each in changes.urls.items():
-        if each.value is not None:
-            host = facts.get(key[1:9]) or lost_host()
-            yield registry_url(each.partition, key, decode_url(each.value), host, each.when)
+        assert each.value is not None  # see ``Changes``
+        host = facts.get(key[1:9]) or lost_host()
+        yield registry_url(each.partition, key, decode_url(each.value), host, each.when)
 
 
 def _recovered_rows(changes: Changes, facts: Mapping[bytes, HostSummary]) -> list[DeletedRow]:
@@ -216,7 +216,6 @@ def _recovered_rows(changes: Changes, facts: Mapping[bytes, HostSummary]) -> lis
 def _deleted_rows(changes: Changes, facts: Mapping[bytes, HostSummary]) -> list[DeletedRow]:
     return [
         DeletedRow(key, facts.get(key[1:9]) or lost_host(), each.when)
-        for rows in (changes.urls, changes.hosts)
-        for key, each in rows.items()
+        for key, each in changes.hosts.items()
         if each.value is None
     ]

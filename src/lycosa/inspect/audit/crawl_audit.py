@@ -28,6 +28,7 @@ from lycosa.inspect.audit.audit_report import AuditReport, Check, OnAuditProgres
 from lycosa.inspect.audit.audited_segments import Segment
 from lycosa.inspect.audit.capture_checks import CaptureChecks, SegmentChecks
 from lycosa.inspect.audit.capture_index import find_repeated
+from lycosa.inspect.audit.cold_check import check_cold
 from lycosa.inspect.audit.derived_check import DerivedChecks
 from lycosa.inspect.audit.pages_feed import check_feed
 from lycosa.inspect.audit.parcel_check import ParcelChecks
@@ -343,6 +344,8 @@ def _if(
 
 
 AUDIT_CHECKS: tuple[Callable[[_Audit], list[Check]], ...] = (
+    # first, because it leaves out files that no other check could read
+    lambda run: check_cold(run.reader, run.views.values()),
     _state,
     _if(lambda crawl: crawl.folder, _url_seen),
     # the logs of a running crawl grow while its tables are read

@@ -31,7 +31,6 @@ from lycosa.stages.parse.media_type import file_type
 from lycosa.stages.parse.parser_config import ParserConfig
 from lycosa.stages.schedule.fetch_outcome import Meaning, judge_answer
 from lycosa.state.exchange import urls_in_outboxes
-from lycosa.state.kv.table_records import url_key
 from lycosa.state.store.journal_rows import JournalRow
 from lycosa.state.store.stored_bodies import BodyPlace, RevisitTarget, record_with_body
 from lycosa.state.store.stored_data import RecordError, StoredRecord
@@ -209,12 +208,8 @@ class LinkCheck:
         )
 
     def _is_known(self, link: Link) -> bool:
-        return (
-            self._views[self._owner(link.host8, host_of(link.url))].get(
-                url_key(link.host8, link.url8)
-            )
-            is not None
-        )
+        view = self._views[self._owner(link.host8, host_of(link.url))]
+        return view.has_url(link.host8, link.url8)
 
     def _owner(self, host8: bytes, host: str) -> int:
         owner = self._owners.get(host8)

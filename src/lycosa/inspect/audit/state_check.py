@@ -19,6 +19,7 @@ from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8, join_url, reversed_host
 from lycosa.inspect.audit.audit_report import Check, OnAuditProgress
 from lycosa.inspect.audit.capture_index import CaptureIndex, place_key
+from lycosa.inspect.audit.cold_check import expect_cold
 from lycosa.inspect.audit.table_hosts import HostSection, sections_of
 from lycosa.inspect.committed_state import TableView
 from lycosa.stages.frontier.change_log import CHANGES, bounds_in, change_number, decode_change
@@ -90,24 +91,17 @@ class StateChecks:
         self.seen = 0
 
     def all_checks(self) -> list[Check]:
-        return [
-            self.counters,
-            self.queues,
-            self.due,
-            self.hosts,
-            self.names,
-            self.changes,
-            self.records,
-        ]
+        of_hosts = self.queues, self.due, self.hosts, self.names
+        return [self.counters, *of_hosts, self.changes, self.records]
 
     def check_partition(self, view: TableView, total: int) -> None:
         """Check one partition."""
         states: dict[UrlState, int] = dict.fromkeys(UrlState, 0)
         hosts: dict[HostState, int] = dict.fromkeys(HostState, 0)
-        cells, due = Counter[int](), Counter[int]()
+        cells, due, cold = Counter[int](), Counter[int](), Counter[int]()
         asking = 0
         for host in sections_of(view):
-            _HostCheck(self, view, host, states, cells, due).run()
+            _HostCheck(self, view, host, states, cells, due, cold).run()
             if host.visit is not None:
                 hosts[host.visit.shown_state] += 1
                 asking += sum(not question.is_late for question in host.visit.questions)
@@ -127,6 +121,7 @@ class StateChecks:
                 number == counted,
                 f"{where}: {counted} {state.label} by the counters, {number} by the records",
             )
+        expect_cold(self.counters, counters, cold, where)
         told = (
             f"{where}: {counters.asking} questions to other hosts are open by the counters,"
             f" {asking} by the visit states"
@@ -261,9 +256,10 @@ class _HostCheck:
         states: dict[UrlState, int],
         cells: Counter[int],
         due: Counter[int],
+        cold: Counter[int],
     ) -> None:
         self._checks, self._view, self._host = checks, view, host
-        self._states, self._cells, self._due = states, cells, due
+        self._states, self._cells, self._due, self._cold = states, cells, due, cold
         self._visit = host.visit
         self._name = host.visit.host if host.visit else _NO_NAME
         self._waiting, self._parked = array("Q"), array("Q")
@@ -273,8 +269,10 @@ class _HostCheck:
 
     def run(self) -> None:
         total = self._view.counters().discovered
-        for key, value in self._host.urls:
-            self._record(key[9:], decode_url(value))
+        for key, value, is_cold in self._host.urls:
+            record = decode_url(value)
+            self._record(key[9:], record)
+            self._cold[record.state] += is_cold
             self._checks.note_record(total)
         queued, parked = self._queue()
         self._compare(self._waiting, queued, "its back queue")

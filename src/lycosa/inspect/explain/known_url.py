@@ -19,6 +19,7 @@ from lycosa.base.urls.identity import host_of, join_url, scheme_of
 from lycosa.inspect.committed_state import CrawlReader, TableView, UrlEntry
 from lycosa.inspect.explain.budget_facts import judged_now, site_facts
 from lycosa.inspect.explain.code_facts import code_facts
+from lycosa.inspect.explain.cold_facts import cold_facts
 from lycosa.inspect.explain.copy_facts import SET_BACK, copy_facts
 from lycosa.inspect.explain.facts import (
     Explanation,
@@ -107,6 +108,7 @@ class KnownUrl:
         section = at_mean_weight(section, mean)
         self._answer.add_fact("state", self._entry.state.label)
         by_state[self._entry.state]()
+        cold_facts(self._answer, self._view, self._entry, self._reader.ahead_s(self._now))
         price = self._price(section)
         refetch_facts(self._answer, section, price, mean, self._record, self._now)
         if is_probe_place(self._entry.record.due_at):

@@ -10,6 +10,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
+from lycosa.state.cold.cold_rows import ColdFileRow
+from lycosa.state.cold.whole_table import find_cold_file
 from lycosa.state.kv.kv_port import SavedTable
 from lycosa.state.shard.view import CrawlView, ViewSummary
 from lycosa.state.store import JournalRow, StoredRecord, StoredSegment
@@ -60,6 +62,11 @@ class BudgetedTable:
         for pair in self._table.scan(start, end):
             yield pair
             spend()
+
+    def find_cold_file(self, key: bytes) -> ColdFileRow | None:
+        """See ``HasColdFiles``."""
+        self._budget.spend()
+        return find_cold_file(self._table, key)
 
     def close(self) -> None:
         self._table.close()

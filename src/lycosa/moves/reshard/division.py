@@ -41,6 +41,7 @@ from lycosa.moves.reshard.host_owners import HostOwners, StateDamaged
 from lycosa.moves.reshard.row_sink import RowSink
 from lycosa.stages.frontier.address_grids import ADDRESS_PRICES
 from lycosa.stages.frontier.change_log import CHANGE_BOUNDS
+from lycosa.stages.frontier.cold_urls import COLD_WALK_KEY
 from lycosa.stages.frontier.dead_letters import decisions_of, decode_letter, number_of
 from lycosa.stages.frontier.decision_log import ACTIONS, MAX_ACTIONS, decode_action
 from lycosa.stages.frontier.front_queues import FRONT_KEY
@@ -62,7 +63,7 @@ from lycosa.state.seen.content_seen import decode_original
 from lycosa.state.seen.simhash import upper_block_of, upper_blocks
 from lycosa.state.shard.counters import COUNTERS_KEY, Counters
 
-_BY_HOST = b"UQRtNBXYEaglif"
+_BY_HOST = b"UQRtNBXYEaglifr"
 _MADE_AGAIN = b"FGKWZhw"
 _DUE_ROW = 64  # URLs of one second that share a row
 _EVERY = 20_000
@@ -77,6 +78,7 @@ _MADE_ANEW = frozenset(
         FRONT_KEY,
         CHANGE_BOUNDS,
         WALK_KEY,
+        COLD_WALK_KEY,
         ADDRESS_PRICES,
         PROBES_KEY,
         TRUTHS_KEY,
@@ -250,6 +252,12 @@ class Division:
                 " again"
             )
 
+    def _cold_file(self, partition: int, key: bytes, value: bytes) -> None:
+        raise StateDamaged(
+            f"partition {partition} still has records in cold files, which would be lost; give the"
+            " same command again"
+        )
+
     def _metadata(self, partition: int, key: bytes, value: bytes) -> None:
         self._has_walk |= key == WALK_KEY
         if key not in _MADE_ANEW and key not in _TO_ALL:
@@ -314,6 +322,7 @@ _MOVERS: Mapping[bytes, Callable[[Division, int, bytes, bytes], None]] = {
     b"M": Division._metadata,
     b"O": Division._parcels,
     b"T": Division._sitemap,
+    b"c": Division._cold_file,
     b"s": Division._capture,
     b"z": Division._decisions,
 }

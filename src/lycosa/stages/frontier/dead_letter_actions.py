@@ -5,8 +5,10 @@ from __future__ import annotations
 from lycosa.base.model.dead_letter import DeadLetterAction, DecidedDeadLetter
 from lycosa.base.model.url_state import UrlState
 from lycosa.stages.frontier.dead_letters import decisions_of
+from lycosa.stages.frontier.discovery import NEVER_SO_DEEP
 from lycosa.stages.frontier.partition import Partition
 from lycosa.stages.frontier.visit_state import HostState
+from lycosa.state.cold.cold_rows import ColdNote, ReturnCause
 
 
 def carry_out_decision(
@@ -18,6 +20,8 @@ def carry_out_decision(
     newer one was decided. A URL that fails after a decision has a new dead letter.
     """
     record, host = partition.find_record(host8, url8), partition.visits.find_host(host8)
+    if record is None and (note := partition.cold.find(host8 + url8)) is not None:
+        return _decide_cold(partition, host8 + url8, note, decision, now)
     if record is None or host is None or record.state is not UrlState.FAILED:
         return False
     if _is_decided(partition, host8 + url8, decision.number):
@@ -28,6 +32,18 @@ def carry_out_decision(
         if host.record.state is HostState.RETIRED and not host.is_barred:
             partition.set_aside_hosts.reopen(host, now)
         partition.queue_again(host, url8, record)
+    return True
+
+
+def _decide_cold(
+    partition: Partition, url: bytes, note: ColdNote, decision: DecidedDeadLetter, now: float
+) -> bool:
+    """The same for a URL whose record is cold: one that is retried comes back first."""
+    if note.state != UrlState.FAILED or _is_decided(partition, url, decision.number):
+        return False
+    partition.dead_letters.note_decision(url, decision)
+    if decision.action is DeadLetterAction.RETRY:
+        partition.cold.note_return(url, ReturnCause.OPERATOR, NEVER_SO_DEEP, now)
     return True
 
 

@@ -19,8 +19,10 @@ from lycosa.base.model.parsed import Link
 from lycosa.base.model.url_state import UrlState
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import target_of
+from lycosa.stages.frontier.cold_urls import ColdUrls
 from lycosa.stages.frontier.ranking import stored_importance
 from lycosa.stages.frontier.visit_state import VisitStates
+from lycosa.state.cold.cold_rows import ReturnCause
 from lycosa.state.kv.table_records import UrlRecord
 from lycosa.state.seen.seen_port import Mask, SeenUrls, hashes_of
 
@@ -123,20 +125,27 @@ class Discovery:
         bounds: Bounds,
         admit: Callable[[Discovered, float], None],
         found_again: Callable[[Discovered, float], None],
+        cold: ColdUrls,
     ) -> None:
         self._seen, self._visits, self._bounds = seen, visits, bounds
-        self._admit, self._found_again = admit, found_again
+        self._admit, self._found_again, self._cold = admit, found_again, cold
         self._gathered, self._gathered_at = Gathered(), 0.0
 
     def take_urls(self, batch: Sequence[Discovered], now: float) -> list[bool]:
         """Take URLs one by one, after those that were gathered; return which were new."""
         self.take_gathered()
-        new: list[bool] = self._seen.unseen(hashes_of([found.url8 for found in batch])).tolist()
+        hashes = hashes_of([found.url8 for found in batch])
+        new: list[bool] = self._seen.unseen(hashes).tolist()
         for found, is_new in zip(batch, new, strict=True):
             if is_new:
                 self._admit(found, now)
             else:
                 self._found_again(found, now)
+        if len(self._cold.hashes):
+            self._cold.note_given(batch, now)
+            for at in self._cold.ripe_places(hashes, now):
+                found = batch[at]
+                self._cold.note_return(found.host8 + found.url8, ReturnCause.LINK, found.depth, now)
         return new
 
     def gather_links(self, origin: LinkSource, links: list[Link], now: float) -> None:
@@ -151,10 +160,15 @@ class Discovery:
             return False
         gathered, now, self._gathered = self._gathered, self._gathered_at, Gathered()
         links, origins, admit = gathered.links, gathered.origins, self._admit
-        is_new = self._seen.unseen(hashes_of([link.url8 for link in links]))
+        hashes = hashes_of([link.url8 for link in links])
+        is_new = self._seen.unseen(hashes)
         for at in np.flatnonzero(is_new).tolist():
             admit(origins[at].found(links[at]), now)
         self._take_known(gathered, is_new, now)
+        if len(self._cold.hashes):
+            for at in self._cold.ripe_places(hashes, now):
+                url, depth = links[at].host8 + links[at].url8, origins[at].depth
+                self._cold.note_return(url, ReturnCause.LINK, depth, now)
         return True
 
     def _take_known(self, gathered: Gathered, is_new: Mask, now: float) -> None:

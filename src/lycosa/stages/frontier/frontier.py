@@ -367,6 +367,8 @@ class Frontier:
             return True  # an answer or its deadline will come
         if self.walks_policies:
             return True  # it may find pages that are due
+        if any(partition.cold.returning for partition in self.partitions.values()):
+            return True  # their records are being read
         ready = self.next_time()
         if self.waiting_in_front() and (ready is None or ready > now):
             return True

@@ -30,6 +30,7 @@ from lycosa.stages.frontier.alike_pages import AlikePages
 from lycosa.stages.frontier.back_queue import QueueDamaged
 from lycosa.stages.frontier.change_log import ChangeLog
 from lycosa.stages.frontier.change_signals import SignalOutcome
+from lycosa.stages.frontier.cold_urls import ColdUrls
 from lycosa.stages.frontier.copy_judgement import CopyJudgement
 from lycosa.stages.frontier.dead_letters import DeadLetters
 from lycosa.stages.frontier.decision_log import DecisionLog
@@ -47,6 +48,7 @@ from lycosa.stages.frontier.turn_shares import FIRST_DUE
 from lycosa.stages.frontier.unparsed_bodies import UnparsedBodies
 from lycosa.stages.frontier.visit_state import HostState, VisitState, VisitStates, counted_as
 from lycosa.stages.frontier.waiting_places import WaitingPlaces
+from lycosa.state.cold.cold_rows import ReturnCause
 from lycosa.state.kv.overlay import Overlay
 from lycosa.state.kv.table_records import (
     PARKED_BAND,
@@ -140,7 +142,12 @@ class Partition:
         self.alike = AlikePages(table, self.counters, self.leased, self.copies.note_late_copy)
         self.doubted = DoubtedPages(table, self._due, self.counters)
         self.bounds = Bounds(min(max(_BOUNDS // section.partitions, 1000), most_bounds))
-        self._discovery = Discovery(seen, self.visits, self.bounds, self._admit, self._found_again)
+        self.cold = ColdUrls(
+            table, self.visits, self.counters, self.leased, self.host_grids, rules.cold
+        )
+        self._discovery = Discovery(
+            seen, self.visits, self.bounds, self._admit, self._found_again, self.cold
+        )
         self.recall_host: Callable[[VisitState], None] = lambda _: None  # set by the frontier
         # The frontier asks all partitions at every turn of the loop.
         self.take_gathered = self._discovery.take_gathered
@@ -312,7 +319,8 @@ class Partition:
         """
         host, record = self.visits.find_host(url[:8]), self.find_record(url[:8], url[8:])
         if host is None or record is None:
-            return SignalOutcome.UNKNOWN
+            is_cold = self.cold.find(url) is not None
+            return SignalOutcome.ENDED if is_cold else SignalOutcome.UNKNOWN
         return self.signals.announce(host, url, record, source, at, now)
 
     def queue_again(self, host: VisitState, url8: bytes, record: UrlRecord) -> None:
@@ -321,6 +329,22 @@ class Partition:
         record.reason, record.detail, record.tries, record.due_at = Reason.NONE, "", 0, 0
         self._put(host.host8, url8, record)
         self._enqueue(host, url8, record)
+
+    def come_back(self, url: bytes, value: bytes | None, now: float) -> bool:
+        """Queue a cold URL, given by its host8 and url8, that is to come back.
+
+        ``value`` is its record in the file. Returns false if it was not cold any more.
+        """
+        taken, host = self.cold.take_back(url, value), self.visits.find_host(url[:8])
+        if taken is None or host is None:
+            return False
+        record, row = taken
+        if row.why is not ReturnCause.LINK:
+            self.set_aside_hosts.reopen_retired(host, now)
+        record.depth = min(record.depth, row.depth)
+        self._rank(host, record, now)
+        self.queue_again(host, url[8:], record)
+        return True
 
     def _enqueue(self, host: VisitState, url8: bytes, record: UrlRecord, band: int = -1) -> None:
         """Queue a QUEUED URL at its host, and the host: in a band of due pages or, with -1, in that

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from lycosa.base.config.sections import CopiesSection, RefetchSection
+from lycosa.base.config.sections import ColdSection, CopiesSection, RefetchSection
 from lycosa.base.model.usage import Usage
 from lycosa.stages.frontier.change_signals import ChangeSignals
 from lycosa.stages.frontier.entry_bands import JudgePage, judge_as_due
@@ -25,7 +25,7 @@ class FrontierRules(msgspec.Struct, frozen=True):
     it ``has_host_prices``: if any page is refetched by its value.
     ``judge``: what a page is worth whose time has come; without it there are no bands of due pages,
     as in formats that have none. ``copies``: what is set back because pages like it were near
-    copies.
+    copies. ``cold``: which records go to cold files.
     """
 
     over_discovery: Callable[[Usage], bool] = lambda _: False
@@ -37,3 +37,4 @@ class FrontierRules(msgspec.Struct, frozen=True):
     has_host_prices: Callable[[], bool] = lambda: False
     judge: JudgePage | None = judge_as_due
     copies: CopiesSection = CopiesSection()
+    cold: ColdSection = ColdSection()

@@ -141,6 +141,11 @@ def mark_of(table: KeyValue) -> Mark:
     return Mark.unpack(table.get(MARK_KEY))
 
 
+def cold_keys_file(folder: Path, partition: int) -> Path:
+    """The file of the hashes of cold URLs, next to that of URL-seen."""
+    return folder / "state" / f"cold-{partition:05d}"
+
+
 def seen_file(folder: Path, partition: int, choice: SeenChoice) -> Path:
     """The file of the chosen implementation of URL-seen."""
     path = seen_path(folder, partition)

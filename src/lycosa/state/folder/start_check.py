@@ -20,6 +20,7 @@ the end of a log                       ``last-commit``, or a table or a URL-seen
                                        later commit
 a file in front, a table               the records say which commit each partition held before them
 bytes of outputs                       the committed lengths, and those of closed files
+cold files                             the rows that name them, with their sizes
 commits of one worker, whatever else   the numbers of the parcels between its partitions and those
                                        of others
 =====================================  =============================================================
@@ -28,12 +29,13 @@ commits of one worker, whatever else   the numbers of the parcels between its pa
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
 
 from lycosa.base.config.sections import SeenUrlsKind
+from lycosa.state.cold.cold_rows import COLD_PREFIX, decode_cold_file, object_key
 from lycosa.state.commit import (
     MARK_KEY,
     Commit,
@@ -91,7 +93,8 @@ class CommittedDataMissing(Exception):
 class _State(msgspec.Struct):
     """The state of one partition: its table alone, and with the logs applied to it.
 
-    A maker is the worker that made the last commit (``None`` = unknown).
+    A maker is the worker that made the last commit (``None`` = unknown). ``cold`` are the rows that
+    name cold files.
     """
 
     table_mark: Mark
@@ -99,6 +102,7 @@ class _State(msgspec.Struct):
     mark: Mark
     maker: int | None
     parcels: ParcelNumbers
+    cold: dict[bytes, bytes | None]
 
 
 class _Found(msgspec.Struct):
@@ -126,6 +130,7 @@ def check_crawl(folder: Path, manifest: Manifest, seen: SeenUrlsKind, read_table
         folder, logs, found, range(max([manifest.workers, *(worker + 1 for worker in logs)]))
     )
     findings = [*(lacking | ends).values(), *found.gaps.values(), *_later_seen(folder, found, seen)]
+    findings += _cold_findings(folder, found.states.values())
     parcels = disagreements({number: state.parcels for number, state in found.states.items()})
     # Consequences of a log that is known to be short are not reported separately.
     findings += [
@@ -182,7 +187,8 @@ def check_worker(
         # of an earlier run, possibly in another worker's log; it was checked when this run began
         if state.table_mark.term < term:
             state.table_mark, state.table_maker = _NONE, None
-    _conclude(folder, [*_short_ends(folder, logs, found, [worker]).values(), *found.gaps.values()])
+    findings = [*_short_ends(folder, logs, found, [worker]).values(), *found.gaps.values()]
+    _conclude(folder, [*findings, *_cold_findings(folder, found.states.values())])
     check_lengths(folder, found.ends[worker].lengths if worker in found.ends else {}, worker)
 
 
@@ -215,26 +221,41 @@ def _read(
                 for key, value in pairs_of(batch.writes):
                     if key[:1] in _EXCHANGE:
                         state.parcels.apply(key, value)
+                    elif key[:1] == COLD_PREFIX:
+                        state.cold[key] = value
     return found
 
 
 def _state_of(folder: Path, number: int, read_table: Reader) -> _State:
-    parcels = ParcelNumbers()
+    parcels, cold = ParcelNumbers(), dict[bytes, bytes | None]()
     if not table_folder(folder, number).exists():
-        return _State(_NONE, None, _NONE, None, parcels)
+        return _State(_NONE, None, _NONE, None, parcels, cold)
     table = read_table(table_folder(folder, number))
     try:
         value = table.get(MARK_KEY)
         for prefix in _EXCHANGE:
             for key, row in table.scan(prefix, prefix_end(prefix)):
                 parcels.apply(key, row)
+        cold.update(table.scan(COLD_PREFIX, prefix_end(COLD_PREFIX)))
     finally:
         table.close()
     mark, maker = Mark.unpack(value), maker_of(value)
-    return _State(mark, maker, mark, maker, parcels)
+    return _State(mark, maker, mark, maker, parcels, cold)
 
 
 # -- judging
+
+
+def _cold_findings(folder: Path, states: Iterable[_State]) -> Iterator[str]:
+    """Cold files that a partition names and that are missing, or have another size."""
+    for state in states:
+        for value in filter(None, state.cold.values()):
+            row = decode_cold_file(value)
+            path = folder / object_key(row.name)
+            size = path.stat().st_size if path.exists() else None
+            if size != row.size:
+                what = "is missing" if size is None else f"has {size:,} of {row.size:,} bytes"
+                yield f"{path.relative_to(folder)} {what}: it has the records of {row.records} URLs"
 
 
 def _lacking_logs(

@@ -12,9 +12,11 @@ import numpy as np
 
 from lycosa.base.config.sections import SeenSection
 from lycosa.base.config.sections import SeenUrlsKind as SeenChoice
+from lycosa.state.cold.whole_table import open_cold_records
 from lycosa.state.folder.names import seen_file
 from lycosa.state.kv.kv_port import KeyValue
 from lycosa.state.kv.table_records import known_key, prefix_end
+from lycosa.state.objects.objects_port import ObjectStore
 from lycosa.state.seen.seen_port import Hashes, Mask, SeenUrls, hashes_of
 from lycosa.state.seen.urls_bloom import BloomSeenUrls
 from lycosa.state.seen.urls_sorted import SortedSeenUrls
@@ -38,8 +40,14 @@ def open_seen(
     return BloomSeenUrls(path, section.bloom_urls, section.bloom_error, confirm, max_delta)
 
 
-def known_hashes(table: KeyValue) -> Iterator[Hashes]:
-    """The hashes of all URLs in a partition's table, in batches: URL-seen is rebuilt from them."""
+def known_hashes(table: KeyValue, store: ObjectStore | None = None) -> Iterator[Hashes]:
+    """The hashes of all URLs of a partition, in batches: URL-seen is rebuilt from them.
+
+    Some may repeat. ``store`` has the cold records of the crawl, if it can have any. Raises what
+    ``ColdTable`` raises.
+    """
+    if (cold := open_cold_records(table, store)) is not None:
+        yield from cold.hashes()
     batch: list[bytes] = []
     for key, _ in table.scan(b"U", prefix_end(b"U")):
         batch.append(key[9:])

@@ -42,6 +42,8 @@ are sorted:
     ``g host8``                 the pages of a large host by cell (module ``frontier.host_grids``)
     ``f host8 form8``           the first URL (value: its url8) of a form without parameters that
                                 change no content (module ``frontier.copy_judgement``)
+    ``c number6``               a cold file, ``r host8 url8`` a cold URL that is to come back
+                                (module ``state.cold.cold_rows``)
     ``O`` ``I``                 outbox and watermarks (module ``exchange``)
     ``M name``                  metadata and counters
     ==========================  =================================================

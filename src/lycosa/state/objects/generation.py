@@ -15,7 +15,7 @@ import msgspec
 from lycosa.state.objects.objects_port import ObjectStore, StoredObject
 
 GENERATIONS = "generations"
-OF_SHARDS = ("attempts", "damaged", "files", "parts", "snapshots")
+OF_SHARDS = ("attempts", "cold", "damaged", "files", "parts", "snapshots")
 """The first parts of keys that belong to the shards of one generation."""
 
 

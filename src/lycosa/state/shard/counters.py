@@ -45,7 +45,9 @@ class Counters(msgspec.Struct):
     before, by the band in which they waited (0: one of their priority).
     ``validators`` counts answers to refetches by what they showed (``ValidatorFinding``).
     ``set_back`` counts the waiting URLs that are set back: pages like them were near copies.
-    ``items`` counts the rows of user code by the name of the extractor.
+    ``items`` counts the rows of user code by the name of the extractor. ``cold`` counts the URLs
+    whose records are in cold files, by state; ``states`` and ``reasons`` count them too, ``cells``
+    does not.
     """
 
     discovered: int = 0
@@ -71,6 +73,7 @@ class Counters(msgspec.Struct):
     validators: dict[str, int] = {}
     set_back: int = 0
     items: dict[str, int] = {}
+    cold: dict[int, int] = {}
 
     def move_urls(self, before: UrlState | None, after: UrlState | None, count: int = 1) -> None:
         """Move ``count`` URLs to another state; ``before`` is ``None`` for a discovery."""
@@ -132,6 +135,7 @@ class Counters(msgspec.Struct):
             refetched=dict(self.refetched),
             validators=dict(self.validators),
             items=dict(self.items),
+            cold=dict(self.cold),
         )
 
     def count_in(self, state: UrlState) -> int:

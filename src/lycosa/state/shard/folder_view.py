@@ -1,7 +1,8 @@
 """A view of a crawl folder, during or after a crawl, without a lock and without any write.
 
 State is in two places: the partitions' table files and, for data that the owners have not flushed,
-the commit logs. A partition is its table merged with the batches that the table lacks.
+the commit logs. A partition is its table merged with the batches that the table lacks, and with the
+cold records in the files that these name.
 
 **Order:** the logs are read before a table is opened. An owner deletes a log file only after
 flushing its content, so everything that is missing from the logs is in the table by then. Batches
@@ -23,6 +24,7 @@ import msgspec
 
 from lycosa.base.config.sections import Config
 from lycosa.state.attempts.attempt_files import attempt_files_of
+from lycosa.state.cold.whole_table import whole_table
 from lycosa.state.commit import MARK_KEY, NOTHING, Mark, PartitionBatch, read_logs
 from lycosa.state.folder import manifest as manifests
 from lycosa.state.folder.names import (
@@ -35,6 +37,7 @@ from lycosa.state.folder.names import (
 from lycosa.state.kv.kv_port import SavedTable
 from lycosa.state.kv.merged_table import MergedTable
 from lycosa.state.kv.read_only import ReadOnlyTable, shared_cache
+from lycosa.state.objects.folder import FolderStore
 from lycosa.state.shard.item_source import FolderItems
 from lycosa.state.shard.view import CrawlOrigin, LastCommits, SegmentView, ViewSummary, rank_reader
 from lycosa.state.store import SegmentFiles
@@ -55,7 +58,7 @@ class FolderView(SegmentView):
         self.path, self._keep_bytes = folder, keep_bytes
         manifest = manifests.load_manifest(folder)
         self._cache = shared_cache()
-        self._segments = SegmentFiles(folder)
+        self._segments, self._store = SegmentFiles(folder), FolderStore(str(folder), folder)
         self._batches: dict[int, list[tuple[Mark, PartitionBatch]]] = {}
         self._partitions = range(manifest.identity.partitions)
         last = self._read_logs()
@@ -81,7 +84,7 @@ class FolderView(SegmentView):
             if each > mark:
                 over.update(batch.writes)
                 over[MARK_KEY] = each.pack()
-        return MergedTable(below, over)
+        return whole_table(MergedTable(below, over), self._store)
 
     def flushed(self, partition: int) -> Mark:
         """The last commit that the files of a table contain."""

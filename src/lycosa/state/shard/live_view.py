@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
+from lycosa.state.cold.whole_table import whole_table
 from lycosa.state.commit import MARK_KEY, Commit, Mark
 from lycosa.state.kv.kv_port import KeyValue, SavedTable
 from lycosa.state.kv.viewable_table import ViewableTable
@@ -53,7 +54,7 @@ class LiveView(SegmentView):
             number: Borrowed(next(frozen) if isinstance(table, ViewableTable) else table)
             for number, table in shard.tables.items()
         }
-        self._segments = segments
+        self._segments, self._objects = segments, shard.storage.cold
         try:
             last = last or self._last_applied(shard)
         except BaseException:
@@ -64,7 +65,7 @@ class LiveView(SegmentView):
         )
 
     def open_table(self, partition: int) -> SavedTable:
-        return self._tables[partition]
+        return whole_table(self._tables[partition], self._objects)
 
     def close(self) -> None:
         """Release the frozen tables. The worker's tables stay open."""

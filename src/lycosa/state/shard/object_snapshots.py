@@ -30,7 +30,7 @@ import msgspec
 from lycosa.base.config.sections import Config
 from lycosa.base.system.frames import UNREADABLE
 from lycosa.state.commit import NOTHING, Log, Mark
-from lycosa.state.folder.names import seen_file, table_folder
+from lycosa.state.folder.names import cold_keys_file, seen_file, table_folder
 from lycosa.state.kv.kv_port import CheckpointTable, KeyValue
 from lycosa.state.objects.object_errors import ObjectError, ObjectExists, ObjectMissing
 from lycosa.state.objects.objects_port import ObjectStore
@@ -274,12 +274,10 @@ class ObjectSnapshots:
             path.unlink()
 
     def _seen_files(self, partition: int) -> list[Path]:
-        """The file of URL-seen, whichever implementation it is of."""
-        found = []
-        for choice in type(Config().seen.urls):
-            path = seen_file(self._folder, partition, choice)
-            found += [path] if path.exists() else []
-        return found
+        """The file of URL-seen, whichever implementation it is of, and that of cold URLs."""
+        paths = [seen_file(self._folder, partition, each) for each in type(Config().seen.urls)]
+        paths.append(cold_keys_file(self._folder, partition))
+        return [path for path in paths if path.exists()]
 
     # -- keys
 

@@ -25,6 +25,7 @@ from lycosa.state.folder.names import mark_of, stamp_of
 from lycosa.state.folder.url_seen import known_hashes
 from lycosa.state.kv.kv_port import KeyValue, pairs_of
 from lycosa.state.kv.table_records import prefix_end
+from lycosa.state.objects.objects_port import ObjectStore
 from lycosa.state.seen.seen_port import SeenUrls, hashes_of
 from lycosa.state.shard.counters import counters_of
 from lycosa.state.store import FoundSegments, Recovery, Segments
@@ -91,7 +92,7 @@ class ShardStorage(msgspec.Struct, frozen=True):
 
     A snapshot is due at ``snapshot_limit``. ``on_claim`` is called when the log has
     accepted the claim, before anything is restored. With ``saves_in_background`` commits continue
-    while a snapshot is being saved.
+    while a snapshot is being saved. ``cold`` has the cold files, if the shard can have any.
     """
 
     log: Log
@@ -100,6 +101,7 @@ class ShardStorage(msgspec.Struct, frozen=True):
     snapshot_limit: SnapshotLimit = SnapshotLimit()
     on_claim: Callable[[Claim], None] = lambda claim: None
     saves_in_background: bool = False
+    cold: ObjectStore | None = None
 
 
 class Shard(msgspec.Struct, frozen=True):
@@ -254,7 +256,7 @@ def _catch_up(
                 )
     for number, each in opened.items():
         if number in stale:
-            each.seen.rebuild(known_hashes(each.table), stamp_of(marks[number]))
+            each.seen.rebuild(known_hashes(each.table, storage.cold), stamp_of(marks[number]))
         storage.snapshots.save_partition(number, each, marks[number])
     return replayed, len(stale)
 

@@ -17,9 +17,11 @@ from typing import Protocol
 
 import msgspec
 
+from lycosa.state.cold.whole_table import whole_table
 from lycosa.state.commit import NOTHING, Commit, LogTrimmed, marked
 from lycosa.state.folder.names import mark_of
 from lycosa.state.kv.kv_port import CheckpointTable, KeyValue, SavedTable
+from lycosa.state.objects.objects_port import ObjectStore
 from lycosa.state.shard.live_view import Borrowed
 from lycosa.state.shard.opened_shard import PartitionData
 from lycosa.state.shard.view import CommitReader, CrawlOrigin, LastCommits, SegmentView, ViewSummary
@@ -44,8 +46,8 @@ class SnapshotView(SegmentView):
     """A ``CrawlView`` of a shard's snapshot.
 
     The constructor blocks until the partitions are restored and up to date; ``told`` is called
-    with each commit that is read. Raises the errors of ``Snapshots.restore_partition`` and
-    ``Log.read``, and ``LogMovedOn``.
+    with each commit that is read. ``objects`` have the cold records. Raises the errors of
+    ``Snapshots.restore_partition`` and ``Log.read``, and ``LogMovedOn``.
     """
 
     def __init__(
@@ -56,8 +58,9 @@ class SnapshotView(SegmentView):
         snapshots: RestorablePartitions,
         partitions: Iterable[int],
         told: Callable[[Commit], None] = lambda commit: None,
+        objects: ObjectStore | None = None,
     ) -> None:
-        self._segments, self._told = segments, told
+        self._segments, self._told, self._objects = segments, told, objects
         self.newest: Commit | None = None
         """The last commit that the view contains, without its writes."""
         self._tables: dict[int, KeyValue] = {}
@@ -87,10 +90,13 @@ class SnapshotView(SegmentView):
         )
 
     def open_table(self, partition: int) -> SavedTable:
-        return Borrowed(self._tables[partition])
+        return whole_table(Borrowed(self._tables[partition]), self._objects)
 
     def copy_table(self, partition: int, folder: Path) -> None:
-        """Copy the table into a new folder. Raises ``TypeError`` if that is not possible."""
+        """Copy the table, without cold records, into a new folder.
+
+        Raises ``TypeError`` if that is not possible.
+        """
         table = self._tables[partition]
         if not isinstance(table, CheckpointTable):
             raise TypeError(f"{table!r} cannot be copied while it is open")

@@ -184,7 +184,8 @@ class _Work:
         """Carry out the decision about one URL; return whether it had an effect."""
         if self._reason is not None:
             record = self._partition.find_record(url[:8], url[8:])
-            if record is None or record.reason is not self._reason:
+            known = record or self._partition.cold.find(url)
+            if known is None or known.reason != self._reason:
                 return False
         noted = DecidedDeadLetter(
             self._decision.action,

@@ -192,6 +192,7 @@ class ShardOpening:
             CLUSTER_LIMIT,
             on_claim=self._note_claim,
             saves_in_background=True,
+            cold=store,
         )
         shard, recovered = open_shard(number, self._job.owned, storage)
         return OpenedShard(shard, self._completed(shard, recovered), began)

@@ -6,9 +6,12 @@ from functools import partial
 
 import msgspec
 
+from lycosa.base.model.compatibility import LATE_FIELDS
 from lycosa.stages.frontier.alike_pages import find_alike
 from lycosa.state.attempts.shipping import AttemptShipper
 from lycosa.state.folder.names import attempts_folder
+from lycosa.state.objects.folder import FolderStore
+from lycosa.worker.commit.cold_writer import ColdPlace, ColdWriter
 from lycosa.worker.commit.committer import BATCH_BYTES, Committer, WorkerFiles
 from lycosa.worker.commit.reparser import Reparser
 from lycosa.worker.intake.intake_parts import IntakeParts
@@ -25,6 +28,7 @@ class CommitParts(msgspec.Struct, frozen=True):
     files: WorkerFiles
     committer: Committer
     reparser: Reparser
+    archiver: ColdWriter
 
 
 def build_commit(
@@ -35,19 +39,20 @@ def build_commit(
     signals: RunSignals,
     ranks: RanksInForce,
 ) -> CommitParts:
-    """The parts over an open shard, the intake and the visits."""
+    """The parts over an open shard, the intake and the visits. Blocks."""
     files = _files(owned, ports, visit, ranks)
+    committer = Committer(
+        owned.job.store,
+        files,
+        visit.stages,
+        intake.outgoing,
+        intake.topic,
+        signals,
+        ports,
+    )
     return CommitParts(
         files,
-        Committer(
-            owned.job.store,
-            files,
-            visit.stages,
-            intake.outgoing,
-            intake.topic,
-            signals,
-            ports,
-        ),
+        committer,
         Reparser(
             owned.opened.storage.segments,
             owned.partitions,
@@ -56,6 +61,27 @@ def build_commit(
             ports.offload,
             owned.clock,
         ),
+        ColdWriter(
+            _cold_place(owned),
+            owned.partitions,
+            committer,
+            visit.stages.slices,
+            ports.offload,
+            owned.clock,
+            ports.reach,
+        ),
+    )
+
+
+def _cold_place(owned: OwnedShard) -> ColdPlace:
+    job, storage = owned.job, owned.opened.storage
+    return ColdPlace(
+        storage.cold or FolderStore(str(job.folder), job.folder),
+        job.cluster.owner_folder if job.cluster is not None else job.folder,
+        owned.opened.term,
+        # A crawl in memory has no place for files.
+        may_write=job.formats >= LATE_FIELDS and storage.cold is not None,
+        is_shared=job.cluster is not None,
     )
 
 

@@ -135,6 +135,15 @@ class Committer:
         return self._waits_for or self._snapshots.waits_for
 
     @property
+    def is_saving(self) -> bool:
+        """Whether a snapshot is being saved while commits continue."""
+        return self._snapshots.is_saving
+
+    def wake(self) -> None:
+        """Let the worker's loop look for work again."""
+        self._signals.wake()
+
+    @property
     def commits(self) -> int:
         """Number of commits of this worker over all runs."""
         return self._next - 1

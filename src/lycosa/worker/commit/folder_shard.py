@@ -8,6 +8,7 @@ from __future__ import annotations
 from lycosa.state.commit import CommitLog, FileLog, LastCommit
 from lycosa.state.folder.names import last_commit_path, log_folder, mark_of, stamp_of
 from lycosa.state.kv.kv_port import Opener
+from lycosa.state.objects.folder import FolderStore
 from lycosa.state.shard.folder_snapshots import DEFAULT_DELTA, FolderSnapshots
 from lycosa.state.shard.opened_shard import Shard, ShardStorage
 from lycosa.state.store import SegmentFiles
@@ -35,6 +36,9 @@ def open_folder_shard(job: WorkerJob, open_table: Opener) -> Shard:
         if each.seen.stamp < 0:
             each.seen.rebuild((), stamp)
     storage = ShardStorage(
-        FileLog(log, job.manifest.term), SegmentFiles(job.folder, job.number), snapshots
+        FileLog(log, job.manifest.term),
+        SegmentFiles(job.folder, job.number),
+        snapshots,
+        cold=FolderStore(str(job.folder), job.folder),
     )
     return Shard(job.number, job.manifest.term, storage, data, log.last)

@@ -16,6 +16,7 @@ from lycosa.base.model.recovered import Recovered
 from lycosa.state.commit import CommitLog, FileLog, FolderLogs, all_logs
 from lycosa.state.folder.names import log_folder
 from lycosa.state.kv.kv_port import Opener
+from lycosa.state.objects.folder import FolderStore
 from lycosa.state.shard.folder_snapshots import FolderSnapshots
 from lycosa.state.shard.opened_shard import ShardStorage, bring_up
 from lycosa.state.store import SegmentFiles
@@ -33,6 +34,7 @@ def recover_crawl(folder: Path, config: Config, open_table: Opener, workers: int
             FolderLogs(all_logs(log_folder(folder)), 0),
             SegmentFiles(folder, workers=workers),
             snapshots,
+            cold=FolderStore(str(folder), folder),
         )
     )
 
@@ -50,7 +52,10 @@ def recover_worker(
     log = FileLog(CommitLog(log_folder(folder), worker), 0)
     return bring_up(
         ShardStorage(
-            log, SegmentFiles(folder, worker), FolderSnapshots(folder, config, open_table, owned)
+            log,
+            SegmentFiles(folder, worker),
+            FolderSnapshots(folder, config, open_table, owned),
+            cold=FolderStore(str(folder), folder),
         ),
         owned,
     )

@@ -52,6 +52,18 @@ class Slices:
             finally:
                 self._settling.end_storing()
 
+    async def run_whole(self, start: Callable[[], Iterator[None]]) -> None:
+        """The same as ``run`` for work that is of no page, so no page is blamed for a crash."""
+        async with self._lock:
+            steps = start()
+            try:
+                for _ in steps:
+                    await self._clock.sleep(0)
+            except asyncio.CancelledError:
+                for _ in steps:
+                    pass
+                raise
+
     def run_at_once(self, url: str, start: Callable[[], Iterator[None]]) -> None:
         """Do short work in one step."""
         self._settling.begin_storing(url)

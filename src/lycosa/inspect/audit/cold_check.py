@@ -1,0 +1,47 @@
+"""Cold files against the rows that name them.
+
+That a cold record waits in no queue, that its capture is stored and its state counted, the checks
+of the state find: they read cold records where they read all others. So this check comes before
+them. It makes a damaged file one breach and leaves it out; what it had is then missing there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from lycosa.inspect.audit.audit_report import Check
+from lycosa.inspect.committed_state import CrawlReader, TableView
+from lycosa.state.cold.cold_rows import cold_files, returning_urls
+from lycosa.state.kv.table_records import url_key
+from lycosa.state.shard.counters import Counters
+
+
+def check_cold(reader: CrawlReader, views: Iterable[TableView]) -> list[Check]:
+    """Check all partitions; no check if none has cold files. Raises ``ObjectError``."""
+    check = Check("cold files", "cold files, read whole, against the rows that name them")
+    for view in views:
+        if view.whole is not None:
+            _check_partition(check, reader, view)
+    return [check] if check.checked else []
+
+
+def expect_cold(check: Check, counters: Counters, found: Counter[int], where: str) -> None:
+    """Compare the cold records by state with the counters."""
+    told = {state: number for state, number in counters.cold.items() if number}
+    held = {state: number for state, number in found.items() if number}
+    check.expect(
+        told == held, f"{where}: cold records by state are {told} by the counters, {held} in files"
+    )
+
+
+def _check_partition(check: Check, reader: CrawlReader, view: TableView) -> None:
+    assert view.whole is not None
+    damage = view.whole.find_damage()
+    for number in cold_files(view):
+        check.expect(number not in damage, f"partition {view.number}: {damage.get(number)}")
+    reader.left_out[view.number] = damage.keys()
+    view.whole.leave_out(damage)
+    for url in returning_urls(view):
+        told = f"partition {view.number}: {url.hex()} is to come back, but has no record"
+        check.expect(view.get(url_key(url[:8], url[8:])) is not None, told)

@@ -1,0 +1,78 @@
+"""Crawls whose records become cold: they leave the tables within commits, count as before, and come
+back when they are linked or given again.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+from test_continuous import Watched
+
+from crawling import page
+from judging import are_balanced, quick_config, tables
+from lycosa.base.config.sections import (
+    ColdSection,
+    Config,
+    LimitSection,
+    RefetchRule,
+    RefetchSection,
+)
+from lycosa.inspect.audit.folder_audit import audit
+from scripted import ScriptedWeb, scripted_crawl
+from virtual_crawl import VirtualCrawl
+
+A = "http://a.example/"
+DAY = 86_400.0
+PAGES = [f"p{number}" for number in range(8)]
+WEB = {A: page(*PAGES, "gone"), **{f"{A}{name}": page(text=name) for name in PAGES}}
+URLS = len(PAGES) + 2
+COLD = ColdSection(after_s=2 * DAY, return_after_s=3 * DAY, least_records=1)
+
+
+def config_of(cold: ColdSection = COLD) -> Config:
+    return msgspec.structs.replace(
+        quick_config(),
+        refetch=RefetchSection(rule=RefetchRule.OFF),
+        limits=LimitSection(continuous=True),
+        cold=cold,
+    )
+
+
+def cold_crawl(folder: Path) -> tuple[VirtualCrawl, ScriptedWeb]:
+    """A crawl whose pages are all cold after six days."""
+    crawl, web = scripted_crawl(folder, WEB, config_of())
+    crawl.longest_s = 366 * DAY
+    crawl.run([A], meanwhile=Watched(days=6.0))
+    return crawl, web
+
+
+def live_records(crawl: VirtualCrawl) -> int:
+    """Records that are in the tables themselves."""
+    with tables(crawl) as opened:
+        return sum(1 for table in opened for _ in table.scan(b"U", b"V"))
+
+
+def breaches(folder: Path) -> list[str]:
+    return [each.name for each in audit(folder).checks if each.breaches]
+
+
+def test_records_leave_the_tables_and_count_as_before(tmp_path: Path) -> None:
+    crawl, _ = cold_crawl(tmp_path / "c")
+    counters = are_balanced(crawl)
+    assert sum(counters.cold.values()) == counters.discovered == URLS
+    assert live_records(crawl) == 0
+    assert breaches(crawl.folder) == []
+
+
+def test_a_cold_url_that_is_given_again_comes_back_and_so_does_what_it_links(
+    tmp_path: Path,
+) -> None:
+    crawl, web = cold_crawl(tmp_path / "c")
+    crawl.now += 2 * DAY
+    crawl.run([A], meanwhile=Watched(days=0.5))
+    assert {web.asked[url] for url in WEB} == {2}
+    counters = are_balanced(crawl)
+    assert counters.cold == {} and counters.discovered == URLS
+    assert live_records(crawl) == URLS
+    assert breaches(crawl.folder) == []

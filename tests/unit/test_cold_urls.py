@@ -1,0 +1,349 @@
+"""Which records of a partition become cold, what happens to those that change meanwhile, and how
+they come back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_partition import SECTION, START, SetSeen, commit, done, found
+
+from cold_samples import named
+from lycosa.base.config.policy_classes import LISTING_CLASSES
+from lycosa.base.config.sections import ColdSection
+from lycosa.base.listing_kind import ListingKind
+from lycosa.base.model.dead_letter import DeadLetterAction, DecidedDeadLetter
+from lycosa.base.model.discovered import LinkKind
+from lycosa.base.model.url_state import History, UrlState
+from lycosa.base.reasons import Reason
+from lycosa.base.urls.identity import hash8, host_of
+from lycosa.stages.frontier.cold_urls import ColdUrls, may_go
+from lycosa.stages.frontier.dead_letter_actions import carry_out_decision
+from lycosa.stages.frontier.partition import Partition
+from lycosa.stages.frontier.partition_rules import FrontierRules
+from lycosa.state.cold.cold_keys import COLD_DAY_S, ColdKeys, notes_of
+from lycosa.state.cold.cold_rows import ColdRecord, cold_files
+from lycosa.state.cold.cold_table import ColdTable
+from lycosa.state.kv.memory_table import MemoryKeyValue
+from lycosa.state.kv.overlay import Overlay
+from lycosa.state.kv.table_records import UrlRecord, unparsed_key
+from lycosa.state.objects.folder import FolderStore
+from lycosa.state.seen.seen_port import hashes_of
+from lycosa.state.shard.counters import counters_of
+
+DAY = 86_400.0
+COLD = ColdSection(after_s=10 * DAY, return_after_s=5 * DAY, least_records=1)
+LATER = START + 11 * DAY
+PAGES = 12
+HOSTS = 3
+
+
+def url_of(number: int) -> str:
+    return f"http://h{number % HOSTS}.example/{number}"
+
+
+def key_of(number: int) -> bytes:
+    return hash8(host_of(url_of(number))) + hash8(url_of(number))
+
+
+class ColdBed:
+    """A partition with its cold files, of which the last commit can be gone back to."""
+
+    def __init__(self, folder: Path, cold: ColdSection = COLD) -> None:
+        self.folder, self.section = folder, cold
+        self.store, self.files = MemoryKeyValue(), FolderStore(str(folder), folder)
+        self.partition = self.opened()
+        self.partition.discover_urls([found(url_of(n)) for n in range(PAGES)], START)
+        self.fetch(START)
+        commit(self.store, self.partition)
+
+    def opened(self) -> Partition:
+        known = {int.from_bytes(key[9:], "big") for key, _ in self.store.scan(b"U", b"V")}
+        rows = cold_files(self.store)
+        cold = ColdTable(self.files, rows)
+        known |= {int(each) for part in cold.hashes() for each in part}
+        partition = Partition(
+            0,
+            Overlay(self.store),
+            SetSeen(known),  # type: ignore[arg-type]
+            SECTION,
+            FrontierRules(cold=self.section),
+        )
+        partition.cold.hashes = ColdKeys(self.folder / "cold-keys", rows, cold)
+        return partition
+
+    def fetch(self, now: float, state: UrlState = UrlState.FETCHED) -> int:
+        """Fetch all that waits; nothing is due again."""
+        fetched = 0
+        for host in range(HOSTS):
+            visit = self.partition.visits.find_host(hash8(f"h{host}.example"))
+            assert visit is not None
+            while (lease := self.partition.lease_next(visit)) is not None:
+                before = lease.record.history or History()
+                history = History(before.fetches + 1, int(now), 200, cell=7)
+                self.partition.complete_lease(lease, done(lease, state, 0, history))
+                fetched += 1
+        return fetched
+
+    def gather(self, now: float = LATER) -> Sequence[ColdRecord]:
+        return self.partition.cold.step(now, 1000)
+
+    def archive(self, gathered: Sequence[ColdRecord], now: float = LATER) -> int:
+        """Write a file, delete the rows and commit; returns how many."""
+        cold = self.partition.cold
+        number = max(cold.files, default=0) + 1
+        row = msgspec.structs.replace(named(self.files, gathered, number), archived_at=int(now))
+        removed = [each for part in cold.remove(number, row, gathered) for each in part]
+        commit(self.store, self.partition)
+        if removed:
+            notes = notes_of(
+                [each.url for each in removed],
+                int(now) // COLD_DAY_S,
+                [int(each.record.state) for each in removed],
+                [int(each.record.reason) for each in removed],
+            )
+            keys = cold.hashes
+            assert isinstance(keys, ColdKeys)
+            keys.add(number, row.name, notes)
+        return len(removed)
+
+    def bring_back(self, now: float) -> int:
+        cold = ColdTable(self.files, cold_files(self.partition.table))
+        urls = sorted(self.partition.cold.returning)
+        return sum(self.partition.come_back(url, cold.get(b"U" + url), now) for url in urls)
+
+    def restart(self) -> None:
+        """Lose what is not committed."""
+        self.partition = self.opened()
+
+    def check(self) -> None:
+        """Every URL is in one place that counts, and the counters say so."""
+        cold = ColdTable(self.files, cold_files(self.store))
+        live = {key for key, _ in self.store.scan(b"U", b"V")}
+        gone = {key for key, _ in cold.scan(b"U", b"V")} - live
+        assert {key[1:] for key in live | gone} == {key_of(n) for n in range(PAGES)}
+        counters = counters_of(self.store)
+        assert counters.is_balanced and counters.discovered == PAGES
+        assert sum(counters.cold.values()) == len(gone)
+
+
+@pytest.fixture
+def bed(tmp_path: Path) -> ColdBed:
+    return ColdBed(tmp_path)
+
+
+def test_what_nothing_waits_for_goes_in_one_commit(bed: ColdBed) -> None:
+    assert bed.gather(START + DAY) == ()
+    bed.partition.cold.row.next_at = 0
+    gathered = bed.gather()
+    assert [each.url for each in gathered] == sorted(key_of(n) for n in range(PAGES))
+    assert bed.archive(gathered) == PAGES
+    counters = counters_of(bed.store)
+    assert counters.cold == {int(UrlState.FETCHED): PAGES} and counters.cells == {}
+    assert counters.count_in(UrlState.FETCHED) == PAGES
+    bed.check()
+
+
+def test_a_record_that_changed_while_its_file_was_written_stays(bed: ColdBed) -> None:
+    gathered = bed.gather()
+    host = bed.partition.visits.find_host(key_of(3)[:8])
+    record = bed.partition.find_record(key_of(3)[:8], key_of(3)[8:])
+    assert host is not None and record is not None
+    bed.partition.queue_again(host, key_of(3)[8:], record)
+    assert bed.archive(gathered) == PAGES - 1
+    found_now = bed.partition.find_record(key_of(3)[:8], key_of(3)[8:])
+    assert found_now is not None and found_now.state is UrlState.QUEUED
+    bed.check()
+
+
+def test_a_record_with_a_row_that_expects_it_stays(bed: ColdBed) -> None:
+    bed.partition.table.put(unparsed_key(key_of(3)[:8], key_of(3)[8:]), b"")
+    assert key_of(3) not in {each.url for each in bed.gather()}
+
+
+def test_too_few_records_are_not_worth_a_file(tmp_path: Path) -> None:
+    bed = ColdBed(tmp_path, msgspec.structs.replace(COLD, least_records=PAGES + 1))
+    assert bed.gather() == ()
+
+
+def test_nothing_goes_without_the_setting(tmp_path: Path) -> None:
+    bed = ColdBed(tmp_path, ColdSection())
+    assert bed.partition.cold.next_step(LATER) == float("inf")
+
+
+@pytest.mark.parametrize(
+    ("change", "goes"),
+    [
+        ({}, True),
+        ({"state": UrlState.QUEUED}, False),
+        ({"state": UrlState.PARKED}, False),
+        ({"state": UrlState.RETIRED, "history": None}, True),
+        ({"state": UrlState.REFUSED, "history": None}, True),
+        ({"state": UrlState.GONE}, True),
+        ({"due_at": 1}, False),
+        ({"found_at": 500}, False),
+        ({"history": History(1, 500)}, False),
+        ({"history": History(1, 50, policy=LISTING_CLASSES[ListingKind.SITEMAP])}, False),
+    ],
+)
+def test_only_records_for_which_nothing_waits_may_go(change: dict[str, object], goes: bool) -> None:
+    record = UrlRecord(
+        UrlState.FETCHED, True, "/", 0, 0, LinkKind.A, 50, history=History(1, 50, 200)
+    )
+    assert may_go(msgspec.structs.replace(record, **change), 100.0) is goes
+
+
+def test_a_link_brings_a_url_back_only_after_its_time(bed: ColdBed) -> None:
+    bed.archive(bed.gather())
+    assert bed.partition.discover_urls([found(url_of(3))], LATER + DAY) == [False]
+    assert not bed.partition.cold.returning
+    later = LATER + 6 * DAY
+    assert bed.partition.discover_urls([found(url_of(3))], later) == [False]
+    assert set(bed.partition.cold.returning) == {key_of(3)}
+    commit(bed.store, bed.partition)
+    bed.restart()  # the row is in the commit
+    assert bed.bring_back(later) == 1
+    record = bed.partition.find_record(key_of(3)[:8], key_of(3)[8:])
+    assert record is not None and record.state is UrlState.QUEUED
+    assert record.history is not None and record.history.fetches == 1
+    commit(bed.store, bed.partition)
+    bed.check()
+    assert bed.fetch(later) == 1
+    # It is not cold any more, so the next link to it has no effect.
+    bed.partition.discover_urls([found(url_of(3))], later + 1)
+    assert not bed.partition.cold.returning
+
+
+def test_what_is_given_again_comes_back_at_once(bed: ColdBed) -> None:
+    bed.archive(bed.gather())
+    bed.partition.discover_urls([found(url_of(3), kind=LinkKind.GIVEN)], LATER + 1)
+    bed.partition.discover_urls([found(url_of(4), kind=LinkKind.SEED)], LATER + 1)
+    assert bed.bring_back(LATER + 2) == 2
+    commit(bed.store, bed.partition)
+    bed.check()
+
+
+def test_an_operator_retries_a_cold_url_that_failed_and_no_other(tmp_path: Path) -> None:
+    bed = ColdBed(tmp_path)
+    for number in range(2):
+        host = bed.partition.visits.find_host(key_of(number)[:8])
+        record = bed.partition.find_record(key_of(number)[:8], key_of(number)[8:])
+        assert host is not None and record is not None
+        bed.partition.queue_again(host, key_of(number)[8:], record)
+    bed.fetch(START, UrlState.FAILED)
+    bed.archive(bed.gather())
+    retry = DecidedDeadLetter(DeadLetterAction.RETRY, "me", 1, 1)
+    answers = [
+        carry_out_decision(bed.partition, key_of(n)[:8], key_of(n)[8:], retry, LATER)
+        for n in (0, 1, 2)
+    ]
+    assert answers == [True, True, False]
+    assert not carry_out_decision(bed.partition, key_of(0)[:8], key_of(0)[8:], retry, LATER)
+    assert bed.bring_back(LATER) == 2
+    commit(bed.store, bed.partition)
+    bed.check()
+
+
+def test_a_damaged_record_is_not_waited_for(bed: ColdBed) -> None:
+    bed.archive(bed.gather())
+    bed.partition.discover_urls([found(url_of(3), kind=LinkKind.SEED)], LATER)
+    assert not bed.partition.come_back(key_of(3), None, LATER)
+    assert not bed.partition.cold.returning
+
+
+OPERATIONS = st.lists(
+    st.tuples(
+        st.sampled_from(
+            ("gather", "archive", "seed", "link", "return", "fetch", "crash", "commit")
+        ),
+        st.integers(0, PAGES - 1),
+    ),
+    max_size=30,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(OPERATIONS)
+def test_in_any_order_and_with_crashes_every_url_is_in_one_place(
+    tmp_path_factory: pytest.TempPathFactory, operations: list[tuple[str, int]]
+) -> None:
+    bed, now = ColdBed(tmp_path_factory.mktemp("bed")), LATER
+    gathered: Sequence[ColdRecord] = ()
+    for name, number in operations:
+        now += 4 * DAY
+        if name == "gather":
+            bed.partition.cold.row.next_at = 0
+            gathered = bed.gather(now) or gathered
+        elif name == "archive" and gathered:
+            bed.archive(gathered, now)
+            gathered = ()
+        elif name in ("seed", "link"):
+            kind = LinkKind.SEED if name == "seed" else LinkKind.A
+            bed.partition.discover_urls([found(url_of(number), kind=kind)], now)
+        elif name == "return":
+            bed.bring_back(now)
+        elif name == "fetch":
+            bed.fetch(now)
+        elif name == "crash":
+            bed.restart()
+            gathered = ()
+        else:
+            commit(bed.store, bed.partition)
+        if name in ("archive", "crash", "commit"):
+            bed.check()
+    commit(bed.store, bed.partition)
+    bed.check()
+
+
+def test_hashes_of_cold_urls_survive_in_their_file(bed: ColdBed, tmp_path: Path) -> None:
+    bed.archive(bed.gather())
+    keys = bed.partition.cold.hashes
+    assert isinstance(keys, ColdKeys)
+    day = int(LATER) // COLD_DAY_S
+    wanted = hashes_of([key_of(n)[8:] for n in range(PAGES)] + [b"12345678"])
+    for each in (keys, "saved", "opened", "rebuilt"):
+        if each == "saved":
+            keys.save()
+        elif each == "opened":
+            bed.restart()
+        elif each == "rebuilt":
+            (tmp_path / "cold-keys").write_bytes(b"rubbish")
+            bed.restart()
+        now = bed.partition.cold.hashes
+        assert now.ripe(wanted, day).tolist() == [True] * PAGES + [False]
+        assert not now.ripe(wanted, day - 1).any()
+        note = now.find(key_of(2)[8:])
+        assert note == (day, UrlState.FETCHED, Reason.NONE)
+
+
+def test_hashes_of_other_files_are_not_used(bed: ColdBed, tmp_path: Path) -> None:
+    bed.archive(bed.gather())
+    keys = bed.partition.cold.hashes
+    assert isinstance(keys, ColdKeys)
+    keys.save()
+    empty = ColdKeys(tmp_path / "cold-keys", {}, ColdTable(bed.files, {}))
+    assert len(empty) == 0 and "other cold files" in empty.damage
+
+
+def test_of_two_notes_of_a_url_the_newer_counts() -> None:
+    one = notes_of([b"h" * 8 + b"u" * 8], 5, [3], [0])
+    keys = ColdKeys(Path("never-read"), {}, ColdTable(FolderStore("x", Path()), {}))
+    keys.add(1, "a", one)
+    keys.add(2, "b", notes_of([b"h" * 8 + b"u" * 8], 9, [5], [1]))
+    assert len(keys) == 1 and keys.find(b"u" * 8) == (9, 5, 1)
+    assert keys.ripe(np.array([hashes_of([b"u" * 8])[0]]), 8).tolist() == [False]
+    keys.forget(b"u" * 8)
+    assert keys.find(b"u" * 8) is None
+    keys.add(3, "c", one)
+    assert keys.find(b"u" * 8) == (5, 3, 0)
+
+
+def test_it_says_what_it_has(bed: ColdBed) -> None:
+    assert isinstance(bed.partition.cold, ColdUrls)
+    assert "files=0" in repr(bed.partition.cold) and "fresh=0" in repr(bed.partition.cold.hashes)
