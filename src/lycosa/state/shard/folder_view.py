@@ -55,7 +55,8 @@ class FolderView(SegmentView):
         self.path, self._keep_bytes = folder, keep_bytes
         manifest = manifests.load_manifest(folder)
         self._cache = shared_cache()
-        self._segments = SegmentFiles(folder)
+        files = self._segments = SegmentFiles(folder)
+        self.read_warc = files.read_warc
         self._batches: dict[int, list[tuple[Mark, PartitionBatch]]] = {}
         self._partitions = range(manifest.identity.partitions)
         last = self._read_logs()
