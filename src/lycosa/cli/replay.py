@@ -1,6 +1,6 @@
 """``lycosa replay``: a crawl or WACZ files in the browser, shown by pywb.
 
-pywb is a program of its own, in an environment of its own: its requirements replace ``brotli``,
+pywb is a separate program, in a separate environment: its requirements replace ``brotli``,
 which bounds the bodies that a crawl decodes, by another package of that name
 (docs/decisions/replay.md). It listens on loopback, under a name that no other service of the
 machine has, because archived pages run their scripts: browsers give ``replay.localhost`` its own
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _EPILOG = """
 \b
 Examples:
-  lycosa replay --install                                    once: pywb, in a folder of its own
+  lycosa replay --install                                    once: pywb, in a separate folder
   lycosa replay crawls/example.org --open
   lycosa replay example.wacz --open
   lycosa replay crawls/second crawls/first                   a crawl that was deduplicated
@@ -52,6 +52,10 @@ _START_S = 60.0
 _EVERY_S = 0.1
 _PACKAGES = ("pywb>=2.10,<3", "setuptools<81")  # pywb imports pkg_resources, which later ones lack
 _PROGRAM = "wayback"
+
+
+class ReplayFailed(Exception):
+    """pywb could not be installed, did not start, or ended."""
 
 
 @click.command("replay", epilog=_EPILOG, short_help="A crawl or WACZ file in the browser, by pywb.")
@@ -121,7 +125,7 @@ def _show(
         if is_opening and not webbrowser.open(address):
             click.echo(f"lycosa: no browser was found: open {address}", err=True)
         process.wait()
-        raise click.ClickException(f"pywb has ended: {_last_line(log)}")
+        raise ReplayFailed(f"pywb has ended: {_last_line(log)}")
     except KeyboardInterrupt:
         return ExitCode.FINISHED
     finally:
@@ -146,7 +150,7 @@ def _tell(prepared: ReplayFolder, address: str, as_json: bool) -> None:
         sys.stdout.flush()
         return
     emit(clean(address))
-    sys.stdout.flush()  # a program may read it from a pipe, while the command goes on
+    sys.stdout.flush()  # a program may read it from a pipe, while the command runs
     for path, key in prepared.keys.items():
         click.echo(clean(f"lycosa: {path} is signed by {key}"), err=True)
     if prepared.removed:
@@ -168,7 +172,7 @@ def _wait_until_open(process: subprocess.Popen[bytes], port: int, log: Path) -> 
             continue
         if process.poll() is None:  # otherwise another program listens there
             return
-    raise click.ClickException(f"pywb did not start: {_last_line(log)}")
+    raise ReplayFailed(f"pywb did not start: {_last_line(log)}")
 
 
 def _last_line(log: Path) -> str:
@@ -201,7 +205,7 @@ def _find_program(given: Path | None) -> Path:
     if found is None:
         raise click.UsageError(
             "pywb, which shows archives, is not installed; `lycosa replay --install` installs it"
-            " in a folder of its own, as does `pipx install pywb`"
+            " in a separate folder, as does `pipx install pywb`"
         )
     return Path(found)
 
@@ -225,9 +229,8 @@ def _install() -> ExitCode:
         if done.returncode:
             shutil.rmtree(place, ignore_errors=True)  # half an environment would look like one
             said = (done.stderr or done.stdout).strip().splitlines()
-            raise click.ClickException(
-                f"pywb could not be installed: {clean(said[-1]) if said else 'no reason was given'}"
-            )
+            reason = clean(said[-1]) if said else "no reason was given"
+            raise ReplayFailed(f"pywb could not be installed: {reason}")
     emit(str(place / "bin" / _PROGRAM))
     return ExitCode.FINISHED
 

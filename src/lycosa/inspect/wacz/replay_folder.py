@@ -1,6 +1,6 @@
 """Prepares the folder from which pywb replays crawls and WACZ files as one collection.
 
-Nothing is copied but what has no index of its own: pywb reads the CDXJ files of closed segments and
+Nothing is copied but what has no index yet: pywb reads the CDXJ files of closed segments and
 the WARC files where they are. For an open segment the lines of its committed captures are written,
 and its WARC file gets a second name, because the index has the name that it will have when it is
 closed. Several crawls are one collection, so that a revisit finds the capture of an earlier crawl.

@@ -123,6 +123,7 @@ class _Archives:
         self._source, self._read = reader.source, reader.source.read_warc
         self._policy, self._file, self._lists, self._lines = policy, file, lists, lines
         self._segments = [each for each in self._source.list_segments() if each.length]
+        self._names = {each.name for each in self._segments}
         self._captures = self._left_out = self._elsewhere = 0
         self._refused = self._refused_places()
 
@@ -179,8 +180,9 @@ class _Archives:
         """Whether the body of a capture may be used, which for a revisit is in another record."""
         if not row.revisit or row.revisit == UNCHANGED:
             return True
-        self._elsewhere += not row.body_offset
-        return (row.body_segment or row.segment, row.body_offset) not in self._refused
+        body = row.body_segment or row.segment
+        self._elsewhere += not row.body_offset or body not in self._names
+        return (body, row.body_offset) not in self._refused
 
 
 class _Copy:

@@ -23,6 +23,7 @@ from lycosa.state.store.journal_rows import UNCHANGED, JournalRow
 FIRST_LIST, FURTHER_LIST = "pages/pages.jsonl", "pages/extraPages.jsonl"
 _TYPES = {"text/html", "application/xhtml+xml", "application/pdf"}
 _OK = range(200, 300)
+_PARTS = (LinkKind.FRAME, LinkKind.IFRAME)
 _PIECE = 1 << 20
 
 
@@ -142,6 +143,7 @@ def is_page(row: JournalRow) -> bool:
         and row.status in _OK
         and row.revisit != UNCHANGED
         and not row.link_kind.is_requisite
+        and row.link_kind not in _PARTS
         and (row.media_type_detected or row.media_type) in _TYPES
     )
 

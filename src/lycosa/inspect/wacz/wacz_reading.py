@@ -33,7 +33,8 @@ _LOCAL_HEADER = struct.Struct("<4s5H3I2H")
 _LOCAL_MAGIC = b"PK\3\4"
 _INDEXES = (".cdx", ".cdxj", ".cdx.gz", ".cdxj.gz")
 _WARCS = (".warc", ".warc.gz")
-_BROKEN = (zipfile.BadZipFile, NotImplementedError, zlib.error, EOFError, struct.error)
+# RuntimeError: encrypted, or compressed by a method that Python does not know
+_BROKEN = (zipfile.BadZipFile, RuntimeError, zlib.error, EOFError, struct.error)
 
 
 class WaczError(Exception):
