@@ -18,6 +18,7 @@ class WrittenArchive:
     """A WACZ file: its entries, the lines of its index, and its pages without the headers."""
 
     def __init__(self, path: Path) -> None:
+        self.raw = path.read_bytes()
         with zipfile.ZipFile(path) as file:
             self.infos = {info.filename: info for info in file.infolist()}
             self.entries = {name: file.read(name) for name in self.infos}
@@ -64,6 +65,8 @@ class WrittenArchive:
         for line in self.lines:
             self._check_record(line)
         for name, info in self.infos.items():
+            start = info.header_offset + 28  # ReplayWeb.page expects no fields of ZIP64 here
+            assert self.raw[start : start + 2] == b"\0\0" and not info.extra
             if name.endswith(".gz"):
                 assert info.compress_type == zipfile.ZIP_STORED
 

@@ -90,7 +90,7 @@ def write_wacz(
         try:
             with WaczFile(temporary, reader.last_commit) as file:
                 report = _Archives(reader, policy, file, lists, lines).copy_all()
-                write_index(file, lines)
+                write_index(file, lines, path.parent)
                 lists.write(file)
                 report = replace(report, pages=lists.number)
                 hashed = _add_manifest(file, reader.last_commit, lists, title, report, key)

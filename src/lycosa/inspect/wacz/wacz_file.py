@@ -75,7 +75,9 @@ class WaczFile:
         info = zipfile.ZipInfo(path, self._date)
         info.compress_type = zipfile.ZIP_STORED if is_packed else zipfile.ZIP_DEFLATED
         info.external_attr, info.create_system = _RIGHTS, _UNIX
-        info.file_size = size  # decides whether the entry needs the fields of ZIP64
+        # Decides whether the entry gets the fields of ZIP64. ReplayWeb.page finds no content behind
+        # such fields in the header of an entry, so only one that needs them has them.
+        info.file_size = size if size > zipfile.ZIP64_LIMIT else 0
         return info
 
     def __enter__(self) -> WaczFile:

@@ -11,8 +11,10 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import tempfile
 from collections.abc import Iterator
 from itertools import islice
+from pathlib import Path
 
 import msgspec
 
@@ -24,7 +26,7 @@ from lycosa.state.store.journal_rows import UNCHANGED, JournalRow
 INDEX_ENTRY, MEMBERS_ENTRY = "indexes/index.cdx.gz", "indexes/index.idx"
 _NAME = INDEX_ENTRY.rpartition("/")[2]
 _MEMBER_LINES = 1024
-_MAX_BYTES = 1 << 40
+_PIECE = 1 << 20
 
 
 def index_line(row: JournalRow, offset: int, record_sha256: str) -> bytes | None:
@@ -44,21 +46,26 @@ def index_line(row: JournalRow, offset: int, record_sha256: str) -> bytes | None
     return cdxj.line_of(row, found)
 
 
-def write_index(file: WaczFile, lines: SortedLines) -> None:
-    """Write both files of the index."""
-    merged, members = lines.merged(), [_header()]
-    with file.add_entry(INDEX_ENTRY, _MAX_BYTES, is_packed=True) as out:
-        for member in _members(merged):
+def write_index(file: WaczFile, lines: SortedLines, folder: Path) -> None:
+    """Write both files of the index; ``folder`` is for a temporary file."""
+    members = [_header()]
+    # Its length decides the form of its entry, and is known at the end.
+    with tempfile.TemporaryFile(dir=folder) as packed:
+        for member in _members(lines.merged()):
             data = gzip.compress(b"".join(member), mtime=0)
             place = {
-                "offset": out.position,
+                "offset": packed.tell(),
                 "length": len(data),
                 "digest": f"sha256:{hashlib.sha256(data).hexdigest()}",
                 "filename": _NAME,
             }
             key = member[0].partition(b" {")[0]
             members.append(key + b" " + json.dumps(place).encode() + b"\n")
-            out.write(data)
+            packed.write(data)
+        with file.add_entry(INDEX_ENTRY, packed.tell(), is_packed=True) as out:
+            packed.seek(0)
+            while piece := packed.read(_PIECE):
+                out.write(piece)
     listed = b"".join(members)
     with file.add_entry(MEMBERS_ENTRY, len(listed), is_packed=False) as out:
         out.write(listed)
