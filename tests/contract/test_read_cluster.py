@@ -27,6 +27,7 @@ from lycosa.state.store.layout import stem_of
 from lycosa.synthetic import Faults, Response
 from s3_server import BUCKET, CREDENTIALS, needs_s3, s3_store, shared_server
 from stored_crawl import cluster_file, put_crawl
+from written_archive import WrittenArchive
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -124,6 +125,17 @@ def test_an_export_is_the_same(asking: Asking, kind: str) -> None:
     assert lines(cluster) == lines(folder)
     assert len(lines(folder)) >= len(HOSTS)
     assert "3 shards, as of their last commits: the newest is" in asking.told
+
+
+def test_an_archive_has_the_same_captures(both: Both, tmp_path: Path) -> None:
+    files = tmp_path / "folder.wacz", tmp_path / "cluster.wacz"
+    assert main(["export", str(both.folder), "wacz", "-o", str(files[0])]) == 0
+    assert main(both.cluster_args("export", "wacz", "-o", str(files[1]))) == 0
+    folder, cluster = map(WrittenArchive, files)
+    cluster.check()
+    assert cluster.keys == folder.keys and len(folder.keys) >= len(HOSTS)
+    assert sorted(map(str, cluster.pages)) == sorted(map(str, folder.pages))
+    assert cluster.entries.keys() == folder.entries.keys()
 
 
 def test_a_query_is_answered_the_same(asking: Asking) -> None:

@@ -47,6 +47,7 @@ from lycosa.state.store.derived_files import CONTENT, DERIVED_KINDS
 from lycosa.state.store.journal import read_header, read_rows
 from lycosa.state.store.journal_rows import JournalRow
 from lycosa.synthetic import Response
+from written_archive import WrittenArchive
 
 SITE, RULES, SIGNALS, FILES = (
     f"http://{name}.example/" for name in ("plain", "rules", "signals", "files")
@@ -323,6 +324,25 @@ def test_the_audit_agrees_and_rebuilt_files_have_the_same_bytes(crawl: Path) -> 
             path.unlink()
             assert build_derived(crawl, path.name.partition(".")[0])
             assert path.read_bytes() == before
+
+
+def test_an_archive_leaves_out_what_the_purpose_may_not_use(
+    crawl: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def exported(name: str, *options: str) -> tuple[dict[str, Any], WrittenArchive]:
+        path = tmp_path / name
+        assert main(["export", str(crawl), "wacz", "-o", str(path), "--json", *options]) == 0
+        return json.loads(capsys.readouterr().out), WrittenArchive(path)
+
+    report, archive = exported("purpose.wacz")
+    assert {line["url"] for line in archive.lines}.isdisjoint(DENIED)
+    assert {each["url"] for each in archive.pages} == ALLOWED
+    assert texts_in(archive.all_text()) == ALLOWED | {f"{SITE}paid"}
+    assert report["left_out"] == len(DENIED)
+    everything, archive = exported("everything.wacz", "--purpose", "record")
+    assert {each["url"] for each in archive.pages} == ALLOWED | DENIED
+    assert everything["left_out"] == 0
+    archive.check()
 
 
 # Other purposes

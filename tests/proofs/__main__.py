@@ -34,6 +34,10 @@ PROOFS = {
         " parsers"
     ),
     "readers": "warcio, fastwarc, pywb and DuckDB read the output",
+    "replay": (
+        "a site with fonts, late style sheets and lazy images looks in Chromium from the archive and"
+        " from its WACZ as it did from the server"
+    ),
     "unchanged": (
         "a second pass over nginx finds each changed page, also where ETags lie, spends 1 % of the"
         " bytes of the others, and pywb replays both passes"
@@ -125,7 +129,7 @@ NUMBERS = {
         " damage, cluster)"
     ),
     "kills": "how often processes are killed (kills, registry), or the number of faults (cluster)",
-    "pages": "how many pages are crawled (soak, cluster, unchanged), or read (links)",
+    "pages": "how many pages are crawled (soak, cluster, unchanged, replay), or read (links)",
     "hosts": (
         "how many hosts are crawled (politeness), or simulated for a thousand days (simulation)"
     ),

@@ -1,4 +1,4 @@
-"""pywb over a crawl folder as it is, and cdxj-indexer over its WARC files. They are under the GPL
+"""pywb over a crawl folder as it is, cdxj-indexer over its WARC files, wacz over exports. They are under the GPL
 and the AGPL and never dependencies: the proofs install them into an environment of their own, or
 use the one named by ``PROVE_PYWB``, and say so when there is none.
 """
@@ -31,6 +31,7 @@ def pywb_programs(work: Path, may_install: bool) -> Path | None:
             "-q",
             "pywb",
             "cdxj-indexer",
+            "wacz",
             "setuptools<81",
         ],
         check=False,

@@ -14,6 +14,7 @@ from lycosa.cli.setting_options import config_option, set_option
 
 if TYPE_CHECKING:
     from lycosa.base.config.sections import Config
+    from lycosa.base.signing.archive_key import ArchiveKey
     from lycosa.base.signing.signing_key import SigningKey
     from lycosa.cli.identity_files import WrittenSite
 
@@ -33,10 +34,12 @@ _NEW_EPILOG = """
 Examples:
   lycosa identity new signing.pem
   lycosa identity new /etc/lycosa/signing.pem --json > node-7.json
+  lycosa identity new archives.pem --archives
 
 The private key stays in FILE, which only its owner may read. No other command prints or copies it.
 Make one on each node, so that a node that is lost costs one key. The public part is printed; it
-goes into the directory (`lycosa identity directory`).
+goes into the directory (`lycosa identity directory`). The key of --archives signs what
+`lycosa export DIR wacz --sign FILE` writes; give its public part to those who check archives.
 """
 _SHOW_EPILOG = """
 \b
@@ -116,11 +119,25 @@ def _site_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
+_ARCHIVES = click.option(
+    "--archives", is_flag=True, help="A key that signs archives (lycosa export DIR wacz --sign)."
+)
+
+
 @command.command("new", epilog=_NEW_EPILOG, short_help="Make this machine's key.")
 @click.argument("file", type=click.Path(path_type=Path))
+@_ARCHIVES
 @click.option("--json", "as_json", is_flag=True, help="Print the public key as JWK.")
-def make_key(file: Path, as_json: bool) -> None:
-    """Make a new Ed25519 key in FILE, which must not exist, and print its public part."""
+def make_key(file: Path, archives: bool, as_json: bool) -> None:
+    """Make a new Ed25519 key in FILE, which must not exist, and print its public part.
+
+    With --archives it is an ECDSA key of the curve P-384.
+    """
+    if archives:
+        from lycosa.base.signing.archive_key import create_archive_key
+
+        _print_archive_key(create_archive_key(file), file, as_json)
+        return
     from lycosa.base.signing.signing_key import create_key
 
     _print_key(create_key(file), file, as_json)
@@ -128,12 +145,26 @@ def make_key(file: Path, as_json: bool) -> None:
 
 @command.command("show", epilog=_SHOW_EPILOG, short_help="The public part of a key.")
 @click.argument("file", type=click.Path(path_type=Path))
+@_ARCHIVES
 @click.option("--json", "as_json", is_flag=True, help="Print the public key as JWK.")
-def show_key(file: Path, as_json: bool) -> None:
+def show_key(file: Path, archives: bool, as_json: bool) -> None:
     """Print the public part of the key in FILE, and check that a crawl can use it."""
+    if archives:
+        from lycosa.base.signing.archive_key import load_archive_key
+
+        _print_archive_key(load_archive_key(file), file, as_json)
+        return
     from lycosa.base.signing.signing_key import load_key
 
     _print_key(load_key(file), file, as_json)
+
+
+def _print_archive_key(key: ArchiveKey, file: Path, as_json: bool) -> None:
+    """The public key in the form in which a signed archive names it."""
+    if as_json:
+        emit_json({"publicKey": key.public})
+    else:
+        emit_pairs((("key file", file), ("public key", key.public)))
 
 
 def _print_key(key: SigningKey, file: Path, as_json: bool) -> None:

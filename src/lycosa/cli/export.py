@@ -13,6 +13,7 @@ import click
 
 from lycosa.base.system.private_folder import private_folder
 from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, crawl_place, reading_crawl
+from lycosa.cli.export_wacz import run_wacz
 from lycosa.cli.output import ExitCode, counted, emit_json, is_terminal
 
 if TYPE_CHECKING:
@@ -37,7 +38,8 @@ The tables pages and links have one row per captured page and per link in it, fe
 files and sitemaps too, texts has the visible text of each page, content its main text, Markdown,
 headings, author, dates and structured data, and urls and hosts have the present state. Of an
 extractor NAME, the table items.NAME has each item that it made of any capture, and the table NAME
-the items of each URL as they are now (docs/items.md).
+the items of each URL as they are now (docs/items.md). wacz is the whole crawl as one file that
+archives exchange and browsers replay (docs/replay.md): WARC files, index, pages and their digests.
 Content that a site refuses to the purpose of the crawl (agent.purpose) is left out; --purpose
 exports for another one, from the journals of the crawl. The default is JSON lines on
 standard output. The crawl may be running: committed rows are exported, and nothing is changed. A
@@ -55,6 +57,7 @@ _FORMS = {
     ".ndjson": "jsonl",
     ".json": "jsonl",
 }
+_WACZ = "wacz"
 _TABLES = "pages", "links", "content", "texts", "urls", "hosts", "fetches"
 _ITEMS = re.compile(r"(?:items\.)?[a-z][a-z0-9_]{0,62}")
 _NAMES = {"csv": "CSV", "parquet": "Parquet", "jsonl": "JSON lines"}
@@ -64,12 +67,12 @@ _NAMES = {"csv": "CSV", "parquet": "Parquet", "jsonl": "JSON lines"}
     "export",
     cls=CrawlCommand,
     epilog=_EPILOG,
-    short_help="Pages, links, URLs, hosts or items as JSON lines, CSV or Parquet.",
+    short_help="Pages, links, URLs, hosts or items as a table; a crawl as one WACZ file.",
 )
 @crawl_place
 @click.argument(
     "kind",
-    metavar="pages|links|content|texts|urls|hosts|fetches|items.NAME",
+    metavar="pages|links|content|texts|urls|hosts|fetches|items.NAME|wacz",
     callback=lambda context, parameter, value: _checked_table(value),
 )
 @click.option(
@@ -101,6 +104,14 @@ _NAMES = {"csv": "CSV", "parquet": "Parquet", "jsonl": "JSON lines"}
     help="Pages that state nothing about a use of the purpose [as in the crawl].",
 )
 @click.option(
+    "--sign",
+    "key_file",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="wacz: sign with the key of `lycosa identity new FILE --archives`.",
+)
+@click.option("--title", metavar="TEXT", default="", help="wacz: its title [Crawl of HOST].")
+@click.option(
     "--json", "as_json", is_flag=True, help="With --output FILE: report what was written as JSON."
 )
 def command(
@@ -114,9 +125,17 @@ def command(
     is_raw: bool,
     purpose: str | None,
     unstated: str | None,
+    key_file: Path | None,
+    title: str,
     as_json: bool,
 ) -> ExitCode:
-    """Write a table of the crawl in DIR to a file or to standard output."""
+    """Write a table of the crawl in DIR, or all of it, to a file or to standard output."""
+    if kind == _WACZ and (form or where or is_raw):
+        option = "--format" if form else "--where" if where else "--raw"
+        raise click.UsageError(f"{option} is for tables; wacz is the whole crawl as one file")
+    if kind != _WACZ and (key_file or title):
+        option = "--sign" if key_file else "--title"
+        raise click.UsageError(f"{option} is for wacz: a table has no place for it")
     if kind in _WITHOUT_CONTENT and (purpose is not None or unstated is not None):
         option = "--unstated" if purpose is None else "--purpose"
         raise click.UsageError(
@@ -125,15 +144,18 @@ def command(
         )
     with reading_crawl(CrawlPlace(folder, cluster, cache)) as reader:
         policy = _other_policy(reader, purpose, unstated)
+        if kind == _WACZ:
+            return run_wacz(reader, output, policy, key_file, title, as_json)
         return run(reader, kind, form or "", output, where, as_json, is_raw, policy)
 
 
 def _checked_table(name: str) -> str:
     """The name of a table. Which items there are only the crawl says."""
-    if name in _TABLES or _ITEMS.fullmatch(name):
+    if name in (*_TABLES, _WACZ) or _ITEMS.fullmatch(name):
         return name
     raise click.BadParameter(
-        f"{name!r} is not a table; there are {', '.join(_TABLES)}, and items.NAME of an extractor"
+        f"{name!r} is not a table; there are {', '.join(_TABLES)}, and items.NAME of an extractor;"
+        " wacz is the whole crawl as one file"
     )
 
 

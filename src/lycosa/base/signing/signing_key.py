@@ -17,6 +17,7 @@ from pathlib import Path
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
 from lycosa.base.system.durable import sync_folder, write_all
 
@@ -55,6 +56,12 @@ def create_key(path: Path) -> SigningKey:
     Raises ``KeyFileError``; a file that exists is never replaced.
     """
     private = Ed25519PrivateKey.generate()
+    write_private_key(path, private)
+    return SigningKey(private)
+
+
+def write_private_key(path: Path, private: PrivateKeyTypes) -> None:
+    """Write a key into a new file that only its owner may read. Raises ``KeyFileError``."""
     content = private.private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.PKCS8,
@@ -81,23 +88,11 @@ def create_key(path: Path) -> SigningKey:
     finally:
         os.close(file)
     sync_folder(path.parent)
-    return SigningKey(private)
 
 
 def load_key(path: Path) -> SigningKey:
     """The key in a file. Raises ``KeyFileError``, also when others may read or replace it."""
-    content = _private_content(path)
-    try:
-        key = serialization.load_pem_private_key(content, password=None)
-    except TypeError:
-        raise KeyFileError(
-            f"{path} is encrypted, and a crawl that starts by itself has no password; write it"
-            " without: openssl pkey -in FILE -out NEW"
-        ) from None
-    except (ValueError, UnsupportedAlgorithm):
-        raise KeyFileError(
-            f"{path} is not a private key in PEM; `lycosa identity new FILE` makes one"
-        ) from None
+    key = read_private_key(path)
     if not isinstance(key, Ed25519PrivateKey):
         raise KeyFileError(
             f"{path} is not an Ed25519 key; `lycosa identity new FILE` makes one, as does"
@@ -110,6 +105,22 @@ def load_key(path: Path) -> SigningKey:
             " `lycosa identity new FILE` makes your key"
         )
     return found
+
+
+def read_private_key(path: Path) -> PrivateKeyTypes:
+    """A private key of any kind. Raises ``KeyFileError`` as ``load_key`` does."""
+    content = _private_content(path)
+    try:
+        return serialization.load_pem_private_key(content, password=None)
+    except TypeError:
+        raise KeyFileError(
+            f"{path} is encrypted, and a crawl that starts by itself has no password; write it"
+            " without: openssl pkey -in FILE -out NEW"
+        ) from None
+    except (ValueError, UnsupportedAlgorithm):
+        raise KeyFileError(
+            f"{path} is not a private key in PEM; `lycosa identity new FILE` makes one"
+        ) from None
 
 
 def _private_content(path: Path) -> bytes:

@@ -66,10 +66,7 @@ class FolderContent:
                 yield piece
 
     def read_warc(self, segment: str, start: int, end: int) -> bytes:
-        path = self._folder / layout.file_name(layout.WARC, segment)
-        with layout.open_segment_file(path) as file:
-            file.seek(start)
-            return file.read(end - start)
+        return self._files.read_warc(segment, start, end)
 
     def read_record(self, segment: str, offset: int) -> StoredRecord:
         return self._files.read_record(segment, offset)

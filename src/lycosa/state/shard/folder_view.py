@@ -58,7 +58,8 @@ class FolderView(SegmentView):
         self.path, self._keep_bytes = folder, keep_bytes
         manifest = manifests.load_manifest(folder)
         self._cache = shared_cache()
-        self._segments, self._store = SegmentFiles(folder), FolderStore(str(folder), folder)
+        files, self._store = SegmentFiles(folder), FolderStore(str(folder), folder)
+        self._segments, self.read_warc = files, files.read_warc
         self._batches: dict[int, list[tuple[Mark, PartitionBatch]]] = {}
         self._partitions = range(manifest.identity.partitions)
         last = self._read_logs()

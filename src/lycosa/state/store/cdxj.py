@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import heapq
 import tempfile
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
@@ -25,10 +26,11 @@ from lycosa.state.store.journal_rows import UNCHANGED, JournalRow, SegmentHeader
 from lycosa.state.store.layout import WARC, file_name
 
 _RUN = 50_000  # lines
+_MAX_RUNS = 128  # open files
 
 
 class CdxjEntry(msgspec.Struct, frozen=True, omit_defaults=True, rename="kebab"):
-    """The JSON object of a line."""
+    """The JSON object of a line. ``record_digest`` is of the compressed record, as WACZ has it."""
 
     url: str
     mime: str
@@ -42,6 +44,7 @@ class CdxjEntry(msgspec.Struct, frozen=True, omit_defaults=True, rename="kebab")
     languages: str = ""
     truncated: str = ""
     redirect: str = ""
+    record_digest: str = msgspec.field(default="", name="recordDigest")
 
 
 _encoder = msgspec.json.Encoder()
@@ -72,43 +75,73 @@ def entry(row: JournalRow) -> CdxjEntry:
 
 def line(row: JournalRow) -> bytes | None:
     """One line with its line end; ``None`` for a capture that cannot be shown."""
-    if row.revisit == UNCHANGED:
-        return None
-    return f"{row.surt} {timestamp(row.date_us)} ".encode() + _encoder.encode(entry(row)) + b"\n"
+    return None if row.revisit == UNCHANGED else line_of(row, entry(row))
+
+
+def line_of(row: JournalRow, found: CdxjEntry) -> bytes:
+    """The line of a capture with the JSON object ``found``."""
+    return f"{row.surt} {timestamp(row.date_us)} ".encode() + _encoder.encode(found) + b"\n"
+
+
+class SortedLines:
+    """Any number of lines, sorted by their bytes.
+
+    Lines are sorted in runs that fit in memory (50,000 are about 20 MB). The runs are kept in
+    unnamed files in ``folder``, whose free space is monitored, and merged at the end. An unnamed
+    file leaves nothing behind when the process is killed.
+    """
+
+    def __init__(self, folder: Path, run: int = _RUN) -> None:
+        self._folder, self._run, self._lines = folder, run, list[bytes]()
+        self._runs: list[IO[bytes]] = []
+
+    def add_line(self, line: bytes) -> None:
+        """Add a line with its line end."""
+        self._lines.append(line)
+        if len(self._lines) >= self._run:
+            self._lines.sort()
+            self._runs.append(self._written(self._lines))
+            self._lines = []
+            if len(self._runs) >= _MAX_RUNS:
+                merged = self._written(heapq.merge(*map(_rewound, self._runs)))
+                self.close()
+                self._runs = [merged]
+
+    def merged(self) -> Iterator[bytes]:
+        """All lines in order; once, at the end."""
+        self._lines.sort()
+        return heapq.merge(*map(_rewound, self._runs), self._lines)
+
+    def close(self) -> None:
+        """Delete the runs."""
+        for run in self._runs:
+            run.close()
+
+    def _written(self, lines: Iterable[bytes]) -> IO[bytes]:
+        file = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115 (closed by ``close``)
+        file.writelines(lines)
+        return file
 
 
 class CdxjBuilder:
-    """Builds the index of one segment.
-
-    A segment of small captures has a million lines. So lines are sorted in runs that fit in memory
-    (about 20 MB). The runs are kept in unnamed files and merged at the end.
-    """
+    """Builds the index of one segment, which may have a million lines of small captures."""
 
     def __init__(self, path: Path, header: SegmentHeader, run: int = _RUN) -> None:
-        self._path, self._run, self._lines = path, run, list[bytes]()
-        self._runs: list[IO[bytes]] = []
+        self._path, self._lines = path, SortedLines(path.parent, run)
 
     def add_row(self, row: JournalRow) -> None:
-        if (found := line(row)) is None:
-            return
-        self._lines.append(found)
-        if len(self._lines) >= self._run:
-            self._lines.sort()
-            # In the folder of the index, whose free space is monitored. An unnamed file leaves
-            # nothing behind when the process is killed.
-            file = tempfile.TemporaryFile(dir=self._path.parent)  # noqa: SIM115 (closed by ``close``)
-            self._runs.append(file)
-            file.writelines(self._lines)
-            self._lines = []
+        if (found := line(row)) is not None:
+            self._lines.add_line(found)
 
     def close(self) -> None:
         """Write the file."""
-        self._lines.sort()
         try:
-            for run in self._runs:
-                run.seek(0)
             with self._path.open("wb") as file:
-                file.writelines(heapq.merge(*self._runs, self._lines))
+                file.writelines(self._lines.merged())
         finally:
-            for run in self._runs:
-                run.close()
+            self._lines.close()
+
+
+def _rewound(run: IO[bytes]) -> IO[bytes]:
+    run.seek(0)
+    return run

@@ -106,6 +106,16 @@ class SegmentFiles:
     def read_record(self, segment: str, offset: int) -> StoredRecord:
         return read_record_at(self._folder, segment, offset)
 
+    def read_warc(self, segment: str, start: int, end: int) -> bytes:
+        """The bytes of a segment's WARC between two offsets, fewer if it is shorter.
+
+        Raises ``OSError``.
+        """
+        path = self._folder / layout.file_name(layout.WARC, segment)
+        with layout.open_segment_file(path) as file:
+            file.seek(start)
+            return file.read(end - start)
+
     def list_segments(self, lengths: Mapping[str, int]) -> list[StoredSegment]:
         names = sorted(layout.segment_names(self._folder, layout.WARC, layout.JOURNAL))
         found = (
