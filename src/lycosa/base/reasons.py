@@ -61,6 +61,9 @@ class Reason(IntEnum):
     RETIRED_BY_OPERATOR = 53
     NEAR_COPIES = 54
     LEARNED_PARAMETER = 55
+    SPECULATIVE = 56
+    SPECULATIVE_MISSES = 57
+    TYPE_REFUSED = 58
 
     # Failures of a request (80-139).
     DNS_NO_SUCH_NAME = 80
@@ -183,6 +186,15 @@ _TABLE: dict[Reason, tuple[Cause, str]] = {
         _O,
         "set back: it differs from a known URL in parameters that changed no content",
     ),
+    Reason.SPECULATIVE: (
+        _O,
+        "found only as a text that looks like a URL, so it waits for one of the few turns of those",
+    ),
+    Reason.SPECULATIVE_MISSES: (
+        _O,
+        "found only as a text that looks like a URL, and ten such URLs in a row did not exist",
+    ),
+    Reason.TYPE_REFUSED: (_O, "of a media type that the crawl does not accept (--accept)"),
     Reason.ERRAND_LIMIT: (_O, "too many hosts wait for an answer from the same host"),
     Reason.DNS_NO_SUCH_NAME: (_N, "the host name does not exist"),
     Reason.DNS_FAILED: (_N, "the name servers gave an error"),

@@ -147,6 +147,12 @@ Exit codes: 0 finished, 1 internal error, 2 bad usage or settings, 3 stopped by 
     "--requisites", is_flag=True, default=None, help="Also fetch images, scripts and style sheets."
 )
 @click.option(
+    "--links",
+    type=click.Choice(["a", "document", "all"]),
+    help="What counts as a link: what visitors follow, other URLs that documents name too, or also"
+    " texts that look like URLs, within 5 % of a host's requests [a].",
+)
+@click.option(
     "--cookies",
     type=click.Choice(["off", "site"]),
     help="Send cookies back to the site that set them [off].",
@@ -393,6 +399,7 @@ _SETTING_OF_FLAG = {
     "resolve": "dns.pins",
     "allow_address": "fetch.allow_addresses",
     "requisites": "scope.requisites",
+    "links": "parse.links",
     "cookies": "fetch.cookies",
     "upload": "upload.url",
     "upload_remove": "upload.remove",

@@ -10,7 +10,7 @@ from base64 import b32decode
 
 from lycosa.base.model.capture import Change
 from lycosa.base.model.compatibility import LATE_FIELDS
-from lycosa.base.model.discovered import Discovered, LinkKind
+from lycosa.base.model.discovered import REDIRECT_KINDS, Discovered, LinkKind
 from lycosa.base.model.fetched import Fetched
 from lycosa.base.model.parsed import Directives, Link, Parsed
 from lycosa.base.model.url_state import History, UrlState
@@ -124,8 +124,8 @@ def content_in(
 
 def found_in(row: JournalRow) -> Discovered:
     """How the URL of a capture was found. The importance of the link is in no row."""
-    # A licence has a chain only if it is the target of a redirect.
-    is_redirect = row.link_kind in (LinkKind.REDIRECT, LinkKind.LICENSE)
+    # Others than REDIRECT have a chain only if they are the target of a redirect.
+    is_redirect = row.link_kind in REDIRECT_KINDS
     return Discovered(
         row.url,
         hash8(host_of(row.url)),

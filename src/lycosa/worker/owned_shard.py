@@ -148,6 +148,7 @@ def _partition(
             has_host_prices=lambda: prices.uses_value,
             judge=judge if job.formats >= LATE_FIELDS else None,
             copies=config.copies,
+            speculative_share=config.budgets.speculative_share,
         ),
         lists_known=config.seen.urls is SeenChoice.BLOOM,
         most_bounds=job.plan.note_hosts // job.plan.owned if job.plan else sys.maxsize,

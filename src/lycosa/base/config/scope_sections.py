@@ -188,6 +188,15 @@ class BudgetSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     site_hosts: Annotated[
         int, setting("Maximum number of hosts (subdomains) of one site that are visited.", ge=0)
     ] = 0
+    speculative_share: Annotated[
+        float,
+        setting(
+            "Maximum share of a host's requests for URLs that only a text looks like"
+            " (parse.links = all); the others are parked.",
+            ge=0,
+            le=1,
+        ),
+    ] = 0.05
 
 
 class CopiesSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

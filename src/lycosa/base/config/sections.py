@@ -54,6 +54,7 @@ __all__ = [
     "FrontierSection",
     "IndexNowSection",
     "LimitSection",
+    "LinksFrom",
     "ParseSection",
     "PolitenessSection",
     "PrioritySection",
@@ -78,6 +79,14 @@ class RefetchRule(Enum):
     OFF = "off"
     ADAPTIVE = "adaptive"
     VALUE = "value"
+
+
+class LinksFrom(Enum):
+    """What of a document counts as a link; each contains the one before it."""
+
+    A = "a"
+    DOCUMENT = "document"
+    ALL = "all"
 
 
 class ParseSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -115,6 +124,13 @@ class ParseSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         bool,
         setting("Read text, title and links of PDF files, in a separate parse child."),
     ] = True
+    links: Annotated[
+        LinksFrom,
+        setting(
+            "What counts as a link: a (what visitors follow), document (also other URLs that a"
+            " document names), or all (also texts that look like URLs of the same host) (--links)."
+        ),
+    ] = LinksFrom.A
 
 
 class SeenUrlsKind(Enum):

@@ -13,7 +13,9 @@ class LinkKind(IntEnum):
     ``SITEMAP`` is a page that a sitemap lists. ``SITEMAP_FILE`` is a sitemap, named in robots.txt
     or listed in an index. ``GIVEN`` is a URL that another program gave to the crawl. ``LICENSE`` is
     a licence that a site names for its pages (RSL). ``CODE`` is a link that user code found in a
-    page; it is written only under formats 2 (``model.compatibility``).
+    page. ``DOCUMENT`` is a URL that a document names by something that is no link: the source of a
+    quotation, a base, a GET form without fields. ``SPECULATIVE`` is a text that looks like a URL
+    of the same host. These three are written only under formats 2 (``model.compatibility``).
     """
 
     SEED = 0
@@ -34,6 +36,8 @@ class LinkKind(IntEnum):
     REFRESH = 18
     FORM = 19
     CODE = 20
+    DOCUMENT = 21
+    SPECULATIVE = 29
     IMG = 30
     SCRIPT = 31
     STYLE = 32
@@ -46,8 +50,29 @@ class LinkKind(IntEnum):
     Its links are recorded, and fetched only with ``--requisites``.
     """
 
+    rules: int
+    """Equal for the kinds that the same rules apply to: 0 for pages, 2 for requisites, 4 for
+    ``SPECULATIVE``.
+    """
+
     def __init__(self, number: int) -> None:
-        self.is_requisite = number >= 30  # stored, because it is read several times for each link
+        # stored, because they are read several times for each link
+        self.is_requisite = number >= 30
+        self.rules = 2 * self.is_requisite + 4 * (number == 29)
+
+
+REDIRECT_KINDS = frozenset({LinkKind.REDIRECT, LinkKind.LICENSE, LinkKind.SPECULATIVE})
+"""The kinds that the target of a redirect may have; it has a chain, and others have none."""
+
+
+def redirect_kind(kind: LinkKind) -> LinkKind:
+    """The kind of the target of a redirect, by that of the URL that redirects.
+
+    A licence may move to another host, as it may be on another host. A guess stays one, or a site
+    that redirects all paths would turn guesses into ordinary URLs.
+    """
+    is_kept = kind is LinkKind.LICENSE or kind is LinkKind.SPECULATIVE
+    return kind if is_kept else LinkKind.REDIRECT
 
 
 NO_HINT = -1

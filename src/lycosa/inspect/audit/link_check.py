@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 
 import msgspec
 
-from lycosa.base.model.discovered import LinkKind
+from lycosa.base.model.discovered import LinkKind, redirect_kind
 from lycosa.base.model.fetched import Fetched, FetchKind
 from lycosa.base.model.parsed import Link, ParseInput
 from lycosa.base.reasons import Reason
@@ -148,8 +148,9 @@ class LinkCheck:
         except InvalidUrl:
             # The crawl stored this answer as a bad redirect, so there is no link to look for.
             return
-        is_license = row.link_kind is LinkKind.LICENSE
-        kind = LinkKind.LICENSE if is_license else LinkKind.REDIRECT
+        kind = redirect_kind(row.link_kind)
+        if kind is LinkKind.SPECULATIVE and not is_own_path(target, row.url):
+            return
         self._link(row, Link(target, hash8(host_of(target)), hash8(target), kind), row.depth)
 
     def _link(self, row: JournalRow, link: Link, depth: int) -> None:

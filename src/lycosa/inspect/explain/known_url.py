@@ -208,7 +208,9 @@ class KnownUrl:
 
     def _parked(self) -> None:
         record, host = self._record, self._visit
-        if record.state is UrlState.PARKED:
+        if record.reason is Reason.SPECULATIVE:
+            self._speculative()
+        elif record.state is UrlState.PARKED:
             refusal = over_discovery(self._config.budgets, host.usage)
             value = refusal.value if refusal else "now within the budget"
             self._answer.set_verdict("parked", f"It is parked: {record.reason.meaning} ({value}).")
@@ -234,6 +236,18 @@ class KnownUrl:
             judged_now(self._answer, found, self._config.budgets, host)
             self._answer.add_fact("looked_at_again", host.parked_until, when(host.parked_until))
         host_facts(self._answer, host, self._config, self._now)
+
+    def _speculative(self) -> None:
+        known, share = self._visit.speculation, self._config.budgets.speculative_share
+        requests = known.requests if known else 0
+        told = f"{requests:,} of {self._visit.usage.captures:,} captures of its host, at most {share:.0%}"
+        self._answer.set_verdict("parked", f"It is parked: {self._record.reason.meaning}.")
+        reason_facts(self._answer, self._record.reason, self._record.detail)
+        self._answer.add_fact("rule", "budgets.speculative_share")
+        self._answer.add_fact("value", told)
+        self._answer.add_fact(
+            "looked_at_again", "after each answer of its host, or when it is linked"
+        )
 
     def _retired(self) -> None:
         host = self._visit

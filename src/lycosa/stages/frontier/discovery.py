@@ -192,6 +192,8 @@ class Discovery:
         if record is None:
             return 0, 1.0  # a hash of another host's URL: the find has no effect here
         bound = record.deepest, record.importance
+        if record.speculation is not None:
+            bound = NEVER_SO_DEEP, record.importance  # a find may confirm a speculative URL
         self._bounds.note_bounds(host8, *bound)
         return bound
 

@@ -25,7 +25,7 @@ class FrontierRules(msgspec.Struct, frozen=True):
     it ``has_host_prices``: if any page is refetched by its value.
     ``judge``: what a page is worth whose time has come; without it there are no bands of due pages,
     as in formats that have none. ``copies``: what is set back because pages like it were near
-    copies.
+    copies. ``speculative_share``: of a host's captures, what speculative URLs may get.
     """
 
     over_discovery: Callable[[Usage], bool] = lambda _: False
@@ -37,3 +37,4 @@ class FrontierRules(msgspec.Struct, frozen=True):
     has_host_prices: Callable[[], bool] = lambda: False
     judge: JudgePage | None = judge_as_due
     copies: CopiesSection = CopiesSection()
+    speculative_share: float = 0.05

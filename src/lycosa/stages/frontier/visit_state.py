@@ -17,6 +17,7 @@ from lycosa.base.model.errand import Errand, Question
 from lycosa.base.model.missing_page import MissingPage
 from lycosa.base.model.pace import Pace, with_times
 from lycosa.base.model.source_truth import SourceTruth
+from lycosa.base.model.speculation_record import SpeculationRecord
 from lycosa.base.model.url_state import UrlState
 from lycosa.base.model.usage import Usage
 from lycosa.base.model.validator_counts import ValidatorCounts
@@ -24,7 +25,12 @@ from lycosa.base.reasons import Reason
 from lycosa.stages.frontier.back_queue import BackQueue, Lane
 from lycosa.stages.frontier.host_names import HostNames
 from lycosa.state.kv.overlay import Overlay
-from lycosa.state.kv.table_records import SET_BACK_BAND, encode_record, host_key
+from lycosa.state.kv.table_records import (
+    SET_BACK_BAND,
+    SPECULATIVE_BAND,
+    encode_record,
+    host_key,
+)
 
 LATELY_S = 600.0
 """For so long an answer by one scheme shows that a host is there."""
@@ -94,7 +100,8 @@ class VisitRecord(msgspec.Struct, array_like=True):
     its pages that were near copies of others; there is none before the first one. ``validators``
     are the findings about its validators, ``missing`` its answer to a path that does not exist;
     ``None`` before there is anything to say. ``software`` is that of the server, as far as it was
-    needed (``base.server_software``).
+    needed (``base.server_software``). ``speculation`` counts its speculative URLs; there is none
+    before the first one.
     """
 
     host: str
@@ -137,6 +144,7 @@ class VisitRecord(msgspec.Struct, array_like=True):
     validators: ValidatorCounts | None = None
     missing: MissingPage | None = None
     software: str = ""
+    speculation: SpeculationRecord | None = None
 
     @property
     def rests_until(self) -> float:
@@ -352,7 +360,7 @@ class VisitState:
     @property
     def is_set_back(self) -> bool:
         """Whether all of its waiting URLs are set back."""
-        return self.is_judged and not self.queue.has_waiting(0, SET_BACK_BAND - 1)
+        return self.is_judged and not self.queue.has_waiting(0, SPECULATIVE_BAND - 1)
 
     def bound_wait(self, now: float, longest_s: float) -> None:
         """Bound the stored wait for the next request to ``longest_s``."""

@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 import turbohtml
 
-from lycosa.base.config.sections import ParseSection
+from lycosa.base.config.sections import LinksFrom, ParseSection
 from lycosa.base.listing_kind import ListingKind
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.fetched import MAX_SITEMAP_BYTES, as_sent
@@ -27,12 +27,18 @@ from lycosa.base.preferences.page_statements import markup_statements
 from lycosa.base.preferences.preference_model import Statement
 from lycosa.base.reasons import Reason
 from lycosa.base.system.content_encoding import Decoded, decode_content
-from lycosa.base.urls.identity import Canonicalizer, InvalidUrl
+from lycosa.base.urls.identity import Canonicalizer, InvalidUrl, is_own_path
 from lycosa.base.urls.link_header import parse_link_header
 from lycosa.stages.parse.charset import decode_text
 from lycosa.stages.parse.content_reader import ContentReader
 from lycosa.stages.parse.directives import read_directives
 from lycosa.stages.parse.element_readers import RawLink, RawPage
+from lycosa.stages.parse.extra_links import (
+    MAX_GUESSES,
+    guesses_in,
+    guesses_in_text,
+    read_named,
+)
 from lycosa.stages.parse.feed_text import add_feed_text
 from lycosa.stages.parse.fingerprint import simhash
 from lycosa.stages.parse.html import fold_lines, read_html
@@ -143,6 +149,8 @@ class _Reading:
         self._changes: dict[str, int] = {}
         self._is_feed = False
         self._content: bytes | None = None  # of a body that had a content encoding, if whole
+        self._guesses: list[str] = []
+        self._markup = b""  # of a page
 
     def result(self, started: float) -> Parsed:
         media_type = media_type_of(self._document.headers)
@@ -252,7 +260,9 @@ class _Reading:
         self, essence: str, shape: Shape, body: bytes, label: str | None
     ) -> tuple[RawPage, Sitemap | None, dict[str, tuple[int, float]]]:
         if shape is Shape.HTML:
-            read_more = self._read_content if self._reads_content else None
+            reads_more = self._reads_content or self._section.links is not LinksFrom.A
+            self._markup = body
+            read_more = self._read_more if reads_more else None
             return read_html(body, label, self._section.max_links, read_more), None, {}
         if shape is Shape.TEXT:
             text, charset = decode_text(body, label)
@@ -274,6 +284,18 @@ class _Reading:
         if body:
             self._note(Reason.CONTENT_TYPE)
         return RawPage(""), None, {}
+
+    def _read_more(self, tree: turbohtml.Document, page: RawPage) -> None:
+        links = self._section.links
+        actions = read_named(tree, page, self._markup) if links is not LinksFrom.A else []
+        if links is LinksFrom.ALL:
+            has_lost = b"<frame" in self._markup and not tree.select("frame")
+            source = self._markup.decode("latin-1") if has_lost else ""
+            self._guesses = [*actions, *guesses_in(tree, source)]
+            for raw in actions:
+                page.links.pop(raw, None)
+        if self._reads_content:
+            self._read_content(tree, page)
 
     def _read_content(self, tree: turbohtml.Document, page: RawPage) -> None:
         base = base_of(self._document.url, page.base)
@@ -404,7 +426,24 @@ class _Reading:
             )
         if sitemap is not None:
             self._add_listed(outlinks, sitemap, hints)
+        elif self._section.links is LinksFrom.ALL:
+            self._add_guesses(outlinks, page)
         return canonical
+
+    def _add_guesses(self, outlinks: Outlinks, page: RawPage) -> None:
+        """Add what looks like a URL of the same host and has no query, after all links.
+
+        A guess says nothing about a URL that is a link, or that a form is sent to.
+        """
+        base = base_of(self._document.url, page.base)
+        text = page.text[: self._section.max_text]
+        guesses = [*self._guesses, *guesses_in_text(text)][:MAX_GUESSES]
+        # What scripts complete is often relative to the root, not to the page.
+        guesses += ["/" + raw.lstrip("./") for raw in guesses if raw.startswith(".")]
+        for raw in guesses:
+            url = self._canonical(raw, base)
+            if url and url not in outlinks and is_own_path(url, self._document.url):
+                outlinks.add_reference(url, RawLink(LinkKind.SPECULATIVE))
 
     def _add_listed(
         self, outlinks: Outlinks, sitemap: Sitemap, hints: dict[str, tuple[int, float]]
@@ -444,6 +483,9 @@ class _Reading:
                         )
                     for url in srcset_urls(imagesrcset) if "preload" in relations else ():
                         outlinks.add_reference(self._absolute(url), RawLink(LinkKind.IMG))
+            elif name == "content-location" and self._section.links is not LinksFrom.A:
+                # RFC 9110 section 8.7: the resource of which this answer is a representation
+                outlinks.add_reference(self._absolute(as_sent(value)), RawLink(LinkKind.DOCUMENT))
             elif name == "refresh" and (refresh := parse_refresh(as_sent(value))) and refresh[1]:
                 outlinks.add_reference(self._absolute(refresh[1]), RawLink(LinkKind.REFRESH))
         return canonical

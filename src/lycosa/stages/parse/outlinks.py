@@ -30,6 +30,10 @@ class Outlinks:
         self._found: dict[str, RawLink] = {}
         self.refused: dict[int, int] = {}
 
+    def __contains__(self, url: str) -> bool:
+        """Whether a canonical URL was found."""
+        return url in self._found
+
     def add_reference(self, raw: str, found: RawLink) -> str | None:
         """Add one reference.
 

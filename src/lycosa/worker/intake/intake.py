@@ -13,14 +13,14 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from lycosa.base.listing_kind import NOT_LISTED
-from lycosa.base.model.discovered import NO_HINT, NO_SCORE, Discovered, LinkKind
+from lycosa.base.model.discovered import NO_HINT, NO_SCORE, Discovered, LinkKind, redirect_kind
 from lycosa.base.model.fetched import Fetched
 from lycosa.base.model.parsed import Link, Parsed
 from lycosa.base.model.usage import Usage
 from lycosa.base.ports import Clock
 from lycosa.base.preferences.preference_model import Preferences
 from lycosa.base.reasons import Reason
-from lycosa.base.urls.identity import InvalidUrl, hash8, host_of
+from lycosa.base.urls.identity import InvalidUrl, hash8, host_of, is_own_path
 from lycosa.stages.admit.refusal import Refusal
 from lycosa.stages.frontier.discovery import LinkSource
 from lycosa.stages.frontier.lease import Lease
@@ -211,7 +211,7 @@ class Intake:
         """Give links that pass the pure rules to their owners; count others in ``page.refused``."""
         origin, source = page.origin, page.lease.host
         hints, changes, scores = page.parsed.hints, page.parsed.changes, page.scores
-        stamps = [bytes([min(origin.depth, 255), way]) for way in range(4)]
+        stamps = [bytes([min(origin.depth, 255), way]) for way in range(6)]
         counts_links = self._standing.counts_links
         one_by_one = bool(
             counts_links
@@ -226,7 +226,7 @@ class Intake:
         for link in links:
             # A known URL passes again when it is found at a smaller depth, by a kind of link that
             # other rules apply to, or with another date. Hence these are in the hashed key.
-            stamp = stamps[2 * link.kind.is_requisite + link.nofollow]
+            stamp = stamps[link.kind.rules + link.nofollow]
             lastmod, hint = hints.get(link.url, _NO_HINT) if hints else _NO_HINT
             if lastmod:
                 stamp += lastmod.to_bytes(8, "big")
@@ -286,8 +286,7 @@ class Intake:
             target,
             hash8(host_of(target)),
             hash8(target),
-            # A licence may move to another host, as it may be on another host.
-            LinkKind.LICENSE if record.kind is LinkKind.LICENSE else LinkKind.REDIRECT,
+            redirect_kind(record.kind),
             record.depth,
             lease.url,
             record.hops + 1,
@@ -303,6 +302,9 @@ class Intake:
             and self._join(target, self._partitions[lease.host.partition])
         ):
             self._outgoing.post_place(target)
+        if found.kind is LinkKind.SPECULATIVE and not is_own_path(target, lease.url):
+            self._refuse(lease.host, Reason.OUT_OF_SCOPE, 1)
+            return
         refusal = self.admission.judge_url(found)
         if refusal is not None:
             self._refuse(lease.host, refusal.reason, 1)
