@@ -90,7 +90,7 @@ def real_ports(
 def _parse_section(job: WorkerJob) -> ParseSection:
     """The settings of parsing; formats 1 have no number for other kinds of links."""
     section = job.config.parse
-    if job.store.formats >= LATE_FIELDS or section.links is LinksFrom.A:
+    if job.formats >= LATE_FIELDS or section.links is LinksFrom.A:
         return section
     return msgspec.structs.replace(section, links=LinksFrom.A)
 

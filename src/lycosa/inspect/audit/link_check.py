@@ -20,7 +20,7 @@ from lycosa.base.model.discovered import LinkKind, redirect_kind
 from lycosa.base.model.fetched import Fetched, FetchKind
 from lycosa.base.model.parsed import Link, ParseInput
 from lycosa.base.reasons import Reason
-from lycosa.base.urls.identity import InvalidUrl, hash8, host_of, partition_of
+from lycosa.base.urls.identity import InvalidUrl, hash8, host_of, is_own_path, partition_of
 from lycosa.inspect.audit.audit_report import Check
 from lycosa.inspect.committed_state import CrawlReader, TableView
 from lycosa.inspect.saved_settings import PureRules, SavedSettings

@@ -210,7 +210,8 @@ class KnownUrl:
         record, host = self._record, self._visit
         if record.reason is Reason.SPECULATIVE:
             self._speculative()
-        elif record.state is UrlState.PARKED:
+            return
+        if record.state is UrlState.PARKED:
             refusal = over_discovery(self._config.budgets, host.usage)
             value = refusal.value if refusal else "now within the budget"
             self._answer.set_verdict("parked", f"It is parked: {record.reason.meaning} ({value}).")
@@ -239,15 +240,15 @@ class KnownUrl:
 
     def _speculative(self) -> None:
         known, share = self._visit.speculation, self._config.budgets.speculative_share
-        requests = known.requests if known else 0
-        told = f"{requests:,} of {self._visit.usage.captures:,} captures of its host, at most {share:.0%}"
+        requests, captures = known.requests if known else 0, self._visit.usage.captures
+        told = f"{requests:,} requests for such URLs, of {captures:,} captures; at most {share:.0%}"
         self._answer.set_verdict("parked", f"It is parked: {self._record.reason.meaning}.")
         reason_facts(self._answer, self._record.reason, self._record.detail)
         self._answer.add_fact("rule", "budgets.speculative_share")
         self._answer.add_fact("value", told)
-        self._answer.add_fact(
-            "looked_at_again", "after each answer of its host, or when it is linked"
-        )
+        again = "after each answer of its host, or when it is found as a link"
+        self._answer.add_fact("looked_at_again", again)
+        host_facts(self._answer, self._visit, self._config, self._now)
 
     def _retired(self) -> None:
         host = self._visit

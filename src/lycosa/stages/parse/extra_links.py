@@ -61,8 +61,8 @@ _DOCTYPE = re.compile(
     re.IGNORECASE,
 )
 
-# Each pattern begins where a run of characters of a path begins, and takes a bounded number of them:
-# so the time is linear in the text, whatever a page has.
+# Each pattern begins where a run of characters of a path begins, and takes a bounded number of
+# them: so the time is linear in the text, whatever a page has.
 _C = r"[\w.~%!$&*+:@/-]"
 _BEFORE = r"(?<![\w.~%!$&*+:@/<>-])"
 _EXTENSIONS = (
