@@ -27,6 +27,13 @@ MAX_SITEMAP_BYTES = 50 * 1024 * 1024
 """Maximum size of an uncompressed sitemap (sitemaps.org protocol)."""
 
 
+PARSED_STATUSES = frozenset({200, 201, 203})
+"""The statuses whose body is the page that was asked for, or one that stands for it.
+
+203 is a page that a proxy changed, 201 one that was made by the request.
+"""
+
+
 class FetchKind(IntEnum):
     """The purpose of a request. The value is written to disk."""
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 import msgspec
 
 from lycosa.base.model.discovered import LinkKind, redirect_kind
-from lycosa.base.model.fetched import Fetched, FetchKind
+from lycosa.base.model.fetched import PARSED_STATUSES, Fetched, FetchKind
 from lycosa.base.model.parsed import Link, ParseInput
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import InvalidUrl, hash8, host_of, is_own_path, partition_of
@@ -97,7 +97,7 @@ class LinkCheck:
         elif (
             outcome.meaning is Meaning.FETCHED
             and not is_license  # its links are followed only if it is in scope as a page
-            and row.status == 200
+            and row.status in PARSED_STATUSES
             and row.body_bytes
             and row.parse_reason not in NOT_PARSED
         ):

@@ -289,9 +289,7 @@ class _Reading:
         links = self._section.links
         actions = read_named(tree, page, self._markup) if links is not LinksFrom.A else []
         if links is LinksFrom.ALL:
-            has_lost = b"<frame" in self._markup and not tree.select("frame")
-            source = self._markup.decode("latin-1") if has_lost else ""
-            self._guesses = [*actions, *guesses_in(tree, source)]
+            self._guesses = [*actions, *guesses_in(tree)]
             for raw in actions:
                 page.links.pop(raw, None)
         if self._reads_content:

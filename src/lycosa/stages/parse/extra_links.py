@@ -82,15 +82,15 @@ _IN_TEXT = re.compile(
     re.IGNORECASE,
 )
 # In a body a frameset is an error, which a browser ignores with its frames.
-_FRAME = re.compile(r"<frame\s[^>]{0,500}?\bsrc\s*=\s*[\"']?([^\"'\s>]{1,500})", re.IGNORECASE)
+_FRAME = re.compile(rb"<frame\s[^>]{0,500}?\bsrc\s*=\s*[\"']?([^\"'\s>]{1,500})", re.IGNORECASE)
 _LETTER = re.compile(r"[^\W_]")
 
 
-def read_named(tree: turbohtml.Document, page: RawPage, head: bytes) -> list[str]:
+def read_named(tree: turbohtml.Document, page: RawPage, body: bytes) -> list[str]:
     """Add the URLs that the page names without linking to them, as ``DOCUMENT``.
 
-    ``head`` is the beginning of the body, which has the document type. Returns the addresses of
-    forms that send something by GET, which are only guesses.
+    ``body`` is the markup: it has the document type, and frames that are not in the tree. Returns
+    the addresses of forms that send something by GET, which are only guesses.
     """
     for tag, attribute in _NAMED:
         for element in tree.select(tag):
@@ -107,8 +107,11 @@ def read_named(tree: turbohtml.Document, page: RawPage, head: bytes) -> list[str
         rels = (element.attr("rel") or "").lower().split()
         if rels and link_kind(rels, element.attr("as") or "") is LinkKind.OTHER:
             page.add(element.attr("href") or None, LinkKind.DOCUMENT)
-    if found := _DOCTYPE.match(head):
+    if found := _DOCTYPE.match(body):
         page.add(found[1].decode("ascii", "replace"), LinkKind.DOCUMENT)
+    if b"<frame" in body and not tree.select("frame"):
+        for match in _FRAME.finditer(body):
+            page.add(match[1].decode("ascii", "replace"), LinkKind.DOCUMENT)
     return _read_forms(tree, page)
 
 
@@ -169,11 +172,8 @@ def _address(raw: str | None) -> str:
     return (raw or "").partition("#")[0].strip(_BLANKS)
 
 
-def guesses_in(tree: turbohtml.Document, source: str) -> list[str]:
-    """The texts in the markup of a page that look like URLs, in order, without those in its text.
-
-    ``source`` is the markup if it may have frames that are not in the tree, or empty.
-    """
+def guesses_in(tree: turbohtml.Document) -> list[str]:
+    """What looks like a URL in the markup of a page, in order; not in its visible text."""
     found: dict[str, None] = {}
     _add(found, _IN_MARKUP, 1, (each.data for each in _comments(tree)))
     _add(found, _IN_SCRIPTS, 2, _scripts(tree))
@@ -181,7 +181,6 @@ def guesses_in(tree: turbohtml.Document, source: str) -> list[str]:
     _add(found, _IN_MARKUP, 1, (each.replace("\\/", "/") for each in values))
     metas = tree.select("meta[content][name],meta[content][property]")
     _add(found, _IN_MARKUP, 1, (each.attr("content") or "" for each in metas))
-    _add(found, _FRAME, 1, (source,))
     return list(found)
 
 

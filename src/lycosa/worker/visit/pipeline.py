@@ -25,7 +25,7 @@ import msgspec
 from lycosa.base.config.sections import Config
 from lycosa.base.model.code_failure import CodeFailure
 from lycosa.base.model.dead_letter import DeadLetter
-from lycosa.base.model.fetched import Fetched, FetchKind
+from lycosa.base.model.fetched import PARSED_STATUSES, Fetched, FetchKind
 from lycosa.base.model.remark import Remark
 from lycosa.base.model.url_state import Completed, UrlState
 from lycosa.base.model.validator_counts import ValidatorFinding
@@ -267,7 +267,7 @@ class Pipeline:
         if self._tdm_files is not None:
             partition, host, record = visit.partition, visit.host, visit.lease.record
             visit.stated = self._tdm_files.statement(partition, host, record.secure, record.target)
-        if fetched.status != 200 or not fetched.body_bytes:
+        if fetched.status not in PARSED_STATUSES or not fetched.body_bytes:
             visit.body = await examining.examine(fetched, None, request)
         else:
             # A sitemap is parsed by its role: servers send them with any media type.
