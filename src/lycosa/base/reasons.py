@@ -63,7 +63,6 @@ class Reason(IntEnum):
     LEARNED_PARAMETER = 55
     SPECULATIVE = 56
     SPECULATIVE_MISSES = 57
-    TYPE_REFUSED = 58
 
     # Failures of a request (80-139).
     DNS_NO_SUCH_NAME = 80
@@ -94,6 +93,7 @@ class Reason(IntEnum):
     GONE = 105
     SOFT_GONE = 106
     UNASKED_NOT_MODIFIED = 107
+    PARTIAL_ANSWER = 108
 
     # Fetched, with a remark (140-179).
     NOT_MODIFIED = 140
@@ -111,6 +111,7 @@ class Reason(IntEnum):
     TO_BE_CHECKED = 152
     PERHAPS_GONE = 153
     LIKE_MISSING = 154
+    TYPE_REFUSED = 155
 
     @property
     def meaning(self) -> str:
@@ -194,7 +195,6 @@ _TABLE: dict[Reason, tuple[Cause, str]] = {
         _O,
         "found only as a text that looks like a URL, and ten such URLs in a row did not exist",
     ),
-    Reason.TYPE_REFUSED: (_O, "of a media type that the crawl does not accept (--accept)"),
     Reason.ERRAND_LIMIT: (_O, "too many hosts wait for an answer from the same host"),
     Reason.DNS_NO_SUCH_NAME: (_N, "the host name does not exist"),
     Reason.DNS_FAILED: (_N, "the name servers gave an error"),
@@ -238,6 +238,7 @@ _TABLE: dict[Reason, tuple[Cause, str]] = {
         _T,
         "a 304 for something else than the request named, so it is repeated without validators",
     ),
+    Reason.PARTIAL_ANSWER: (_T, "a part of the body (206), which was not asked for"),
     Reason.INTERNAL: (_O, "an error of the crawler; see the log"),
     Reason.NOT_MODIFIED: (_T, "not modified since the last fetch"),
     Reason.DUPLICATE: (_T, "the same body as an earlier capture"),
@@ -261,6 +262,10 @@ _TABLE: dict[Reason, tuple[Cause, str]] = {
         "it may be gone: a path that does not exist is requested, and then the page again",
     ),
     Reason.LIKE_MISSING: (_T, "answers as paths do that do not exist at its host"),
+    Reason.TYPE_REFUSED: (
+        _O,
+        "stored without its body, which has a media type that the crawl does not accept (--accept)",
+    ),
     Reason.REDIRECTED: (_T, "redirects to another URL"),
     Reason.EXTENSION_FAILED: (_O, "stored, but your code (--extension, rule or sink) failed at it"),
 }

@@ -58,6 +58,11 @@ Exit codes: 0 finished, 1 internal error, 2 bad usage or settings, 3 stopped by 
 """
 
 
+def _words(given: Sequence[str]) -> tuple[str, ...]:
+    """The words of options that may be repeated, or have several between commas."""
+    return tuple(word.strip() for text in given for word in text.split(",") if word.strip())
+
+
 @click.command(
     "crawl", epilog=_EPILOG, short_help="Crawl from seeds; the same folder again resumes."
 )
@@ -145,6 +150,14 @@ Exit codes: 0 finished, 1 internal error, 2 bad usage or settings, 3 stopped by 
 )
 @click.option(
     "--requisites", is_flag=True, default=None, help="Also fetch images, scripts and style sheets."
+)
+@click.option(
+    "--accept",
+    multiple=True,
+    metavar="TYPES",
+    callback=lambda _context, _option, given: _words(given),
+    help="Fetch media of these types too, and of other files no body: image,video,pdf,image/png;"
+    " pages are fetched for their links.",
 )
 @click.option(
     "--links",
@@ -400,6 +413,7 @@ _SETTING_OF_FLAG = {
     "allow_address": "fetch.allow_addresses",
     "requisites": "scope.requisites",
     "links": "parse.links",
+    "accept": "scope.accept",
     "cookies": "fetch.cookies",
     "upload": "upload.url",
     "upload_remove": "upload.remove",

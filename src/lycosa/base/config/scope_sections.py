@@ -132,6 +132,14 @@ class ScopeSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         bool, setting("Follow links marked rel=nofollow, ugc or sponsored.")
     ] = True
     max_hops: Annotated[int, setting("Maximum number of redirects in a row.", ge=0, le=20)] = 5
+    accept: Annotated[
+        tuple[str, ...],
+        setting(
+            "Media types besides pages that are fetched, as image, video, pdf, image/png: their"
+            " links are followed, and the body of any other type is left; empty is any type that a"
+            " link leads to (--accept)."
+        ),
+    ] = ()
 
 
 class TrapSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -44,6 +44,7 @@ SETTING_OPTIONS: dict[str, str] = {
     "memory_bytes": "--memory",
     "politeness.delay_s": "--delay",
     "parse.links": "--links",
+    "scope.accept": "--accept",
     "scope.exclude": "--exclude",
     "scope.include": "--include",
     "scope.max_depth": "--max-depth",

@@ -51,7 +51,11 @@ class FetchKind(IntEnum):
 
 
 class Limits(msgspec.Struct, frozen=True, gc=False):
-    """Bounds on one request; sizes in bytes, times in seconds."""
+    """Bounds on one request; sizes in bytes, times in seconds.
+
+    ``media_bytes`` is that of the body of an image, a font, audio or video; 0 is ``body_bytes``.
+    ``accepts`` are the media types of which a body is taken; none is any (``base.media_rules``).
+    """
 
     connect_s: float = 10.0
     first_byte_s: float = 30.0
@@ -62,6 +66,8 @@ class Limits(msgspec.Struct, frozen=True, gc=False):
     header_count: int = 1000
     body_bytes: int = 10_000_000
     spool_bytes: int = 1_000_000  # a larger body is written to disk while it arrives
+    media_bytes: int = 0
+    accepts: tuple[str, ...] = ()
 
 
 class FetchRequest(msgspec.Struct, frozen=True, gc=False):

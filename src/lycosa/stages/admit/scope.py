@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 from lycosa.base.config.patterns import Patterns
 from lycosa.base.config.sections import ScopeRule, ScopeSection
+from lycosa.base.media_rules import accepts
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import host_of, target_of
@@ -41,6 +42,7 @@ class Scope:
         self._site_of = site_of
         self._include = Patterns("scope.include", section.include)
         self._exclude = Patterns("scope.exclude", section.exclude)
+        self._fetched_requisites = _fetched_requisites(section)
         self._places: set[str] = set()
         self._hosts: set[str] = set()  # hosts of the places, or their sites
 
@@ -95,7 +97,7 @@ class Scope:
             return Refusal(
                 Reason.OUT_OF_SCOPE, "this kind of link is never followed", kind.name.lower()
             )
-        if kind.is_requisite and not section.requisites:
+        if kind.is_requisite and kind not in self._fetched_requisites:
             return Refusal(Reason.REQUISITE, "scope.requisites", kind.name.lower())
         if nofollow and not section.follow_nofollow:
             return Refusal(Reason.NOFOLLOW, "scope.follow_nofollow", "false")
@@ -149,6 +151,8 @@ class Scope:
         lines += [f"refused when it matches: {pattern}" for pattern in section.exclude]
         if section.max_depth >= 0:
             lines.append(f"at most {section.max_depth} links away from a seed")
+        if section.accept:
+            lines.append(f"media types besides pages: {', '.join(section.accept)}")
         lines.append(
             "images, scripts and style sheets: "
             + ("fetched, from any host" if section.requisites else "recorded, not fetched")
@@ -160,6 +164,21 @@ class Scope:
 
     def __repr__(self) -> str:
         return f"<Scope {self._section.rule.value} places={len(self._places)}>"
+
+
+def _fetched_requisites(section: ScopeSection) -> frozenset[LinkKind]:
+    """The kinds of requisites that are fetched: all, or those with media that are accepted."""
+    if section.requisites:
+        return frozenset(kind for kind in LinkKind if kind.is_requisite)
+    examples = {
+        LinkKind.IMG: ("image/png", "image/jpeg", "image/svg+xml", "image/webp", "image/gif"),
+        LinkKind.MEDIA: ("video/mp4", "video/webm", "audio/mpeg", "audio/ogg", "application/pdf"),
+    }
+    return frozenset(
+        kind
+        for kind, types in examples.items()
+        if any(accepts(section.accept, each) for each in types)
+    )
 
 
 def _schemeless(url: str) -> str:

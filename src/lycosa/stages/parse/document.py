@@ -69,6 +69,7 @@ _MAX_DESCRIPTION = 2000
 _DIGEST_BYTES = 8  # of `History.text_digest`
 _GZIP_LAYERS = 2
 _BROKEN_OFF = frozenset({Reason.DECODE_FAILED, Reason.DECODE_LIMIT})
+_MEDIA = ("image/", "video/", "audio/", "font/")
 _MIN_PART = 1 << 16  # bytes; a page below twice this size is not halved for lack of memory
 # the C code of the HTML parser sometimes raises SystemError when it runs out of memory
 _NO_MEMORY = (MemoryError, SystemError)
@@ -151,6 +152,7 @@ class _Reading:
         self._content: bytes | None = None  # of a body that had a content encoding, if whole
         self._guesses: list[str] = []
         self._markup = b""  # of a page
+        self._file_bytes = 0  # of media that are in a file
 
     def result(self, started: float) -> Parsed:
         media_type = media_type_of(self._document.headers)
@@ -216,7 +218,7 @@ class _Reading:
 
     def _decoded(self, supplied: str) -> bytes:
         document = self._document
-        body = Path(document.spool).read_bytes() if document.spool else document.body
+        body = self._spooled(supplied) if document.spool else document.body
         encodings = [value for name, value in document.headers if name == "content-encoding"]
         may_be_sitemap = document.is_sitemap or "xml" in supplied or "gzip" in supplied
         limit = (
@@ -233,6 +235,17 @@ class _Reading:
         if is_long:
             self._note(Reason.BODY_TRUNCATED, f"more than {limit} bytes")
         return decoded.body[:limit]
+
+    def _spooled(self, supplied: str) -> bytes:
+        """A body that is in a file; of media, which no reader reads, only the beginning."""
+        path, names = Path(self._document.spool), {name for name, _ in self._document.headers}
+        if supplied.endswith("+xml") or "content-encoding" in names:
+            return path.read_bytes()
+        if not supplied.startswith(_MEDIA):
+            return path.read_bytes()
+        self._file_bytes = path.stat().st_size
+        with path.open("rb") as file:
+            return file.read(_MIN_PART)
 
     def _note_decoded(self, decoded: Decoded) -> None:
         self._note(decoded.reason, decoded.detail)
@@ -378,7 +391,7 @@ class _Reading:
             directives=self._directives(page),
             links=outlinks.links(),
             refused_links=outlinks.refused,
-            decoded_bytes=decoded_bytes,
+            decoded_bytes=max(decoded_bytes, self._file_bytes),
             elapsed_s=time.process_time() - started,
             hints=hints,
             is_sitemap_index=sitemap is not None and sitemap.is_index,

@@ -22,6 +22,7 @@ from lycosa.base.preferences.preference_model import NOTHING_STATED, Preferences
 from lycosa.base.preferences.use_policy import RECORD_ONLY, UsePolicy
 from lycosa.base.reasons import Reason
 from lycosa.base.system.content_encoding import Decoded, decode_content
+from lycosa.base.urls.content_disposition import file_name
 
 MAX_BODY_BYTES = 64 << 20
 """Of a body that decodes to more, ``Page.body`` has the beginning."""
@@ -95,6 +96,14 @@ class Page(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def header(self, name: str) -> str:
         """The first value of a header field (name in lower case), or the empty string."""
         return next((value for key, value in self.headers if key == name), "")
+
+    @property
+    def file_name(self) -> str:
+        """The name that the server gives the file (Content-Disposition), without any folder.
+
+        Empty if it gives none. A page from a folder reads its record.
+        """
+        return file_name(self.header("content-disposition"))
 
     @property
     def raw_body(self) -> bytes:
