@@ -111,7 +111,7 @@ class Reason(IntEnum):
     TO_BE_CHECKED = 152
     PERHAPS_GONE = 153
     LIKE_MISSING = 154
-    TYPE_REFUSED = 155
+    TYPE_REFUSED = 156
 
     @property
     def meaning(self) -> str:

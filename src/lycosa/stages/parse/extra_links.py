@@ -69,7 +69,7 @@ _EXTENSIONS = (
     "html?|xhtml|php|aspx?|jsp|pdf|docx?|xlsx?|pptx?|od[tsp]|rtf|txt|csv|xml|rss|atom|json"
 )
 _HOST = r"//[\w.-]{1,255}+(?::\d{1,5}+)?"
-_BEGINNING = rf"(?:(?:https?:)?{_HOST}(?:/{_C}{{0,500}}+)?|\.{{0,2}}/{_C}{{1,500}}+)"
+_BEGINNING = rf"(?:(?:https?:)?{_HOST}(?:/{_C}{{0,500}}+)?+|\.{{0,2}}/{_C}{{1,500}}+)"
 _NAME = rf"[\w~%-]{_C}{{0,300}}\.(?:{_EXTENSIONS})"
 _IN_SCRIPTS = re.compile(
     rf"([\"'`])({_BEGINNING}|{_NAME})(?:#[^\"'`\s]{{0,100}})?\1", re.IGNORECASE
@@ -77,7 +77,7 @@ _IN_SCRIPTS = re.compile(
 _IN_MARKUP = re.compile(rf"{_BEFORE}({_BEGINNING}|{_NAME}(?!{_C}))(?![?=])", re.IGNORECASE)
 # In a text "and/or" and "/etc" are words: a path begins with dots, or its name has an extension.
 _IN_TEXT = re.compile(
-    rf"{_BEFORE}(https?:{_HOST}(?:/{_C}{{0,500}}+)?|\.{{1,2}}/{_C}{{1,500}}+|"
+    rf"{_BEFORE}(https?:{_HOST}(?:/{_C}{{0,500}}+)?+|\.{{1,2}}/{_C}{{1,500}}+|"
     rf"/{_C}{{0,300}}[\w~%-]\.\w{{2,5}}\.?(?!{_C}))(?![?=])",
     re.IGNORECASE,
 )
@@ -94,25 +94,32 @@ def read_named(tree: turbohtml.Document, page: RawPage, body: bytes) -> list[str
     """
     for tag, attribute in _NAMED:
         for element in tree.select(tag):
-            page.add(element.attr(attribute) or None, LinkKind.DOCUMENT)
+            _name(page, element.attr(attribute))
     for tag, attribute in _LISTS:
         for element in tree.select(f"{tag}[{attribute}]"):
             for url in (element.attr(attribute) or "").replace(",", " ").split():
-                page.add(url, LinkKind.DOCUMENT)
+                _name(page, url)
     for element in tree.select("param"):
         is_named = (element.attr("name") or "").lower() in _URL_PARAMETERS
         if is_named or (element.attr("valuetype") or "").lower() == "ref":
-            page.add(element.attr("value") or None, LinkKind.DOCUMENT)
+            _name(page, element.attr("value"))
     for element in tree.select("link[href][rel]"):
         rels = (element.attr("rel") or "").lower().split()
         if rels and link_kind(rels, element.attr("as") or "") is LinkKind.OTHER:
-            page.add(element.attr("href") or None, LinkKind.DOCUMENT)
+            _name(page, element.attr("href"))
     if found := _DOCTYPE.match(body):
-        page.add(found[1].decode("ascii", "replace"), LinkKind.DOCUMENT)
+        _name(page, found[1].decode("ascii", "replace"))
     if b"<frame" in body and not tree.select("frame"):
         for match in _FRAME.finditer(body):
-            page.add(match[1].decode("ascii", "replace"), LinkKind.DOCUMENT)
+            _name(page, match[1].decode("ascii", "replace"))
     return _read_forms(tree, page)
+
+
+def _name(page: RawPage, raw: str | None) -> None:
+    """Add a URL that the page names, unless it is a link or a requisite already."""
+    known = page.links.get((raw or "").partition("#")[0].strip(_BLANKS))
+    if raw and (known is None or known.kind is LinkKind.OTHER):
+        page.add(raw, LinkKind.DOCUMENT)
 
 
 def _read_forms(tree: turbohtml.Document, page: RawPage) -> list[str]:
