@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from crawling import HTML, QUICK, crawl_folder, html, moved, page
-from lycosa.base.config.sections import Config, LinksFrom, ParseSection
+from lycosa.base.config.sections import Config, LinkRule, ParseSection
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.url_state import UrlState
 from lycosa.base.reasons import Reason
@@ -22,7 +22,7 @@ from lycosa.synthetic import Crash, Faults, Response
 
 SITE = "http://site.test"
 PAGES = 60
-ALL = msgspec.structs.replace(QUICK, parse=ParseSection(language=False, links=LinksFrom.ALL))
+ALL = msgspec.structs.replace(QUICK, parse=ParseSection(language=False, links=LinkRule.ALL))
 
 
 class CommentSite:
@@ -107,7 +107,7 @@ def test_guesses_get_one_of_twenty_requests_and_a_stop_begins_where_ten_miss(
 def test_without_the_setting_no_comment_is_read(tmp_path: Path) -> None:
     web = CommentSite(html("<p>An old page."))
     config = msgspec.structs.replace(
-        ALL, parse=ParseSection(language=False, links=LinksFrom.DOCUMENT)
+        ALL, parse=ParseSection(language=False, links=LinkRule.DOCUMENT)
     )
     crawl(tmp_path / "crawl", web, config, stop_after_s=60.0)
     assert not web.guessed

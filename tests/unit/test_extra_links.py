@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from lycosa.base.config.sections import CanonicalSection, LinksFrom, ParseSection
+from lycosa.base.config.sections import CanonicalSection, LinkRule, ParseSection
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.parsed import ParseInput
 from lycosa.base.urls.identity import Canonicalizer
@@ -19,7 +19,7 @@ DOCUMENT, GUESS = LinkKind.DOCUMENT, LinkKind.SPECULATIVE
 
 
 def links(
-    html: str | bytes, how: LinksFrom, *headers: tuple[str, str], url: str = f"{SITE}/d/p"
+    html: str | bytes, how: LinkRule, *headers: tuple[str, str], url: str = f"{SITE}/d/p"
 ) -> dict[str, LinkKind]:
     section = ParseSection(language=False, links=how)
     parser = DocumentParser(section, Canonicalizer(CanonicalSection()), "lycosa")
@@ -53,15 +53,15 @@ def links(
     ],
 )
 def test_a_url_that_a_document_names_is_a_link_if_that_is_wanted(html: str) -> None:
-    assert links(html, LinksFrom.DOCUMENT).get("/d/x") is DOCUMENT
-    assert links(html, LinksFrom.ALL).get("/d/x") is DOCUMENT
-    kinds = links(html, LinksFrom.A)
+    assert links(html, LinkRule.DOCUMENT).get("/d/x") is DOCUMENT
+    assert links(html, LinkRule.ALL).get("/d/x") is DOCUMENT
+    kinds = links(html, LinkRule.A)
     assert kinds.get("/d/x") in (None, LinkKind.FORM, LinkKind.OTHER)
 
 
 def test_the_base_and_the_document_type_and_content_location_are_named() -> None:
     html = "<!DOCTYPE html SYSTEM '/dtd'><base href='/b/'><a href=x>y</a>"
-    found = links(html, LinksFrom.DOCUMENT, ("content-location", "en"))
+    found = links(html, LinkRule.DOCUMENT, ("content-location", "en"))
     assert found == {"/d/en": DOCUMENT, "/dtd": DOCUMENT, "/b/": DOCUMENT, "/b/x": LinkKind.A}
 
 
@@ -81,8 +81,8 @@ def test_the_base_and_the_document_type_and_content_location_are_named() -> None
     ],
 )
 def test_what_is_sent_with_data_is_not_named(html: str) -> None:
-    assert links(html, LinksFrom.DOCUMENT).get("/d/x") in (None, LinkKind.FORM)
-    assert links(html, LinksFrom.ALL).get("/d/x") in (None, LinkKind.FORM, GUESS)
+    assert links(html, LinkRule.DOCUMENT).get("/d/x") in (None, LinkKind.FORM)
+    assert links(html, LinkRule.ALL).get("/d/x") in (None, LinkKind.FORM, GUESS)
 
 
 @pytest.mark.parametrize(
@@ -104,10 +104,10 @@ def test_what_is_sent_with_data_is_not_named(html: str) -> None:
     ],
 )  # fmt: skip
 def test_a_text_that_looks_like_a_url_is_a_guess(html: str, wanted: list[str]) -> None:
-    found = links(html, LinksFrom.ALL)
+    found = links(html, LinkRule.ALL)
     for url in wanted:
         assert found.get(url) is GUESS, (url, found)
-    assert GUESS not in links(html, LinksFrom.DOCUMENT).values()
+    assert GUESS not in links(html, LinkRule.DOCUMENT).values()
 
 
 @pytest.mark.parametrize(
@@ -124,13 +124,13 @@ def test_a_text_that_looks_like_a_url_is_a_guess(html: str, wanted: list[str]) -
     ],
 )
 def test_ordinary_texts_and_foreign_urls_and_queries_are_no_guesses(html: str) -> None:
-    assert links(html, LinksFrom.ALL) == {}
+    assert links(html, LinkRule.ALL) == {}
 
 
 def test_a_guess_never_changes_what_is_known_of_a_link() -> None:
     html = "<a href=/x rel=nofollow>A</a><img src=/y.png><!-- /x /y.png /z -->"
-    assert links(html, LinksFrom.ALL) == {"/x": LinkKind.A, "/y.png": LinkKind.IMG, "/z": GUESS}
-    section = ParseSection(language=False, links=LinksFrom.ALL)
+    assert links(html, LinkRule.ALL) == {"/x": LinkKind.A, "/y.png": LinkKind.IMG, "/z": GUESS}
+    section = ParseSection(language=False, links=LinkRule.ALL)
     parser = DocumentParser(section, Canonicalizer(CanonicalSection()), "lycosa")
     parsed = parser.parse(ParseInput(f"{SITE}/d/p", 200, [HTML], html.encode()))
     assert [link.nofollow for link in parsed.links] == [True, False, False]
@@ -138,7 +138,7 @@ def test_a_guess_never_changes_what_is_known_of_a_link() -> None:
 
 def test_a_page_gives_a_bounded_number_of_guesses() -> None:
     html = "<!-- " + " ".join(f"/c/{at}" for at in range(10_000)) + " -->"
-    assert len(links(html, LinksFrom.ALL)) == MAX_GUESSES
+    assert len(links(html, LinkRule.ALL)) == MAX_GUESSES
 
 
 @pytest.mark.parametrize(
@@ -149,5 +149,5 @@ def test_a_page_gives_a_bounded_number_of_guesses() -> None:
 def test_the_time_is_linear_in_a_hostile_text(piece: str, frame: str) -> None:
     text = frame.format((piece * 400_000)[:400_000])
     began = time.process_time()
-    links(text, LinksFrom.ALL)
+    links(text, LinkRule.ALL)
     assert time.process_time() - began < 5

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from lycosa.base.model.fetched import Limits
-from lycosa.base.urls.content_disposition import file_name
+from lycosa.base.content_disposition import disposition_name
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "image": ("image/*",),
@@ -116,16 +115,19 @@ def _matches(pattern: str, essence: str) -> bool:
     return essence.startswith(pattern[:-1]) if pattern.endswith("*") else essence == pattern
 
 
-def body_bound(limits: Limits, url: str, content_type: str, disposition: str) -> int:
-    """Bytes of the body that are taken of an answer; -1: its type is not accepted."""
+def is_media(url: str, content_type: str, disposition: str, accept: tuple[str, ...]) -> bool | None:
+    """Whether an answer is an image, a font, audio or video; ``None``: its type is not accepted.
+
+    ``url`` is the requested one; both values are those of its header fields, perhaps empty.
+    Without ``accept`` any type is accepted.
+    """
     essence = content_type.partition(";")[0].strip().lower()
     if essence in _ANY_FILE:
-        essence = _by_name(file_name(disposition) or url.partition("?")[0]) or essence
+        essence = _by_name(disposition_name(disposition) or url.partition("?")[0]) or essence
     is_page = essence in _PAGES or essence.endswith("+xml")
-    if limits.accepts and essence and not is_page and not accepts(limits.accepts, essence):
-        return -1
-    is_media = essence.startswith(_MEDIA)
-    return limits.media_bytes if is_media and limits.media_bytes else limits.body_bytes
+    if accept and essence and not is_page and not accepts(accept, essence):
+        return None
+    return essence.startswith(_MEDIA)
 
 
 def _by_name(name: str) -> str:

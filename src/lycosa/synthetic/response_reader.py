@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 
-from lycosa.base.media_rules import body_bound
 from lycosa.base.model.fetched import Limits
 from lycosa.base.reasons import Reason
 from lycosa.synthetic.sent_response import has_body
@@ -124,7 +123,7 @@ class ReplyReader:
         self._type = fields.get(b"content-type", b"").decode("latin-1")
         if code == 200:
             disposition = fields.get(b"content-disposition", b"").decode("latin-1")
-            self._most = body_bound(self.limits, self._url, self._type, disposition)
+            self._most = self.limits.body_bound(self._url, self._type, disposition)
         if self._head_only or not has_body(code):
             self._left, self._is_chunked = 0, False
         elif length and not self._is_chunked:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from lycosa.base.config.sections import Cookies, FetchSection, LinksFrom, ParseSection
+from lycosa.base.config.sections import Cookies, FetchSection, LinkRule, ParseSection
 from lycosa.base.model.compatibility import LATE_FIELDS
 from lycosa.base.system.clock import SystemClock, ThreadOffload
 from lycosa.base.system.memory_plan import MemoryPlan
@@ -90,9 +90,9 @@ def real_ports(
 def _parse_section(job: WorkerJob) -> ParseSection:
     """The settings of parsing; formats 1 have no number for other kinds of links."""
     section = job.config.parse
-    if job.formats >= LATE_FIELDS or section.links is LinksFrom.A:
+    if job.formats >= LATE_FIELDS or section.links is LinkRule.A:
         return section
-    return msgspec.structs.replace(section, links=LinksFrom.A)
+    return msgspec.structs.replace(section, links=LinkRule.A)
 
 
 def child_parser(ports: Ports) -> ParserPair:

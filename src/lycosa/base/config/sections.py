@@ -54,7 +54,7 @@ __all__ = [
     "FrontierSection",
     "IndexNowSection",
     "LimitSection",
-    "LinksFrom",
+    "LinkRule",
     "ParseSection",
     "PolitenessSection",
     "PrioritySection",
@@ -81,7 +81,7 @@ class RefetchRule(Enum):
     VALUE = "value"
 
 
-class LinksFrom(Enum):
+class LinkRule(Enum):
     """What of a document counts as a link; each contains the one before it."""
 
     A = "a"
@@ -125,12 +125,12 @@ class ParseSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         setting("Read text, title and links of PDF files, in a separate parse child."),
     ] = True
     links: Annotated[
-        LinksFrom,
+        LinkRule,
         setting(
             "What counts as a link: a (what visitors follow), document (also other URLs that a"
             " document names), or all (also texts that look like URLs of the same host) (--links)."
         ),
-    ] = LinksFrom.A
+    ] = LinkRule.A
 
 
 class SeenUrlsKind(Enum):

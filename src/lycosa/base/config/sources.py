@@ -17,7 +17,7 @@ import msgspec
 from lycosa.base.config.fields import Field, Kind, build, fields, sections, value_of
 from lycosa.base.config.given_values import GivenValue, given_in_file, read_given
 from lycosa.base.config.near_names import near_name
-from lycosa.base.config.sections import Config, LinksFrom, ScopeRule
+from lycosa.base.config.sections import Config, LinkRule, ScopeRule
 
 PREFIX = "LYCOSA_"
 # of the tests; where the machine's address table is; of the HTTP interface; where the log is;
@@ -307,7 +307,7 @@ def _disorder(values: Mapping[str, Any], origins: Mapping[str, str]) -> Iterator
 def _boundless(values: Mapping[str, Any]) -> str:
     """Why texts that look like URLs are not requested of any host of the web."""
     if (
-        values.get("parse.links") is not LinksFrom.ALL
+        values.get("parse.links") is not LinkRule.ALL
         or values.get("scope.rule") is not ScopeRule.ANY
     ):
         return ""

@@ -7,6 +7,7 @@ from functools import cached_property
 
 import msgspec
 
+from lycosa.base.media_rules import is_media
 from lycosa.base.reasons import Reason
 
 
@@ -68,6 +69,13 @@ class Limits(msgspec.Struct, frozen=True, gc=False):
     spool_bytes: int = 1_000_000  # a larger body is written to disk while it arrives
     media_bytes: int = 0
     accepts: tuple[str, ...] = ()
+
+    def body_bound(self, url: str, content_type: str, disposition: str) -> int:
+        """Bytes of a body that are taken, by its header fields; -1: its type is not accepted."""
+        found = is_media(url, content_type, disposition, self.accepts)
+        if found is None:
+            return -1
+        return self.media_bytes if found and self.media_bytes else self.body_bytes
 
 
 class FetchRequest(msgspec.Struct, frozen=True, gc=False):

@@ -9,7 +9,7 @@ from lycosa.base.urls.url_patterns import pattern_of
 MISSES = 10
 """A pattern of URLs is stopped after so many in a row that did not exist."""
 
-MAX_PATTERNS = 64
+_MAX_PATTERNS = 64
 
 
 class SpeculationRecord(msgspec.Struct, array_like=True):
@@ -36,6 +36,6 @@ class SpeculationRecord(msgspec.Struct, array_like=True):
         before = self.misses.pop(pattern, 0)
         if exists:
             return
-        if len(self.misses) >= MAX_PATTERNS:
+        if len(self.misses) >= _MAX_PATTERNS:
             del self.misses[min(self.misses, key=lambda each: self.misses[each])]
         self.misses[pattern] = before + 1

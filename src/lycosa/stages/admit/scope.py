@@ -172,7 +172,7 @@ def _fetched_requisites(section: ScopeSection) -> frozenset[LinkKind]:
         return frozenset(kind for kind in LinkKind if kind.is_requisite)
     examples = {
         LinkKind.IMG: ("image/png", "image/jpeg", "image/svg+xml", "image/webp", "image/gif"),
-        LinkKind.MEDIA: ("video/mp4", "video/webm", "audio/mpeg", "audio/ogg", "application/pdf"),
+        LinkKind.MEDIA: ("video/mp4", "video/webm", "audio/mpeg", "audio/ogg"),
     }
     return frozenset(
         kind

@@ -16,7 +16,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from lycosa.base.media_rules import body_bound
 from lycosa.base.model.fetched import FetchRequest, Limits
 from lycosa.base.ports import Clock
 from lycosa.base.reasons import Reason
@@ -254,7 +253,7 @@ class Transfer:
         status, content_type, disposition = self.headers.about_body()
         if status != 200:
             return True
-        most = body_bound(self.limits, self._url, content_type, disposition)
+        most = self.limits.body_bound(self._url, content_type, disposition)
         if most < 0:
             self.end_with(Reason.TYPE_REFUSED, content_type[:100])
             return False

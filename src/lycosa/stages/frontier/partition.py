@@ -42,7 +42,7 @@ from lycosa.stages.frontier.partition_rules import FrontierRules
 from lycosa.stages.frontier.ranking import factors_of_found, factors_of_known
 from lycosa.stages.frontier.refetched_pages import RefetchedPages
 from lycosa.stages.frontier.set_aside_hosts import SetAsideHosts
-from lycosa.stages.frontier.speculation import Speculation
+from lycosa.stages.frontier.speculation import SpeculativeTurns
 from lycosa.stages.frontier.turn_shares import FIRST_DUE
 from lycosa.stages.frontier.unparsed_bodies import UnparsedBodies
 from lycosa.stages.frontier.visit_state import HostState, VisitState, VisitStates, counted_as
@@ -119,7 +119,7 @@ class Partition:
         self.changes = ChangeLog(table, section.changes_days * 86_400)
         self.outside = OutsideLeases(table, self._due, self.counters, self.leased)
         self.copies = CopyJudgement(table, self.visits, rules.copies, self._band, self.counters)
-        self.speculation = Speculation(
+        self.speculation = SpeculativeTurns(
             table,
             self.visits,
             self.counters,

@@ -1,6 +1,6 @@
 """How many requests a host gets for speculative URLs, which only a text looks like.
 
-They wait in a band of their own, parked: they neither keep the host busy nor the crawl from ending.
+They wait in a separate band, parked: they neither keep the host busy nor the crawl from ending.
 After each answer of the host one of them may be released; then it waits as any other URL of its
 host, and obeys robots.txt, delays and budgets as any other.
 
@@ -35,7 +35,7 @@ from lycosa.state.kv.table_records import (
 )
 from lycosa.state.shard.counters import Counters
 
-MAX_ROWS = 512
+_MAX_ROWS = 512
 """Rows of a host's band, each of up to 16 URLs; further finds are refused."""
 
 _REFUSED_AT_ONCE = 200  # URLs of stopped patterns in one step of the loop: 10 ms
@@ -43,7 +43,7 @@ _MISSED = frozenset({UrlState.FAILED, UrlState.GONE})
 _DECIDED = frozenset({Reason.SPECULATIVE, Reason.SPECULATIVE_MISSES})
 
 
-class Speculation:
+class SpeculativeTurns:
     """The speculative URLs of one partition.
 
     ``enqueue`` queues a URL that is QUEUED at its host; ``queue_again`` one that has ended.
@@ -68,7 +68,7 @@ class Speculation:
         if known is None:
             known = host.record.speculation = SpeculationRecord()
         lane = host.queue.lanes.get(SPECULATIVE_BAND)
-        is_full = lane is not None and lane.next - lane.cursor >= MAX_ROWS
+        is_full = lane is not None and lane.next - lane.cursor >= _MAX_ROWS
         if is_full or known.is_stopped(record.target):
             record.state, record.reason = UrlState.REFUSED, Reason.SPECULATIVE_MISSES
             self._counters.move_reason(None, record.reason)

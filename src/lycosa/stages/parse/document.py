@@ -12,12 +12,12 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Iterable
-from pathlib import Path
+from functools import partial
 
 import msgspec
 import turbohtml
 
-from lycosa.base.config.sections import LinksFrom, ParseSection
+from lycosa.base.config.sections import LinkRule, ParseSection
 from lycosa.base.listing_kind import ListingKind
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.fetched import MAX_SITEMAP_BYTES, as_sent
@@ -33,12 +33,7 @@ from lycosa.stages.parse.charset import decode_text
 from lycosa.stages.parse.content_reader import ContentReader
 from lycosa.stages.parse.directives import read_directives
 from lycosa.stages.parse.element_readers import RawLink, RawPage
-from lycosa.stages.parse.extra_links import (
-    MAX_GUESSES,
-    guesses_in,
-    guesses_in_text,
-    read_named,
-)
+from lycosa.stages.parse.extra_links import all_guesses, read_extra
 from lycosa.stages.parse.feed_text import add_feed_text
 from lycosa.stages.parse.fingerprint import simhash
 from lycosa.stages.parse.html import fold_lines, read_html
@@ -48,6 +43,7 @@ from lycosa.stages.parse.media_type import (
     is_gzip_file,
     may_be_pdf,
     media_type_of,
+    read_spooled,
     sniff,
 )
 from lycosa.stages.parse.outlinks import Outlinks, base_of
@@ -69,7 +65,6 @@ _MAX_DESCRIPTION = 2000
 _DIGEST_BYTES = 8  # of `History.text_digest`
 _GZIP_LAYERS = 2
 _BROKEN_OFF = frozenset({Reason.DECODE_FAILED, Reason.DECODE_LIMIT})
-_MEDIA = ("image/", "video/", "audio/", "font/")
 _MIN_PART = 1 << 16  # bytes; a page below twice this size is not halved for lack of memory
 # the C code of the HTML parser sometimes raises SystemError when it runs out of memory
 _NO_MEMORY = (MemoryError, SystemError)
@@ -151,8 +146,7 @@ class _Reading:
         self._is_feed = False
         self._content: bytes | None = None  # of a body that had a content encoding, if whole
         self._guesses: list[str] = []
-        self._markup = b""  # of a page
-        self._file_bytes = 0  # of media that are in a file
+        self._file_bytes = 0  # of a body in a file
 
     def result(self, started: float) -> Parsed:
         media_type = media_type_of(self._document.headers)
@@ -218,8 +212,10 @@ class _Reading:
 
     def _decoded(self, supplied: str) -> bytes:
         document = self._document
-        body = self._spooled(supplied) if document.spool else document.body
+        body = document.body
         encodings = [value for name, value in document.headers if name == "content-encoding"]
+        if document.spool:
+            body, self._file_bytes = read_spooled(document.spool, supplied, bool(encodings))
         may_be_sitemap = document.is_sitemap or "xml" in supplied or "gzip" in supplied
         limit = (
             max(self._section.max_bytes, MAX_SITEMAP_BYTES)
@@ -235,17 +231,6 @@ class _Reading:
         if is_long:
             self._note(Reason.BODY_TRUNCATED, f"more than {limit} bytes")
         return decoded.body[:limit]
-
-    def _spooled(self, supplied: str) -> bytes:
-        """A body that is in a file; of media, which no reader reads, only the beginning."""
-        path, names = Path(self._document.spool), {name for name, _ in self._document.headers}
-        if supplied.endswith("+xml") or "content-encoding" in names:
-            return path.read_bytes()
-        if not supplied.startswith(_MEDIA):
-            return path.read_bytes()
-        self._file_bytes = path.stat().st_size
-        with path.open("rb") as file:
-            return file.read(_MIN_PART)
 
     def _note_decoded(self, decoded: Decoded) -> None:
         self._note(decoded.reason, decoded.detail)
@@ -273,9 +258,8 @@ class _Reading:
         self, essence: str, shape: Shape, body: bytes, label: str | None
     ) -> tuple[RawPage, Sitemap | None, dict[str, tuple[int, float]]]:
         if shape is Shape.HTML:
-            reads_more = self._reads_content or self._section.links is not LinksFrom.A
-            self._markup = body
-            read_more = self._read_more if reads_more else None
+            reads_more = self._reads_content or self._section.links is not LinkRule.A
+            read_more = partial(self._read_more, body) if reads_more else None
             return read_html(body, label, self._section.max_links, read_more), None, {}
         if shape is Shape.TEXT:
             text, charset = decode_text(body, label)
@@ -298,13 +282,9 @@ class _Reading:
             self._note(Reason.CONTENT_TYPE)
         return RawPage(""), None, {}
 
-    def _read_more(self, tree: turbohtml.Document, page: RawPage) -> None:
-        links = self._section.links
-        actions = read_named(tree, page, self._markup) if links is not LinksFrom.A else []
-        if links is LinksFrom.ALL:
-            self._guesses = [*actions, *guesses_in(tree)]
-            for raw in actions:
-                page.links.pop(raw, None)
+    def _read_more(self, body: bytes, tree: turbohtml.Document, page: RawPage) -> None:
+        if self._section.links is not LinkRule.A:
+            self._guesses = read_extra(tree, page, body, self._section.links)
         if self._reads_content:
             self._read_content(tree, page)
 
@@ -437,7 +417,7 @@ class _Reading:
             )
         if sitemap is not None:
             self._add_listed(outlinks, sitemap, hints)
-        elif self._section.links is LinksFrom.ALL:
+        elif self._section.links is LinkRule.ALL:
             self._add_guesses(outlinks, page)
         return canonical
 
@@ -447,11 +427,7 @@ class _Reading:
         A guess says nothing about a URL that is a link, or that a form is sent to.
         """
         base = base_of(self._document.url, page.base)
-        text = page.text[: self._section.max_text]
-        guesses = [*self._guesses, *guesses_in_text(text)][:MAX_GUESSES]
-        # What scripts complete is often relative to the root, not to the page.
-        guesses += ["/" + raw.lstrip("./") for raw in guesses if raw.startswith(".")]
-        for raw in guesses:
+        for raw in all_guesses(self._guesses, page.text[: self._section.max_text]):
             url = self._canonical(raw, base)
             if url and url not in outlinks and is_own_path(url, self._document.url):
                 outlinks.add_reference(url, RawLink(LinkKind.SPECULATIVE))
@@ -494,7 +470,7 @@ class _Reading:
                         )
                     for url in srcset_urls(imagesrcset) if "preload" in relations else ():
                         outlinks.add_reference(self._absolute(url), RawLink(LinkKind.IMG))
-            elif name == "content-location" and self._section.links is not LinksFrom.A:
+            elif name == "content-location" and self._section.links is not LinkRule.A:
                 # RFC 9110 section 8.7: the resource of which this answer is a representation
                 outlinks.add_reference(self._absolute(as_sent(value)), RawLink(LinkKind.DOCUMENT))
             elif name == "refresh" and (refresh := parse_refresh(as_sent(value))) and refresh[1]:

@@ -8,9 +8,9 @@ address of a ``ping`` or of a report: a request there is an event, not a page.
 
 The second kind is a guess, so it is narrow. It is taken from comments, ``data-`` attributes,
 contents of metas, strings in scripts (JSON-LD too) and the visible text. It must begin as a path or
-a URL does, or end with the extension of a document. Whoever takes it in asks for the same host, and
-bounds the requests (``stages.frontier.speculation``). A URL with a query is no guess worth a
-request: scripts fill those in.
+a URL does, or end with the extension of a document. ``document`` keeps those of the same host
+without a query, because scripts fill queries in, and ``stages.frontier.speculation`` bounds the
+requests for them.
 
 Nothing here is called for ``parse.links = a``.
 """
@@ -22,6 +22,7 @@ from collections.abc import Container, Iterable, Iterator
 
 import turbohtml
 
+from lycosa.base.config.sections import LinkRule
 from lycosa.base.model.discovered import LinkKind
 from lycosa.stages.parse.element_readers import RawPage
 from lycosa.stages.parse.relations import link_kind
@@ -86,11 +87,31 @@ _FRAME = re.compile(rb"<frame\s[^>]{0,500}?\bsrc\s*=\s*[\"']?([^\"'\s>]{1,500})"
 _LETTER = re.compile(r"[^\W_]")
 
 
-def read_named(tree: turbohtml.Document, page: RawPage, body: bytes) -> list[str]:
-    """Add the URLs that the page names without linking to them, as ``DOCUMENT``.
+def read_extra(tree: turbohtml.Document, page: RawPage, body: bytes, rule: LinkRule) -> list[str]:
+    """Add the URLs that the page names without linking to them; return its guesses, if wanted.
 
-    ``body`` is the markup: it has the document type, and frames that are not in the tree. Returns
-    the addresses of forms that send something by GET, which are only guesses.
+    ``body`` is the markup: it has the document type, and frames that are not in the tree. The
+    guesses are those of the markup, not of the visible text.
+    """
+    actions = _read_named(tree, page, body)
+    if rule is not LinkRule.ALL:
+        return []
+    for raw in actions:
+        page.links.pop(raw, None)
+    return [*actions, *_guesses_in(tree)]
+
+
+def all_guesses(found: list[str], text: str) -> list[str]:
+    """What looks like a URL in the markup of a page, and in its visible text."""
+    guesses = list(dict.fromkeys([*found, *_guesses_in_text(text)]))[:MAX_GUESSES]
+    # What scripts complete is often relative to the root, not to the page.
+    return [*guesses, *("/" + raw.lstrip("./") for raw in guesses if raw.startswith("."))]
+
+
+def _read_named(tree: turbohtml.Document, page: RawPage, body: bytes) -> list[str]:
+    """Add the URLs that the page names, as ``DOCUMENT``.
+
+    Returns the addresses of forms that send something by GET, which are only guesses.
     """
     for tag, attribute in _NAMED:
         for element in tree.select(tag):
@@ -179,7 +200,7 @@ def _address(raw: str | None) -> str:
     return (raw or "").partition("#")[0].strip(_BLANKS)
 
 
-def guesses_in(tree: turbohtml.Document) -> list[str]:
+def _guesses_in(tree: turbohtml.Document) -> list[str]:
     """What looks like a URL in the markup of a page, in order; not in its visible text."""
     found: dict[str, None] = {}
     _add(found, _IN_MARKUP, 1, (each.data for each in _comments(tree)))
@@ -191,7 +212,7 @@ def guesses_in(tree: turbohtml.Document) -> list[str]:
     return list(found)
 
 
-def guesses_in_text(text: str) -> list[str]:
+def _guesses_in_text(text: str) -> list[str]:
     """The parts of a visible text that look like URLs, in order."""
     found: dict[str, None] = {}
     _add(found, _IN_TEXT, 1, (text,))

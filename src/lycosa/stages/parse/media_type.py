@@ -8,9 +8,11 @@ XML is classified by its root element, because feeds, sitemaps and XHTML are all
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from enum import Enum
+from pathlib import Path
 from typing import NamedTuple
 
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+\Z")
@@ -20,6 +22,8 @@ _HTTP_SPACE = " \t\n\r"
 _UNKNOWN = frozenset({"", "unknown/unknown", "application/unknown", "*/*"})
 _XML = frozenset({"text/xml", "application/xml", "application/x-xml"})
 _PDF = frozenset({"application/pdf", "application/x-pdf"})
+_MEDIA = ("image/", "video/", "audio/", "font/")
+_HEAD_BYTES = 1 << 16
 _BINARY_CHARS = re.compile(rb"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f]")
 
 # MIME Sniffing 7.1: these tags, followed by a blank or ">".
@@ -170,6 +174,18 @@ def is_gzip_file(supplied: str, body: bytes) -> bool:
     return supplied in _UNKNOWN or any(
         word in supplied for word in ("gzip", "gunzip", "xml", "text/", "octet-stream")
     )
+
+
+def read_spooled(path: str, supplied: str, is_encoded: bool) -> tuple[bytes, int]:
+    """A body that is in a file; and the size of the file, if only its beginning was read.
+
+    No reader reads media, so of these the beginning is enough, however large they are. ``supplied``
+    is the server's essence, ``is_encoded`` whether the body has a content encoding.
+    """
+    if is_encoded or supplied.endswith("+xml") or not supplied.startswith(_MEDIA):
+        return Path(path).read_bytes(), 0
+    with Path(path).open("rb") as file:
+        return file.read(_HEAD_BYTES), os.fstat(file.fileno()).st_size
 
 
 def may_be_pdf(essence: str, url: str) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from lycosa.base.content_disposition import disposition_name
 from lycosa.base.model.capture import Capture, Location
 from lycosa.base.model.fetched import FetchKind
 from lycosa.base.model.parsed import Link, Parsed
@@ -22,7 +23,6 @@ from lycosa.base.preferences.preference_model import NOTHING_STATED, Preferences
 from lycosa.base.preferences.use_policy import RECORD_ONLY, UsePolicy
 from lycosa.base.reasons import Reason
 from lycosa.base.system.content_encoding import Decoded, decode_content
-from lycosa.base.urls.content_disposition import file_name
 
 MAX_BODY_BYTES = 64 << 20
 """Of a body that decodes to more, ``Page.body`` has the beginning."""
@@ -103,7 +103,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
         Empty if it gives none. A page from a folder reads its record.
         """
-        return file_name(self.header("content-disposition"))
+        return disposition_name(self.header("content-disposition"))
 
     @property
     def raw_body(self) -> bytes:

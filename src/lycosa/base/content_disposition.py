@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from urllib.parse import unquote_to_bytes
 
-MAX_NAME = 200
+MAX_FILE_NAME = 200
 """Characters of a name; its extension stays."""
 
 _PARAMETER = re.compile(
@@ -19,7 +19,7 @@ _EXTENDED = re.compile(r"(utf-8|iso-8859-1)'[^']{0,40}'(.*)", re.IGNORECASE)
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069<>:\"|?*]")
 
 
-def file_name(value: str) -> str:
+def disposition_name(value: str) -> str:
     """The file name that a header value (Latin-1) gives, or the empty string.
 
     ``filename*`` precedes ``filename`` (RFC 6266 section 4.3). Bytes beyond ASCII in a plain name
@@ -47,8 +47,8 @@ def _decoded(text: str) -> str:
 def _safe(name: str) -> str:
     last = _UNSAFE.sub("", re.split(r"[/\\]", name)[-1]).strip(" .")
     stem, dot, extension = last.rpartition(".")
-    if len(last) <= MAX_NAME:
+    if len(last) <= MAX_FILE_NAME:
         return last
     if not dot or len(extension) > 20:
-        return last[:MAX_NAME]
-    return f"{stem[: MAX_NAME - len(extension) - 1]}.{extension}"
+        return last[:MAX_FILE_NAME]
+    return f"{stem[: MAX_FILE_NAME - len(extension) - 1]}.{extension}"
