@@ -200,7 +200,7 @@ class BudgetSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         float,
         setting(
             "Maximum share of a host's requests for URLs that only a text looks like"
-            " (parse.links = all); the others are parked.",
+            " (parse.links all); the others are parked.",
             ge=0,
             le=1,
         ),
