@@ -333,6 +333,9 @@ class Partition:
                 break
             record = self.find_record(host.host8, entry.url8)
             if record is not None and record.state is UrlState.QUEUED:
+                speculation = host.record.speculation
+                if speculation is not None and self.speculation.refuse(host, entry, record):
+                    continue
                 history, looks = record.history, looks - 1
                 is_forward = history is not None and history.forwards and looks > 0
                 if is_forward and self.signals.put_off(host, entry, record, now):

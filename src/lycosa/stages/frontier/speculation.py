@@ -10,8 +10,8 @@ of the crawl, and not only in the end; a host with fewer than 20 captures gets n
 as requests, and a retry is not held back: after it the next release comes later.
 
 **Patterns.** When ten URLs of one pattern in a row did not exist, the others with this pattern are
-refused as they come up. A redirect says nothing. The target of a redirect is speculative too, so a
-site that redirects everything gains nothing.
+refused as they come up, those that were released already at their turn. A redirect says nothing.
+The target of a redirect is speculative too, so a site that redirects everything gains nothing.
 
 A URL that is found again as a link is ordinary from then on, whatever it waited for.
 """
@@ -24,6 +24,7 @@ from lycosa.base.model.discovered import Discovered, LinkKind
 from lycosa.base.model.speculation_record import SpeculationRecord
 from lycosa.base.model.url_state import Completed, UrlState
 from lycosa.base.reasons import Reason
+from lycosa.stages.frontier.back_queue import QueueEntry
 from lycosa.stages.frontier.visit_state import VisitState, VisitStates
 from lycosa.state.kv.overlay import Overlay
 from lycosa.state.kv.table_records import (
@@ -81,6 +82,21 @@ class SpeculativeTurns:
         self._visits.mark_changed(host)
         self.release(host)
 
+    def refuse(self, host: VisitState, entry: QueueEntry, record: UrlRecord) -> bool:
+        """Refuse a URL whose turn has come, if its pattern was stopped since it was released."""
+        known = host.record.speculation
+        assert known is not None, "the caller asked"
+        if record.kind is not LinkKind.SPECULATIVE or record.history is not None:
+            return False
+        if not known.is_stopped(record.target):
+            return False
+        host.queue.finish_entry(entry)
+        host.record.waiting -= 1
+        known.requests -= known.requests > 0  # nothing was requested
+        self._counters.take_due(entry.band)
+        self._refuse(host, entry.url8, record)
+        return True
+
     def note_end(self, host: VisitState, record: UrlRecord, done: Completed) -> None:
         """Learn from the end of a lease at a host that has speculative URLs."""
         known = host.record.speculation
@@ -115,10 +131,7 @@ class SpeculativeTurns:
                 known.requests += 1
                 self._queue(host, entry.url8, record)
                 return
-            self._counters.move_urls(record.state, UrlState.REFUSED)
-            record.state, record.reason = UrlState.REFUSED, Reason.SPECULATIVE_MISSES
-            self._counters.move_reason(None, record.reason)
-            self._put(host, entry.url8, record)
+            self._refuse(host, entry.url8, record)
 
     def confirm(self, host: VisitState, found: Discovered) -> None:
         """Take in that a known URL of a host with speculative URLs was found as a link."""
@@ -135,6 +148,13 @@ class SpeculativeTurns:
             self._queue(host, found.url8, record)
         else:
             self._queue_again(host, found.url8, record)
+
+    def _refuse(self, host: VisitState, url8: bytes, record: UrlRecord) -> None:
+        self._counters.move_urls(record.state, UrlState.REFUSED)
+        record.state, record.reason = UrlState.REFUSED, Reason.SPECULATIVE_MISSES
+        self._counters.move_reason(None, record.reason)
+        self._put(host, url8, record)
+        self._visits.mark_changed(host)
 
     def _queue(self, host: VisitState, url8: bytes, record: UrlRecord) -> None:
         self._counters.move_urls(record.state, UrlState.QUEUED)
