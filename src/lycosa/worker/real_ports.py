@@ -72,7 +72,13 @@ def real_ports(
         fetcher=fetcher,
         resolver=CachingResolver(config.dns, clock, AiodnsQuery(config.dns)),
         parser=ParserPair(
-            ParserConfig(config.parse, config.canonical, config.agent.product, job.store.content),
+            ParserConfig(
+                config.parse,
+                config.canonical,
+                config.agent.product,
+                job.store.content,
+                reads_requisites=config.scope.requisites,
+            ),
             clock,
         ),
         open_table=open_table or rocks_opener(),

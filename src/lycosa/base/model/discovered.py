@@ -50,6 +50,14 @@ class LinkKind(IntEnum):
         self.is_requisite = number >= 30  # stored, because it is read several times for each link
 
 
+def redirect_kind(kind: LinkKind, is_part: bool) -> LinkKind:
+    """The kind of a redirect's target, given the kind of its source.
+
+    A licence may move to another host, as it may be on another host; so may a part of a page.
+    """
+    return kind if is_part or kind is LinkKind.LICENSE else LinkKind.REDIRECT
+
+
 NO_HINT = -1
 """No priority is given.
 
@@ -66,7 +74,8 @@ class Discovered(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     ``url`` is canonical. ``host8`` and ``url8`` are the first eight bytes of the SHA-256 of its
     host and of itself. ``depth`` counts links from a seed; a redirect keeps its source's depth.
-    ``hops`` counts redirects in a row. ``via`` is the URL of the page with the link, empty for a
+    ``hops`` counts redirects in a row; of a requisite also the links between it and its page, but
+    the first. ``via`` is the URL of the page with the link, empty for a
     seed. ``importance`` is the source page's share for this link, in [0, 1]. ``lastmod`` (seconds
     since 1970, 0 = unknown), ``hint`` (priority in [0, 1], negative = none) and ``change_s``
     (seconds between changes, 0 = unknown) come from sitemaps. For a ``GIVEN`` URL ``hint`` is the

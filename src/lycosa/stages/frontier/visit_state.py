@@ -94,7 +94,8 @@ class VisitRecord(msgspec.Struct, array_like=True):
     its pages that were near copies of others; there is none before the first one. ``validators``
     are the findings about its validators, ``missing`` its answer to a path that does not exist;
     ``None`` before there is anything to say. ``software`` is that of the server, as far as it was
-    needed (``base.server_software``).
+    needed (``base.server_software``). ``scripted`` counts captures that seem to be empty until
+    their scripts run.
     """
 
     host: str
@@ -137,6 +138,7 @@ class VisitRecord(msgspec.Struct, array_like=True):
     validators: ValidatorCounts | None = None
     missing: MissingPage | None = None
     software: str = ""
+    scripted: int = 0
 
     @property
     def rests_until(self) -> float:
@@ -371,6 +373,7 @@ class VisitState:
             usage.bytes + body_bytes,
             usage.time_s + duration_s,
             usage.discovered,
+            requisites=usage.requisites,
         )
         self.record.parks = 0 if is_capture else self.record.parks
 
@@ -378,8 +381,18 @@ class VisitState:
         """Count one more URL found on it."""
         usage = self.record.usage
         self.record.usage = Usage(
-            usage.captures, usage.bytes, usage.time_s, usage.discovered + 1, usage.hosts
+            usage.captures,
+            usage.bytes,
+            usage.time_s,
+            usage.discovered + 1,
+            usage.hosts,
+            requisites=usage.requisites,
         )
+
+    def count_requisites(self, number: int) -> None:
+        """Count requisites on other hosts that a page of it brought."""
+        usage = self.record.usage
+        self.record.usage = msgspec.structs.replace(usage, requisites=usage.requisites + number)
 
 
 class VisitStates:

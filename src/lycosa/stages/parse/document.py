@@ -13,6 +13,7 @@ import hashlib
 import time
 from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import turbohtml
@@ -68,6 +69,14 @@ _MIN_PART = 1 << 16  # bytes; a page below twice this size is not halved for lac
 _NO_MEMORY = (MemoryError, SystemError)
 
 
+class _Reads(NamedTuple):
+    """What is read beyond text and links (``ParserConfig``)."""
+
+    content: bool
+    pdf: bool
+    requisites: bool
+
+
 class DocumentParser:
     """Parses documents one after the other. Keeps only the language model between them."""
 
@@ -78,11 +87,12 @@ class DocumentParser:
         product: str,
         reads_content: bool = False,
         reads_pdf: bool = False,
+        reads_requisites: bool = False,
     ) -> None:
         self._section = section
         self._canonicalizer = canonicalizer
         self._product = product
-        self._reads_content, self._reads_pdf = reads_content, reads_pdf
+        self._reads = _Reads(reads_content, reads_pdf, reads_requisites)
         self._languages = LanguageGuesser()
 
     def parse(self, document: ParseInput) -> Parsed:
@@ -94,8 +104,7 @@ class DocumentParser:
             self._product,
             self._languages,
             document,
-            self._reads_content,
-            self._reads_pdf,
+            self._reads,
         )
         try:
             return reading.result(started)
@@ -126,15 +135,14 @@ class _Reading:
         product: str,
         languages: LanguageGuesser,
         document: ParseInput,
-        reads_content: bool,
-        reads_pdf: bool,
+        reads: _Reads,
     ) -> None:
         self._section = section
         self._canonicalizer = canonicalizer
         self._product = product
         self._languages = languages
         self._document = document
-        self._reads_content, self._reads_pdf = reads_content, reads_pdf
+        self._reads = reads
         self._reader: ContentReader | None = None
         self.remarks: list[Remark] = []
         self._hint = ""  # a detail without a reason
@@ -252,8 +260,11 @@ class _Reading:
         self, essence: str, shape: Shape, body: bytes, label: str | None
     ) -> tuple[RawPage, Sitemap | None, dict[str, tuple[int, float]]]:
         if shape is Shape.HTML:
-            read_more = self._read_content if self._reads_content else None
-            return read_html(body, label, self._section.max_links, read_more), None, {}
+            read_more = self._read_content if self._reads.content else None
+            page = read_html(
+                body, label, self._section.max_links, read_more, self._reads.requisites
+            )
+            return page, None, {}
         if shape is Shape.TEXT:
             text, charset = decode_text(body, label)
             if has_url_line(text) if self._document.is_sitemap else looks_like_text_sitemap(text):
@@ -263,7 +274,7 @@ class _Reading:
             return RawPage(label.lower() if label else ""), read_sitemap(body, label), {}
         if shape is Shape.FEED:
             return self._read_feed(body, label)
-        if self._reads_pdf and may_be_pdf(essence, self._document.url):
+        if self._reads.pdf and may_be_pdf(essence, self._document.url):
             # Here, because a child that reads pages needs no such library in its memory.
             from lycosa.stages.parse.pdf_reader import read_pdf
 
@@ -271,9 +282,26 @@ class _Reading:
             self._is_cut = self._is_cut or remark.reason is Reason.BODY_TRUNCATED
             self._note(remark.reason, remark.detail)
             return page, None, {}
+        if self._reads.requisites and (file := self._read_requisite(essence, body, label)):
+            return file, None, {}
         if body:
             self._note(Reason.CONTENT_TYPE)
         return RawPage(""), None, {}
+
+    def _read_requisite(self, essence: str, body: bytes, label: str | None) -> RawPage | None:
+        # Here, because a child of a crawl without requisites needs no tokenizer of style sheets.
+        from lycosa.stages.parse.requisite_files import read_requisite_file
+
+        found = read_requisite_file(
+            essence, self._document.url, body, label, self._section.max_links
+        )
+        if found is None:
+            return None
+        page, is_cut = found
+        if is_cut:
+            self._is_cut = True
+            self._note(Reason.BODY_TRUNCATED, "a style sheet of more than 1 MiB")
+        return page
 
     def _read_content(self, tree: turbohtml.Document, page: RawPage) -> None:
         base = base_of(self._document.url, page.base)
@@ -338,10 +366,12 @@ class _Reading:
         # computed again.
         text = page.text[: self._section.max_text]
         language, certainty = self._language(page.language, text)
-        content = page.content if self._reads_content else None
+        content = page.content if self._reads.content else None
         if content is not None:
             places = self._reader.places(text) if self._reader else content.places_in(text)
             content = msgspec.structs.replace(content, main=places, certainty=round(certainty, 3))
+        if page.looks_scripted and not self.remarks:
+            self._note(Reason.LOOKS_SCRIPTED)
         remarks = distinct(self.remarks)
         first = remarks[0] if remarks else Remark(Reason.NONE, self._hint)
         return Parsed(

@@ -13,7 +13,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from lycosa.base.listing_kind import NOT_LISTED
-from lycosa.base.model.discovered import NO_HINT, NO_SCORE, Discovered, LinkKind
+from lycosa.base.model.discovered import NO_HINT, NO_SCORE, Discovered, LinkKind, redirect_kind
 from lycosa.base.model.fetched import Fetched
 from lycosa.base.model.parsed import Link, Parsed
 from lycosa.base.model.usage import Usage
@@ -35,6 +35,7 @@ from lycosa.worker.intake.licenses import found_license, license_base, take_in_l
 from lycosa.worker.intake.linking_page import LinkingPage
 from lycosa.worker.intake.outgoing_parcels import OutgoingParcels
 from lycosa.worker.intake.owners import Addressing, Owners
+from lycosa.worker.intake.page_parts import PageParts, within_budget, within_limit
 from lycosa.worker.intake.site_records import SiteRecords
 from lycosa.worker.intake.sitemaps import Sitemaps
 
@@ -76,6 +77,8 @@ class Intake:
         self._sitemaps = Sitemaps(admission.sitemaps)
         self._standing = SiteRecords(admission.budgets, addressing.sites.site_of)
         self.owners = Owners(addressing)
+        scope, budgets = admission.scope, admission.budgets
+        self._limits_requisites = scope.takes_requisites and budgets.host_requisites > 0
 
     def drop_caches(self) -> None:
         """Drop what is kept only to save lookups."""
@@ -185,13 +188,20 @@ class Intake:
         page.refused.update(
             {Reason(reason): number for reason, number in parsed.refused_links.items()}
         )
-        has_many = len(parsed.links) > MANY_LINKS
+        scope, found, parts = self.admission.scope, parsed.links, None
+        if scope.takes_requisites:
+            found = within_limit(page, self.admission.budgets.page_requisites)
+            parts = PageParts(page, scope, self._is_page(lease))
+        has_many = len(found) > MANY_LINKS
         size = LINKS_AT_ONCE if has_many else MANY_LINKS
-        for start in range(0, len(parsed.links), size):
-            links: Sequence[Link] = parsed.links[start : start + size]
+        for start in range(0, len(found), size):
+            links: Sequence[Link] = found[start : start + size]
             if listing is not None:
                 links, unlisted = listing.take_links(links)
                 page.refused.update(unlisted)
+            if parts is not None and parts.inner is not None:
+                links, loaded = parts.divide(links)
+                self._take_links(parts.inner, loaded)
             self._take_links(page, links)
             if has_many:
                 for own in self._partitions.values():
@@ -248,7 +258,7 @@ class Intake:
                 found = origin.found(link, lastmod, hint, change_s, vouching, mark, score)
                 refusal = self.admission.judge_url(found, link.nofollow)
             else:
-                refusal = self.admission.judge_link(link, origin.depth)
+                refusal = self.admission.judge_link(link, origin.depth, origin.via)
             # Gathered links are looked up in URL-seen all at once, without hints or dates.
             if refusal is None and one_by_one:
                 fresh.append(found)
@@ -259,6 +269,9 @@ class Intake:
                 if is_news:
                     self._standing.forget(source.host8, link.host8)
         self._give(fresh, self._partitions[source.partition])
+        if passed and self._limits_requisites:
+            passed, left_out = within_budget(self.admission.budgets, source, passed)
+            page.refused[Reason.REQUISITE_LIMIT] += left_out
         if passed:
             self.gather_links(origin, passed, self._partitions[source.partition])
 
@@ -286,8 +299,7 @@ class Intake:
             target,
             hash8(host_of(target)),
             hash8(target),
-            # A licence may move to another host, as it may be on another host.
-            LinkKind.LICENSE if record.kind is LinkKind.LICENSE else LinkKind.REDIRECT,
+            redirect_kind(record.kind, self.admission.scope.is_part(record.kind)),
             record.depth,
             lease.url,
             record.hops + 1,
