@@ -27,7 +27,7 @@ class ScopeRule(Enum):
     ANY = "any"
 
 
-class RequisitesFrom(Enum):
+class RequisiteScope(Enum):
     """The hosts of which requisites are fetched, relative to the document that names them."""
 
     ANY = "any"
@@ -139,11 +139,11 @@ class ScopeSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         bool, setting("Also fetch what pages load: images, scripts, style sheets, frames.")
     ] = False
     requisites_from: Annotated[
-        RequisitesFrom,
+        RequisiteScope,
         setting(
             "Requisites of any host, of the site (registrable domain) of the page, or of its host."
         ),
-    ] = RequisitesFrom.ANY
+    ] = RequisiteScope.ANY
     requisites_depth: Annotated[
         int,
         setting(

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from lycosa.base.config.patterns import Patterns
-from lycosa.base.config.sections import RequisitesFrom, ScopeRule, ScopeSection
+from lycosa.base.config.sections import RequisiteScope, ScopeRule, ScopeSection
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import host_of, target_of
@@ -27,9 +27,9 @@ _FRAMES = frozenset({LinkKind.FRAME, LinkKind.IFRAME})
 _NO_DOCUMENTS = frozenset({LinkKind.IMG, LinkKind.SCRIPT, LinkKind.STYLE})
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
 _SOURCES = {
-    RequisitesFrom.ANY: "from any host",
-    RequisitesFrom.SITE: "from the site of their page",
-    RequisitesFrom.HOST: "from the host of their page",
+    RequisiteScope.ANY: "from any host",
+    RequisiteScope.SITE: "from the site of their page",
+    RequisiteScope.HOST: "from the host of their page",
 }
 _WORDS = {
     ScopeRule.HOST: "pages on the hosts of the seeds, http or https",
@@ -139,10 +139,10 @@ class Scope:
     def _judge_source(self, url: str, via: str) -> Refusal | None:
         """Why a requisite is not taken from its host."""
         allowed = self._section.requisites_from
-        if allowed is RequisitesFrom.ANY or not via:
+        if allowed is RequisiteScope.ANY or not via:
             return None
         own, other = host_of(via), host_of(url)
-        if allowed is RequisitesFrom.SITE:
+        if allowed is RequisiteScope.SITE:
             own, other = self._site_of(own), self._site_of(other)
         if own == other:
             return None

@@ -45,12 +45,11 @@ from lycosa.stages.parse.media_type import (
     media_type_of,
     sniff,
 )
-from lycosa.stages.parse.outlinks import Outlinks, base_of
+from lycosa.stages.parse.outlinks import Outlinks, add_listed, base_of
 from lycosa.stages.parse.refresh import parse_refresh
 from lycosa.stages.parse.relations import link_kind
 from lycosa.stages.parse.sitemap import (
     Sitemap,
-    change_interval_s,
     has_url_line,
     looks_like_text_sitemap,
     read_sitemap,
@@ -261,10 +260,8 @@ class _Reading:
     ) -> tuple[RawPage, Sitemap | None, dict[str, tuple[int, float]]]:
         if shape is Shape.HTML:
             read_more = self._read_content if self._reads.content else None
-            page = read_html(
-                body, label, self._section.max_links, read_more, self._reads.requisites
-            )
-            return page, None, {}
+            most = self._section.max_links
+            return read_html(body, label, most, read_more, self._reads.requisites), None, {}
         if shape is Shape.TEXT:
             text, charset = decode_text(body, label)
             if has_url_line(text) if self._document.is_sitemap else looks_like_text_sitemap(text):
@@ -292,15 +289,10 @@ class _Reading:
         # Here, because a child of a crawl without requisites needs no tokenizer of style sheets.
         from lycosa.stages.parse.requisite_files import read_requisite_file
 
-        found = read_requisite_file(
-            essence, self._document.url, body, label, self._section.max_links
-        )
-        if found is None:
-            return None
-        page, is_cut = found
-        if is_cut:
-            self._is_cut = True
-            self._note(Reason.BODY_TRUNCATED, "a style sheet of more than 1 MiB")
+        most = self._section.max_links
+        page, is_cut = read_requisite_file(essence, self._document.url, body, label, most)
+        self._is_cut = self._is_cut or is_cut
+        self._note(Reason.BODY_TRUNCATED if is_cut else Reason.NONE, "a style sheet")
         return page
 
     def _read_content(self, tree: turbohtml.Document, page: RawPage) -> None:
@@ -433,28 +425,8 @@ class _Reading:
                 self._canonical(page.canonical, base_of(self._document.url, page.base)) or canonical
             )
         if sitemap is not None:
-            self._add_listed(outlinks, sitemap, hints)
+            self._changes = add_listed(outlinks, sitemap, hints)
         return canonical
-
-    def _add_listed(
-        self, outlinks: Outlinks, sitemap: Sitemap, hints: dict[str, tuple[int, float]]
-    ) -> None:
-        """Add the entries of a sitemap, then related links, which must not displace entries."""
-        kind = LinkKind.SITEMAP_FILE if sitemap.is_index else LinkKind.SITEMAP
-        for entry in sitemap.entries:
-            url = outlinks.add_reference(entry.loc, RawLink(kind, entry.title))
-            if url and (entry.lastmod or entry.priority >= 0):
-                hints[url] = (entry.lastmod, entry.priority)
-            if url and (change_s := change_interval_s(entry.changefreq)):
-                self._changes[url] = change_s
-        for entry in sitemap.entries:
-            for alternate in entry.alternates:
-                outlinks.add_reference(alternate, RawLink(LinkKind.ALTERNATE))
-        for entry in sitemap.entries:
-            for image in entry.images:
-                outlinks.add_reference(image, RawLink(LinkKind.IMG))
-            for medium in entry.media:
-                outlinks.add_reference(medium, RawLink(LinkKind.MEDIA))
 
     def _add_header_links(self, outlinks: Outlinks) -> str:
         canonical = ""

@@ -101,7 +101,7 @@ def read_html(
 
 
 def read_drawing(body: bytes, label: str | None = None, max_links: int = 50_000) -> RawPage:
-    """The links of an SVG file. It has no text of its own."""
+    """The links of an SVG file. Its text is not read."""
     tree = parse_tree(body, label)
     page = RawPage((tree.encoding or "utf-8").lower(), max_links=max_links)
     _read_elements(page, tree)

@@ -77,10 +77,10 @@ def static_imports(text: str) -> list[str]:
         return []
     reader = _Reader()
     reader.read(text, last)
-    return [each for each in reader.found if is_address(each)][:MAX_IMPORTS]
+    return [each for each in reader.found if is_module_url(each)][:MAX_IMPORTS]
 
 
-def is_address(specifier: str) -> bool:
+def is_module_url(specifier: str) -> bool:
     """Whether a module specifier is a URL, and not a bare name."""
     return specifier.startswith(("/", "./", "../")) or bool(_ABSOLUTE.match(specifier))
 

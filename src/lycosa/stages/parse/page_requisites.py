@@ -22,7 +22,7 @@ import turbohtml
 
 from lycosa.base.model.discovered import LinkKind
 from lycosa.stages.parse.element_readers import RawPage
-from lycosa.stages.parse.module_imports import is_address, static_imports
+from lycosa.stages.parse.module_imports import is_module_url, static_imports
 from lycosa.stages.parse.style_sheets import MAX_STYLE_BYTES, declared_urls, style_urls
 
 ReadElements = Callable[[RawPage, turbohtml.Document], None]
@@ -145,7 +145,7 @@ def _mapped(text: str) -> Iterator[str]:
     )
     for each in maps:
         for address in each.values() if isinstance(each, dict) else ():
-            if isinstance(address, str) and is_address(address) and not address.endswith("/"):
+            if isinstance(address, str) and is_module_url(address) and not address.endswith("/"):
                 yield address
 
 

@@ -34,7 +34,7 @@ _SCRIPTS = frozenset(
 
 def read_requisite_file(
     essence: str, url: str, body: bytes, label: str | None, max_links: int
-) -> tuple[RawPage, bool] | None:
+) -> tuple[RawPage | None, bool]:
     """The links of such a file, and whether only its beginning was read.
 
     ``None`` for a file of another type. ``essence`` is its media type, ``label`` its charset by
@@ -60,7 +60,7 @@ def read_requisite_file(
         return page, False
     if essence == "image/svg+xml":
         return read_drawing(body, label, max_links), False
-    return None
+    return None, False
 
 
 def _is_manifest_name(url: str) -> bool:

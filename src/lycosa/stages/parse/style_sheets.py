@@ -25,10 +25,10 @@ _BLOCKS = frozenset({"{} block", "[] block", "() block"})
 _NOT_LOADED = frozenset({"namespace", "document", "-moz-document"})
 _MARKS = ("url(", "@import", "image", "src(", "\\")  # an escape may hide each of the others
 
-Found = tuple[str, LinkKind]
+LoadedUrl = tuple[str, LinkKind]
 
 
-def read_style_file(body: bytes, label: str | None = None) -> tuple[str, list[Found]]:
+def read_style_file(body: bytes, label: str | None = None) -> tuple[str, list[LoadedUrl]]:
     """The charset of a style sheet and what it loads.
 
     ``label`` is the charset of HTTP. The order is that of CSS Syntax 3.2: BOM, HTTP, ``@charset``,
@@ -45,7 +45,7 @@ def _decoded(body: bytes, label: str | None) -> tuple[str, str]:
     return text, encoding.name
 
 
-def style_urls(text: str) -> list[Found]:
+def style_urls(text: str) -> list[LoadedUrl]:
     """Raw URLs that a style sheet loads, in their order.
 
     Imported sheets and fonts are ``STYLE``, all others ``IMG``. ``data:`` URLs and places in the
@@ -67,8 +67,8 @@ def _is_loaded(url: str) -> bool:
     return bool(url) and not url.startswith("#") and url[:5].lower() != "data:"
 
 
-def _walk(values: list[Any]) -> Iterator[Found]:
-    """URLs of component values, depth first, with the levels on a stack of its own."""
+def _walk(values: list[Any]) -> Iterator[LoadedUrl]:
+    """URLs of component values, depth first, without recursion."""
     # of each open level: its values, the kind of URLs in it, whether strings in it are URLs
     levels = [(iter(values), LinkKind.IMG, False)]
     rule = ""  # the name of the at-rule whose prelude is being read
@@ -90,7 +90,7 @@ def _walk(values: list[Any]) -> Iterator[Found]:
         elif what == "function":
             name = value.lower_name
             if name in _URL_FUNCTIONS:
-                # url("…"): a URL token is only what stands without quotes
+                # url("…"): without quotes it is a URL token
                 string = _first_string(value.arguments)
                 if string is not None and rule not in _NOT_LOADED:
                     yield string, LinkKind.STYLE if rule == "import" else kind

@@ -188,10 +188,7 @@ class Intake:
         page.refused.update(
             {Reason(reason): number for reason, number in parsed.refused_links.items()}
         )
-        scope, found, parts = self.admission.scope, parsed.links, None
-        if scope.takes_requisites:
-            found = within_limit(page, self.admission.budgets.page_requisites)
-            parts = PageParts(page, scope, self._is_page(lease))
+        found, parts = self._requisites_of(page)
         has_many = len(found) > MANY_LINKS
         size = LINKS_AT_ONCE if has_many else MANY_LINKS
         for start in range(0, len(found), size):
@@ -199,7 +196,7 @@ class Intake:
             if listing is not None:
                 links, unlisted = listing.take_links(links)
                 page.refused.update(unlisted)
-            if parts is not None and parts.inner is not None:
+            if parts is not None:
                 links, loaded = parts.divide(links)
                 self._take_links(parts.inner, loaded)
             self._take_links(page, links)
@@ -216,6 +213,19 @@ class Intake:
             self._sitemaps.note_reading(partition, lease, parsed, refused, page.mark)
         for reason, number in page.refused.items():
             self._refuse(source, reason, number)
+
+    def _requisites_of(self, page: LinkingPage) -> tuple[list[Link], PageParts | None]:
+        """The links of a page within the limit on requisites, and how they are divided.
+
+        They are divided if the page is itself a part of another one.
+        """
+        scope, links = self.admission.scope, page.parsed.links
+        if not scope.takes_requisites:
+            return links, None
+        links = within_limit(page, self.admission.budgets.page_requisites)
+        if not scope.is_part(page.lease.record.kind):
+            return links, None
+        return links, PageParts(page, scope, self._is_page(page.lease))
 
     def _take_links(self, page: LinkingPage, links: Sequence[Link]) -> None:
         """Give links that pass the pure rules to their owners; count others in ``page.refused``."""
@@ -268,10 +278,10 @@ class Intake:
                 page.refused[refusal.reason] += 1
                 if is_news:
                     self._standing.forget(source.host8, link.host8)
+        if self._limits_requisites:
+            fresh = within_budget(self.admission.budgets, page, fresh)
+            passed = within_budget(self.admission.budgets, page, passed)
         self._give(fresh, self._partitions[source.partition])
-        if passed and self._limits_requisites:
-            passed, left_out = within_budget(self.admission.budgets, source, passed)
-            page.refused[Reason.REQUISITE_LIMIT] += left_out
         if passed:
             self.gather_links(origin, passed, self._partitions[source.partition])
 

@@ -9,50 +9,44 @@ for which ``hops`` counts the links.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 import msgspec
 
 from lycosa.base.config.sections import BudgetSection
+from lycosa.base.model.discovered import Discovered
 from lycosa.base.model.parsed import Link
 from lycosa.base.reasons import Reason
 from lycosa.stages.admit.scope import Scope, is_shown
-from lycosa.stages.frontier.visit_state import VisitState
 from lycosa.worker.intake.linking_page import LinkingPage
 
 
 class PageParts:
-    """Divides the links of a document into those of a page and those of a part of one.
+    """Divides the links of a part of a page into those that it loads and those that it follows.
 
-    ``inner`` is the page as the source of what it loads, if it is itself a part of one.
+    ``inner`` is the part as the source of what it loads.
     """
 
     def __init__(self, page: LinkingPage, scope: Scope, is_in_scope: bool) -> None:
-        self.page = page
-        self._scope = scope
+        self._page, self._scope = page, scope
         record = page.lease.record
-        self.inner: LinkingPage | None = None
-        self._is_shown = True
-        if not scope.is_part(record.kind):
-            return
         origin = msgspec.structs.replace(page.origin, depth=record.depth, hops=record.hops + 1)
         self.inner = page._replace(origin=origin)
         self._is_shown = is_in_scope or is_shown(record.kind, page.parsed.media_type)
 
     def divide(self, links: Sequence[Link]) -> tuple[Sequence[Link], Sequence[Link]]:
-        """The links that it follows as a page, and those that it loads as a part of one.
+        """The links that it follows as a page, and those that it loads.
 
         Those that lead too far from the page are counted as refused.
         """
-        if self.inner is None:
-            return links, ()
         if not self._is_shown:
-            self.page.refused[Reason.OUT_OF_SCOPE] += len(links)
+            self._page.refused[Reason.OUT_OF_SCOPE] += len(links)
             return (), ()
         is_part = self._scope.is_part
         loaded = [link for link in links if is_part(link.kind)]
         others = [link for link in links if not is_part(link.kind)]
         if self.inner.origin.hops >= self._scope.requisites_depth:
-            self.page.refused[Reason.REQUISITE_LIMIT] += len(loaded)
+            self._page.refused[Reason.REQUISITE_LIMIT] += len(loaded)
             loaded = []
         return others, loaded
 
@@ -73,13 +67,15 @@ def within_limit(page: LinkingPage, limit: int) -> list[Link]:
     return kept
 
 
-def within_budget(
-    section: BudgetSection, host: VisitState, links: list[Link]
-) -> tuple[list[Link], int]:
+_Found = TypeVar("_Found", Link, Discovered)
+
+
+def within_budget(section: BudgetSection, page: LinkingPage, links: list[_Found]) -> list[_Found]:
     """The links without requisites of other hosts beyond the budget of the host that names them.
 
-    Returns them and how many were left out. Those that stay are counted in the host's usage.
+    Those that stay are counted in the host's usage, the others as refused.
     """
+    host = page.lease.host
     room = section.host_requisites - host.record.usage.requisites
     kept, brought = [], 0
     for link in links:
@@ -90,4 +86,5 @@ def within_budget(
         kept.append(link)
     if brought:
         host.count_requisites(brought)
-    return kept, len(links) - len(kept)
+    page.refused[Reason.REQUISITE_LIMIT] += len(links) - len(kept)
+    return kept
