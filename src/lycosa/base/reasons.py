@@ -43,6 +43,8 @@ class Reason(IntEnum):
     SITEMAP_LIMIT = 17
     LICENSE_LIMIT = 18
     RULE_FAILED = 19
+    REQUISITE_ELSEWHERE = 20
+    REQUISITE_LIMIT = 21
 
     # Refusals that depend on state, stored with the URL (40-79).
     ROBOTS_DISALLOWED = 40
@@ -111,6 +113,7 @@ class Reason(IntEnum):
     TO_BE_CHECKED = 152
     PERHAPS_GONE = 153
     LIKE_MISSING = 154
+    LOOKS_SCRIPTED = 155
     TYPE_REFUSED = 156
 
     @property
@@ -166,6 +169,8 @@ _TABLE: dict[Reason, tuple[Cause, str]] = {
     Reason.SITEMAP_LIMIT: (_O, "listed in a sitemap beyond the limits on nesting, files and URLs"),
     Reason.RULE_FAILED: (_O, "a rule of the crawl's own program raised an exception; see the log"),
     Reason.LICENSE_LIMIT: (_O, "a licence beyond the limit on licences of one site"),
+    Reason.REQUISITE_ELSEWHERE: (_O, "a requisite on a host that scope.requisites_from excludes"),
+    Reason.REQUISITE_LIMIT: (_O, "a requisite beyond the limits on those of one page or host"),
     Reason.ROBOTS_DISALLOWED: (_T, "robots.txt disallows it"),
     Reason.HOST_PAGE_BUDGET: (_O, "the host is at its page budget"),
     Reason.SITE_PAGE_BUDGET: (_O, "the site is at its page budget"),
@@ -262,6 +267,7 @@ _TABLE: dict[Reason, tuple[Cause, str]] = {
         "it may be gone: a path that does not exist is requested, and then the page again",
     ),
     Reason.LIKE_MISSING: (_T, "answers as paths do that do not exist at its host"),
+    Reason.LOOKS_SCRIPTED: (_T, "next to no content: it seems to be empty until its scripts run"),
     Reason.TYPE_REFUSED: (
         _O,
         "stored without its body, which has a media type that the crawl does not accept (--accept)",
@@ -269,3 +275,6 @@ _TABLE: dict[Reason, tuple[Cause, str]] = {
     Reason.REDIRECTED: (_T, "redirects to another URL"),
     Reason.EXTENSION_FAILED: (_O, "stored, but your code (--extension, rule or sink) failed at it"),
 }
+
+UNREMARKABLE = frozenset({Reason.NONE, Reason.LOOKS_SCRIPTED})
+"""Reasons of a parse that say less of a capture than what other captures it is like."""

@@ -6,6 +6,7 @@ after another at the host's pace, without any URLs that will still be found ther
 
 from __future__ import annotations
 
+import heapq
 import json
 import shlex
 from collections.abc import Iterator
@@ -80,6 +81,13 @@ class Output(msgspec.Struct, frozen=True):
     bytes: int
 
 
+class ScriptedHost(msgspec.Struct, frozen=True, order=True):
+    """A host with captures that seem to be empty until their scripts run."""
+
+    captures: int
+    host: str
+
+
 class CrawlStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The whole status.
 
@@ -97,7 +105,8 @@ class CrawlStatus(msgspec.Struct, frozen=True, kw_only=True):
     (``ValidatorFinding``), ``hosts_distrusted`` the hosts whose validators are not believed.
     ``set_back`` counts waiting URLs that are set back because of near copies.
     ``addresses`` are the ten that are worst off of those that many hosts share.
-    ``items`` counts the rows of user code by extractor.
+    ``items`` counts the rows of user code by extractor. ``scripted`` counts captures that seem to
+    be empty until their scripts run, ``scripted_hosts`` are the ten hosts with most of them.
     """
 
     folder: str
@@ -143,8 +152,11 @@ class CrawlStatus(msgspec.Struct, frozen=True, kw_only=True):
     set_back: int = 0
     addresses: list[AddressWait] = []
     items: dict[str, int] = {}
+    scripted: int = 0
+    scripted_hosts: list[ScriptedHost] = []
 
 
+_SCRIPTED_HOSTS = 10  # that are listed
 _SUMS = (
     "discovered",
     "captures",
@@ -205,6 +217,8 @@ def crawl_status(
         preferences=total.stated,
         validators=total.validators,
         items=total.items,
+        scripted=tally.scripted,
+        scripted_hosts=sorted(tally.scripted_hosts, reverse=True),
         hosts_distrusted=tally.distrusted,
         purpose=agent_policy(saved.config.agent).purpose,
         **_refetching(saved.config.refetch, total.cells, reader.price, tally),
@@ -255,7 +269,8 @@ class _Tally:
         self.walks: list[tuple[WalkRow, int]] = []
         self.states: dict[str, int] = {}
         self.longest: HostLine | None = None
-        self.distrusted = 0
+        self.distrusted = self.scripted = 0
+        self.scripted_hosts: list[ScriptedHost] = []
         self.addresses = AddressWaits(config.politeness.address_delay_s)
 
     def add_partition(self, view: TableView, reader: CrawlReader | None) -> None:
@@ -278,6 +293,8 @@ class _Tally:
         state = record.shown_state
         self.states[state.label] = self.states.get(state.label, 0) + 1
         self.addresses.add_host(record)
+        if record.scripted:
+            self._note_scripted(record)
         self.distrusted += record.validators is not None and is_distrusted(record.validators)
         if not record.waiting + record.retrying + record.parked and not (
             self.hosts.by is Order.ERRORS and failures_of(record)
@@ -290,6 +307,14 @@ class _Tally:
         is_active = state in (HostState.READY, HostState.SNOOZED)
         if is_active and (self.longest is None or line.needs_s > self.longest.needs_s):
             self.longest = line
+
+    def _note_scripted(self, record: VisitRecord) -> None:
+        self.scripted += record.scripted
+        line = ScriptedHost(record.scripted, record.host)
+        if len(self.scripted_hosts) < _SCRIPTED_HOSTS:
+            heapq.heappush(self.scripted_hosts, line)
+        else:
+            heapq.heappushpop(self.scripted_hosts, line)
 
 
 def _lacking(folder: Path, is_running: bool) -> list[LackingFile]:

@@ -76,7 +76,11 @@ def real_ports(
         resolver=CachingResolver(config.dns, clock, AiodnsQuery(config.dns)),
         parser=ParserPair(
             ParserConfig(
-                _parse_section(job), config.canonical, config.agent.product, job.store.content
+                _parse_section(job),
+                config.canonical,
+                config.agent.product,
+                job.store.content,
+                reads_requisites=config.scope.requisites,
             ),
             clock,
         ),

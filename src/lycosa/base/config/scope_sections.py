@@ -27,6 +27,14 @@ class ScopeRule(Enum):
     ANY = "any"
 
 
+class RequisiteScope(Enum):
+    """The hosts of which requisites are fetched, relative to the document that names them."""
+
+    ANY = "any"
+    SITE = "site"
+    HOST = "host"
+
+
 class AgentSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """How the crawler identifies itself."""
 
@@ -127,7 +135,24 @@ class ScopeSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     max_depth: Annotated[
         int, setting("Maximum number of links from a seed; -1 is no limit.", ge=-1)
     ] = -1
-    requisites: Annotated[bool, setting("Also fetch images, scripts and style sheets.")] = False
+    requisites: Annotated[
+        bool, setting("Also fetch what pages load: images, scripts, style sheets, frames.")
+    ] = False
+    requisites_from: Annotated[
+        RequisiteScope,
+        setting(
+            "Requisites of any host, of the site (registrable domain) of the page, or of its host."
+        ),
+    ] = RequisiteScope.ANY
+    requisites_depth: Annotated[
+        int,
+        setting(
+            "Maximum number of links from a page to a requisite; what its style sheets import is"
+            " at 2. Redirects count.",
+            ge=1,
+            le=20,
+        ),
+    ] = 10
     follow_nofollow: Annotated[
         bool, setting("Follow links marked rel=nofollow, ugc or sponsored.")
     ] = True
@@ -205,6 +230,17 @@ class BudgetSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
             le=1,
         ),
     ] = 0.05
+    page_requisites: Annotated[
+        int, setting("Maximum number of requisites of one page or style sheet, the first.", ge=0)
+    ] = 2000
+    host_requisites: Annotated[
+        int,
+        setting(
+            "Maximum number of requisites on other hosts that the pages of one host bring; the"
+            " budgets of those hosts hold as well.",
+            ge=0,
+        ),
+    ] = 0
 
 
 class CopiesSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

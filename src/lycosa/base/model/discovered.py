@@ -65,13 +65,13 @@ REDIRECT_KINDS = frozenset({LinkKind.REDIRECT, LinkKind.LICENSE, LinkKind.SPECUL
 """The kinds that the target of a redirect may have; it has a chain, and others have none."""
 
 
-def redirect_kind(kind: LinkKind) -> LinkKind:
-    """The kind of the target of a redirect, by that of the URL that redirects.
+def redirect_kind(kind: LinkKind, is_part: bool) -> LinkKind:
+    """The kind of a redirect's target, given the kind of its source.
 
-    A licence may move to another host, as it may be on another host. A guess stays one, or a site
-    that redirects all paths would turn guesses into ordinary URLs.
+    A licence may move to another host, as it may be on another host; so may a part of a page. A
+    guess stays one, or a site that redirects all paths would turn guesses into ordinary URLs.
     """
-    is_kept = kind is LinkKind.LICENSE or kind is LinkKind.SPECULATIVE
+    is_kept = is_part or kind is LinkKind.LICENSE or kind is LinkKind.SPECULATIVE
     return kind if is_kept else LinkKind.REDIRECT
 
 
@@ -91,7 +91,8 @@ class Discovered(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     ``url`` is canonical. ``host8`` and ``url8`` are the first eight bytes of the SHA-256 of its
     host and of itself. ``depth`` counts links from a seed; a redirect keeps its source's depth.
-    ``hops`` counts redirects in a row. ``via`` is the URL of the page with the link, empty for a
+    ``hops`` counts redirects in a row; of a requisite also the links between it and its page, but
+    the first. ``via`` is the URL of the page with the link, empty for a
     seed. ``importance`` is the source page's share for this link, in [0, 1]. ``lastmod`` (seconds
     since 1970, 0 = unknown), ``hint`` (priority in [0, 1], negative = none) and ``change_s``
     (seconds between changes, 0 = unknown) come from sitemaps. For a ``GIVEN`` URL ``hint`` is the

@@ -29,11 +29,16 @@ NEVER_SO_DEEP = 1 << 30
 
 
 class LinkSource(msgspec.Struct, frozen=True, gc=False):
-    """What the links of one page have in common."""
+    """What the links of one page have in common.
+
+    ``hops`` counts the links and redirects between a page and the requisite that they are in; 0 in
+    a page itself.
+    """
 
     via: str
     depth: int
     importance: float
+    hops: int = 0
 
     def found(
         self,
@@ -54,7 +59,7 @@ class LinkSource(msgspec.Struct, frozen=True, gc=False):
             link.kind,
             self.depth,
             self.via,
-            0,
+            self.hops,
             by,
             lastmod,
             hint,

@@ -432,6 +432,7 @@ class Partition:
         is_page: bool,
         is_capture: bool,
         preferences: Preferences = NOTHING_STATED,
+        is_scripted: bool = False,
     ) -> None:
         """Count a request and its answer."""
         host.count_answer(body_bytes, duration_s, is_capture)
@@ -439,6 +440,7 @@ class Partition:
         self.counters.captures += is_capture
         self.counters.pages += is_page
         self.counters.body_bytes += body_bytes
+        host.record.scripted += is_scripted
         if preferences is not NOTHING_STATED:
             for label in preference_labels(preferences):
                 count(self.counters.stated, label)

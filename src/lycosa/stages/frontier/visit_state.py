@@ -100,8 +100,9 @@ class VisitRecord(msgspec.Struct, array_like=True):
     its pages that were near copies of others; there is none before the first one. ``validators``
     are the findings about its validators, ``missing`` its answer to a path that does not exist;
     ``None`` before there is anything to say. ``software`` is that of the server, as far as it was
-    needed (``base.server_software``). ``speculation`` counts its speculative URLs; there is none
-    before the first one.
+    needed (``base.server_software``). ``scripted`` counts captures that seem to be empty until
+    their scripts run. ``speculation`` counts its speculative URLs; there is none before the first
+    one.
     """
 
     host: str
@@ -144,6 +145,7 @@ class VisitRecord(msgspec.Struct, array_like=True):
     validators: ValidatorCounts | None = None
     missing: MissingPage | None = None
     software: str = ""
+    scripted: int = 0
     speculation: SpeculationRecord | None = None
 
     @property
@@ -379,6 +381,7 @@ class VisitState:
             usage.bytes + body_bytes,
             usage.time_s + duration_s,
             usage.discovered,
+            requisites=usage.requisites,
         )
         self.record.parks = 0 if is_capture else self.record.parks
 
@@ -386,8 +389,18 @@ class VisitState:
         """Count one more URL found on it."""
         usage = self.record.usage
         self.record.usage = Usage(
-            usage.captures, usage.bytes, usage.time_s, usage.discovered + 1, usage.hosts
+            usage.captures,
+            usage.bytes,
+            usage.time_s,
+            usage.discovered + 1,
+            usage.hosts,
+            requisites=usage.requisites,
         )
+
+    def count_requisites(self, number: int) -> None:
+        """Count requisites on other hosts that a page of it brought."""
+        usage = self.record.usage
+        self.record.usage = msgspec.structs.replace(usage, requisites=usage.requisites + number)
 
 
 class VisitStates:

@@ -13,6 +13,7 @@ import hashlib
 import time
 from collections.abc import Iterable
 from functools import partial
+from typing import NamedTuple
 
 import msgspec
 import turbohtml
@@ -46,12 +47,11 @@ from lycosa.stages.parse.media_type import (
     read_spooled,
     sniff,
 )
-from lycosa.stages.parse.outlinks import Outlinks, base_of
+from lycosa.stages.parse.outlinks import Outlinks, add_listed, base_of
 from lycosa.stages.parse.refresh import parse_refresh
 from lycosa.stages.parse.relations import link_kind
 from lycosa.stages.parse.sitemap import (
     Sitemap,
-    change_interval_s,
     has_url_line,
     looks_like_text_sitemap,
     read_sitemap,
@@ -70,6 +70,14 @@ _MIN_PART = 1 << 16  # bytes; a page below twice this size is not halved for lac
 _NO_MEMORY = (MemoryError, SystemError)
 
 
+class _Reads(NamedTuple):
+    """What is read beyond text and links (``ParserConfig``)."""
+
+    content: bool
+    pdf: bool
+    requisites: bool
+
+
 class DocumentParser:
     """Parses documents one after the other. Keeps only the language model between them."""
 
@@ -80,11 +88,12 @@ class DocumentParser:
         product: str,
         reads_content: bool = False,
         reads_pdf: bool = False,
+        reads_requisites: bool = False,
     ) -> None:
         self._section = section
         self._canonicalizer = canonicalizer
         self._product = product
-        self._reads_content, self._reads_pdf = reads_content, reads_pdf
+        self._reads = _Reads(reads_content, reads_pdf, reads_requisites)
         self._languages = LanguageGuesser()
 
     def parse(self, document: ParseInput) -> Parsed:
@@ -96,8 +105,7 @@ class DocumentParser:
             self._product,
             self._languages,
             document,
-            self._reads_content,
-            self._reads_pdf,
+            self._reads,
         )
         try:
             return reading.result(started)
@@ -128,15 +136,14 @@ class _Reading:
         product: str,
         languages: LanguageGuesser,
         document: ParseInput,
-        reads_content: bool,
-        reads_pdf: bool,
+        reads: _Reads,
     ) -> None:
         self._section = section
         self._canonicalizer = canonicalizer
         self._product = product
         self._languages = languages
         self._document = document
-        self._reads_content, self._reads_pdf = reads_content, reads_pdf
+        self._reads = reads
         self._reader: ContentReader | None = None
         self.remarks: list[Remark] = []
         self._hint = ""  # a detail without a reason
@@ -258,9 +265,10 @@ class _Reading:
         self, essence: str, shape: Shape, body: bytes, label: str | None
     ) -> tuple[RawPage, Sitemap | None, dict[str, tuple[int, float]]]:
         if shape is Shape.HTML:
-            reads_more = self._reads_content or self._section.links is not LinkRule.A
+            reads_more = self._reads.content or self._section.links is not LinkRule.A
             read_more = partial(self._read_more, body) if reads_more else None
-            return read_html(body, label, self._section.max_links, read_more), None, {}
+            most = self._section.max_links
+            return read_html(body, label, most, read_more, self._reads.requisites), None, {}
         if shape is Shape.TEXT:
             text, charset = decode_text(body, label)
             if has_url_line(text) if self._document.is_sitemap else looks_like_text_sitemap(text):
@@ -270,7 +278,7 @@ class _Reading:
             return RawPage(label.lower() if label else ""), read_sitemap(body, label), {}
         if shape is Shape.FEED:
             return self._read_feed(body, label)
-        if self._reads_pdf and may_be_pdf(essence, self._document.url):
+        if self._reads.pdf and may_be_pdf(essence, self._document.url):
             # Here, because a child that reads pages needs no such library in its memory.
             from lycosa.stages.parse.pdf_reader import read_pdf
 
@@ -278,6 +286,8 @@ class _Reading:
             self._is_cut = self._is_cut or remark.reason is Reason.BODY_TRUNCATED
             self._note(remark.reason, remark.detail)
             return page, None, {}
+        if self._reads.requisites and (file := self._read_requisite(essence, body, label)):
+            return file, None, {}
         if body:
             self._note(Reason.CONTENT_TYPE)
         return RawPage(""), None, {}
@@ -285,8 +295,18 @@ class _Reading:
     def _read_more(self, body: bytes, tree: turbohtml.Document, page: RawPage) -> None:
         if self._section.links is not LinkRule.A:
             self._guesses = read_extra(tree, page, body, self._section.links)
-        if self._reads_content:
+        if self._reads.content:
             self._read_content(tree, page)
+
+    def _read_requisite(self, essence: str, body: bytes, label: str | None) -> RawPage | None:
+        # Here, because a child of a crawl without requisites needs no tokenizer of style sheets.
+        from lycosa.stages.parse.requisite_files import read_requisite_file
+
+        most = self._section.max_links
+        page, is_cut = read_requisite_file(essence, self._document.url, body, label, most)
+        self._is_cut = self._is_cut or is_cut
+        self._note(Reason.BODY_TRUNCATED if is_cut else Reason.NONE, "a style sheet")
+        return page
 
     def _read_content(self, tree: turbohtml.Document, page: RawPage) -> None:
         base = base_of(self._document.url, page.base)
@@ -351,10 +371,12 @@ class _Reading:
         # computed again.
         text = page.text[: self._section.max_text]
         language, certainty = self._language(page.language, text)
-        content = page.content if self._reads_content else None
+        content = page.content if self._reads.content else None
         if content is not None:
             places = self._reader.places(text) if self._reader else content.places_in(text)
             content = msgspec.structs.replace(content, main=places, certainty=round(certainty, 3))
+        if page.looks_scripted and not self.remarks:
+            self._note(Reason.LOOKS_SCRIPTED)
         remarks = distinct(self.remarks)
         first = remarks[0] if remarks else Remark(Reason.NONE, self._hint)
         return Parsed(
@@ -416,7 +438,7 @@ class _Reading:
                 self._canonical(page.canonical, base_of(self._document.url, page.base)) or canonical
             )
         if sitemap is not None:
-            self._add_listed(outlinks, sitemap, hints)
+            self._changes = add_listed(outlinks, sitemap, hints)
         elif self._section.links is LinkRule.ALL:
             self._add_guesses(outlinks, page)
         return canonical
@@ -431,26 +453,6 @@ class _Reading:
             url = self._canonical(raw, base)
             if url and url not in outlinks and is_own_path(url, self._document.url):
                 outlinks.add_reference(url, RawLink(LinkKind.SPECULATIVE))
-
-    def _add_listed(
-        self, outlinks: Outlinks, sitemap: Sitemap, hints: dict[str, tuple[int, float]]
-    ) -> None:
-        """Add the entries of a sitemap, then related links, which must not displace entries."""
-        kind = LinkKind.SITEMAP_FILE if sitemap.is_index else LinkKind.SITEMAP
-        for entry in sitemap.entries:
-            url = outlinks.add_reference(entry.loc, RawLink(kind, entry.title))
-            if url and (entry.lastmod or entry.priority >= 0):
-                hints[url] = (entry.lastmod, entry.priority)
-            if url and (change_s := change_interval_s(entry.changefreq)):
-                self._changes[url] = change_s
-        for entry in sitemap.entries:
-            for alternate in entry.alternates:
-                outlinks.add_reference(alternate, RawLink(LinkKind.ALTERNATE))
-        for entry in sitemap.entries:
-            for image in entry.images:
-                outlinks.add_reference(image, RawLink(LinkKind.IMG))
-            for medium in entry.media:
-                outlinks.add_reference(medium, RawLink(LinkKind.MEDIA))
 
     def _add_header_links(self, outlinks: Outlinks) -> str:
         canonical = ""

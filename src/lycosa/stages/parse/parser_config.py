@@ -17,7 +17,8 @@ class ParserConfig(msgspec.Struct, frozen=True):
     """Limits, the options of the canonical form, and our product token for directives.
 
     ``reads_content`` says whether main content and metadata of pages are wanted
-    (``Parsed.content``), ``reads_pdf`` whether this parser reads PDF files.
+    (``Parsed.content``), ``reads_pdf`` whether this parser reads PDF files, ``reads_requisites``
+    whether it reads what pages load, style sheets and modules as well (``parse.requisite_files``).
     """
 
     section: ParseSection
@@ -25,12 +26,17 @@ class ParserConfig(msgspec.Struct, frozen=True):
     product: str
     reads_content: bool = False
     reads_pdf: bool = False
+    reads_requisites: bool = False
 
     @staticmethod
     def of(config: Config) -> ParserConfig:
         """That of a crawl with these settings."""
         return ParserConfig(
-            config.parse, config.canonical, config.agent.product, config.store.content
+            config.parse,
+            config.canonical,
+            config.agent.product,
+            config.store.content,
+            reads_requisites=config.scope.requisites,
         )
 
     def longest_wait_s(self, tries: int = 0) -> float:

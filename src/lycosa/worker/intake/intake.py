@@ -35,6 +35,7 @@ from lycosa.worker.intake.licenses import found_license, license_base, take_in_l
 from lycosa.worker.intake.linking_page import LinkingPage
 from lycosa.worker.intake.outgoing_parcels import OutgoingParcels
 from lycosa.worker.intake.owners import Addressing, Owners
+from lycosa.worker.intake.page_parts import PageParts, within_budget, within_limit
 from lycosa.worker.intake.site_records import SiteRecords
 from lycosa.worker.intake.sitemaps import Sitemaps
 
@@ -76,6 +77,8 @@ class Intake:
         self._sitemaps = Sitemaps(admission.sitemaps)
         self._standing = SiteRecords(admission.budgets, addressing.sites.site_of)
         self.owners = Owners(addressing)
+        scope, budgets = admission.scope, admission.budgets
+        self._limits_requisites = scope.takes_requisites and budgets.host_requisites > 0
 
     def drop_caches(self) -> None:
         """Drop what is kept only to save lookups."""
@@ -185,13 +188,17 @@ class Intake:
         page.refused.update(
             {Reason(reason): number for reason, number in parsed.refused_links.items()}
         )
-        has_many = len(parsed.links) > MANY_LINKS
+        found, parts = self._requisites_of(page)
+        has_many = len(found) > MANY_LINKS
         size = LINKS_AT_ONCE if has_many else MANY_LINKS
-        for start in range(0, len(parsed.links), size):
-            links: Sequence[Link] = parsed.links[start : start + size]
+        for start in range(0, len(found), size):
+            links: Sequence[Link] = found[start : start + size]
             if listing is not None:
                 links, unlisted = listing.take_links(links)
                 page.refused.update(unlisted)
+            if parts is not None:
+                links, loaded = parts.divide(links)
+                self._take_links(parts.inner, loaded)
             self._take_links(page, links)
             if has_many:
                 for own in self._partitions.values():
@@ -206,6 +213,19 @@ class Intake:
             self._sitemaps.note_reading(partition, lease, parsed, refused, page.mark)
         for reason, number in page.refused.items():
             self._refuse(source, reason, number)
+
+    def _requisites_of(self, page: LinkingPage) -> tuple[list[Link], PageParts | None]:
+        """The links of a page within the limit on requisites, and how they are divided.
+
+        They are divided if the page is itself a part of another one.
+        """
+        scope, links = self.admission.scope, page.parsed.links
+        if not scope.takes_requisites:
+            return links, None
+        links = within_limit(page, self.admission.budgets.page_requisites)
+        if not scope.is_part(page.lease.record.kind):
+            return links, None
+        return links, PageParts(page, scope, self._is_page(page.lease))
 
     def _take_links(self, page: LinkingPage, links: Sequence[Link]) -> None:
         """Give links that pass the pure rules to their owners; count others in ``page.refused``."""
@@ -248,7 +268,7 @@ class Intake:
                 found = origin.found(link, lastmod, hint, change_s, vouching, mark, score)
                 refusal = self.admission.judge_url(found, link.nofollow)
             else:
-                refusal = self.admission.judge_link(link, origin.depth)
+                refusal = self.admission.judge_link(link, origin.depth, origin.via)
             # Gathered links are looked up in URL-seen all at once, without hints or dates.
             if refusal is None and one_by_one:
                 fresh.append(found)
@@ -258,6 +278,9 @@ class Intake:
                 page.refused[refusal.reason] += 1
                 if is_news:
                     self._standing.forget(source.host8, link.host8)
+        if self._limits_requisites:
+            fresh = within_budget(self.admission.budgets, page, fresh)
+            passed = within_budget(self.admission.budgets, page, passed)
         self._give(fresh, self._partitions[source.partition])
         if passed:
             self.gather_links(origin, passed, self._partitions[source.partition])
@@ -286,7 +309,7 @@ class Intake:
             target,
             hash8(host_of(target)),
             hash8(target),
-            redirect_kind(record.kind),
+            redirect_kind(record.kind, self.admission.scope.is_part(record.kind)),
             record.depth,
             lease.url,
             record.hops + 1,

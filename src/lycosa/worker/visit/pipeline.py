@@ -30,6 +30,7 @@ from lycosa.base.model.remark import Remark
 from lycosa.base.model.url_state import Completed, UrlState
 from lycosa.base.model.validator_counts import ValidatorFinding
 from lycosa.base.preferences.preference_model import NOTHING_STATED, Preferences
+from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import InvalidUrl
 from lycosa.stages.frontier.lease import Lease
 from lycosa.stages.frontier.visit_state import VisitState
@@ -416,6 +417,7 @@ class Pipeline:
             is_page=fetched.status == 200 and parsed is not None and parsed.media_type in _HTML,
             is_capture=is_capture,
             preferences=stated,
+            is_scripted=parsed is not None and parsed.reason is Reason.LOOKS_SCRIPTED,
         )
         site, host = self._stages.intake, visit.host.name
         site.note_usage(visit.partition, host, fetched, is_capture)
