@@ -162,7 +162,7 @@ def test_the_bounds_hold_across_a_crash(tmp_path: Path) -> None:
     before = len(web.asked)
     crawl(tmp_path / "crawl", web, start=1000.0)
     assert len(web.asked) > before
-    check_bounds_roughly = sum(path.startswith("/old/") for path in web.asked)
-    assert check_bounds_roughly <= len(web.asked) * 0.05 + 1
+    # What was in flight at the crash may be requested twice.
+    assert len(web.guessed) <= len(web.asked) * 0.05 + 1
     report = audit(tmp_path / "crawl")
     assert report.is_clean, report.first_breaches()

@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from lycosa.base.config.sections import CanonicalSection, LinkRule, ParseSection
+from lycosa.base.config.sections import CanonicalSection, LinkRule, ParseSection, ScopeRule
+from lycosa.base.config.sources import contradictions
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.parsed import ParseInput
 from lycosa.base.urls.identity import Canonicalizer
@@ -16,6 +17,14 @@ from lycosa.stages.parse.extra_links import MAX_GUESSES
 SITE = "http://example.org"
 HTML = ("content-type", "text/html; charset=utf-8")
 DOCUMENT, GUESS = LinkKind.DOCUMENT, LinkKind.SPECULATIVE
+
+
+def test_guesses_are_refused_where_any_host_is_in_scope() -> None:
+    values = {"parse.links": LinkRule.ALL, "scope.rule": ScopeRule.ANY}
+    (told,) = contradictions(values)
+    assert told.startswith("parse.links: all requests texts that look like URLs")
+    assert not list(contradictions({**values, "parse.links": LinkRule.DOCUMENT}))
+    assert not list(contradictions({**values, "scope.rule": ScopeRule.SITE}))
 
 
 def links(

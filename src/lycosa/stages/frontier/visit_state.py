@@ -101,8 +101,7 @@ class VisitRecord(msgspec.Struct, array_like=True):
     are the findings about its validators, ``missing`` its answer to a path that does not exist;
     ``None`` before there is anything to say. ``software`` is that of the server, as far as it was
     needed (``base.server_software``). ``scripted`` counts captures that seem to be empty until
-    their scripts run. ``speculation`` counts its speculative URLs; there is none before the first
-    one.
+    their scripts run. ``speculation`` counts its speculative URLs.
     """
 
     host: str
