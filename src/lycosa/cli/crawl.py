@@ -144,7 +144,10 @@ Exit codes: 0 finished, 1 internal error, 2 bad usage or settings, 3 stopped by 
     help="Allow a private or special address range.",
 )
 @click.option(
-    "--requisites", is_flag=True, default=None, help="Also fetch images, scripts and style sheets."
+    "--requisites",
+    is_flag=True,
+    default=None,
+    help="Also fetch what pages load: images, scripts, style sheets, frames.",
 )
 @click.option(
     "--cookies",

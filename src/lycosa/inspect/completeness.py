@@ -173,8 +173,8 @@ def _answer(ask: duckdb.DuckDBPyConnection, listed: int) -> Completeness:
         " LEFT JOIN pairs ON pairs.url = missing.url GROUP BY why ORDER BY 3 DESC, 2 DESC, 1"
     ).fetchall()
     named = ask.execute(
-        f"SELECT lacks.source, count(*), min(lacks.url), arg_min(why, lacks.url) {lacking} JOIN missing"
-        " ON missing.url = lacks.url GROUP BY lacks.source ORDER BY 2 DESC, 1 LIMIT ?",
+        f"SELECT lacks.source, count(*), min(lacks.url), arg_min(why, lacks.url) {lacking}"
+        " JOIN missing ON missing.url = lacks.url GROUP BY lacks.source ORDER BY 2 DESC, 1 LIMIT ?",
         [listed],
     ).fetchall()
     return Completeness(
