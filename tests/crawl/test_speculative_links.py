@@ -90,6 +90,13 @@ def test_guesses_get_one_of_twenty_requests_and_a_stop_begins_where_ten_miss(
     assert {each.state for each in guesses} == {UrlState.FAILED, UrlState.REFUSED}
     stopped = [each for each in guesses if each.state is UrlState.REFUSED]
     assert {each.reason for each in stopped} == {Reason.SPECULATIVE_MISSES}
+    url = next(
+        each.url
+        for each in read_folder(tmp_path / "away").urls()
+        if each.record.reason is Reason.SPECULATIVE_MISSES
+    )
+    assert main(["explain", str(tmp_path / "away"), url]) == 0
+    assert "It is refused: found only as a text" in capsys.readouterr().out
     for folder in (tmp_path / "there", tmp_path / "away"):
         report = audit(folder)
         assert report.is_clean, report.first_breaches()

@@ -45,7 +45,7 @@ meter model move name new news note notice number object obstacle offload opener
 order original outcome owned pacing packed pair park parsed parser part passed path pattern peer
 piece pin place plan planner plugin point position post postpone price process progress projector
 protocol purpose query question queue quota range rate reader reading ready received receiver
-record recovered recycled reliever reparsed reparser reply report request resolver response rest
+record recovered recycled reliever reparsed reparser reply report request requisite resolver response rest
 result retire robot round route router row run runner said saved saver schema scorer search section
 sender server service session setting shape shipper sign signal signer silence since size slice
 snooze socket source stalled state status step stop storage store stored stream style submission

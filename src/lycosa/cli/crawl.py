@@ -149,7 +149,10 @@ def _words(given: Sequence[str]) -> tuple[str, ...]:
     help="Allow a private or special address range.",
 )
 @click.option(
-    "--requisites", is_flag=True, default=None, help="Also fetch images, scripts and style sheets."
+    "--requisites",
+    is_flag=True,
+    default=None,
+    help="Also fetch what pages load: images, scripts, style sheets, frames.",
 )
 @click.option(
     "--accept",

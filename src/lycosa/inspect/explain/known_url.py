@@ -388,6 +388,14 @@ class KnownUrl:
 
     def _refused(self) -> None:
         record = self._record
+        if record.reason is Reason.SPECULATIVE_MISSES:
+            self._answer.set_verdict("refused", f"It is refused: {record.reason.meaning}.")
+            reason_facts(self._answer, record.reason, record.detail)
+            self._answer.add_fact(
+                "looked_at_again", "when it is found as a link, or given as a seed"
+            )
+            host_facts(self._answer, self._visit, self._config, self._now)
+            return
         self._answer.set_verdict("refused_by_robots", f"robots.txt disallows it: {record.detail}.")
         reason_facts(self._answer, record.reason, record.detail)
         now = robots_now(self._view, self._entry.host8, self._entry.url)

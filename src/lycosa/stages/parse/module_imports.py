@@ -3,7 +3,7 @@
 A browser loads them before a line of the module runs, so they are known without running anything.
 There is no parser here, only the tokens that decide where code is: comments, strings, templates and
 regular expressions are skipped, and ``import`` and ``export … from`` count outside of all brackets.
-Whether a slash divides or begins a regular expression follows from what stands before it. A wrong
+Whether a slash divides or begins a regular expression follows from the token before it. A wrong
 guess in rare code misses an import or reads a string too many; it never costs more than a pass over
 the text.
 
@@ -138,7 +138,7 @@ class _Reader:
         self._last = word
 
     def _take_other(self, text: str, char: str, at: int) -> int:
-        """Take one character that is neither a word nor a string; return where to go on."""
+        """Take a character outside of words and strings; return where the next token begins."""
         if char == "`":
             self._statement = "" if not self._depth else self._statement
             return self._end_of_template(text, at)

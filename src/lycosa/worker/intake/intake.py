@@ -35,7 +35,7 @@ from lycosa.worker.intake.licenses import found_license, license_base, take_in_l
 from lycosa.worker.intake.linking_page import LinkingPage
 from lycosa.worker.intake.outgoing_parcels import OutgoingParcels
 from lycosa.worker.intake.owners import Addressing, Owners
-from lycosa.worker.intake.page_parts import PageParts, within_budget, within_limit
+from lycosa.worker.intake.page_parts import PageParts, PageRequisites
 from lycosa.worker.intake.site_records import SiteRecords
 from lycosa.worker.intake.sitemaps import Sitemaps
 
@@ -77,8 +77,7 @@ class Intake:
         self._sitemaps = Sitemaps(admission.sitemaps)
         self._standing = SiteRecords(admission.budgets, addressing.sites.site_of)
         self.owners = Owners(addressing)
-        scope, budgets = admission.scope, admission.budgets
-        self._limits_requisites = scope.takes_requisites and budgets.host_requisites > 0
+        self._requisites = PageRequisites(admission.scope, admission.budgets)
 
     def drop_caches(self) -> None:
         """Drop what is kept only to save lookups."""
@@ -185,10 +184,10 @@ class Intake:
             partition.listed.mark_of(lease.url) if parsed.listing else NOT_LISTED,
             scores,
         )
-        page.refused.update(
-            {Reason(reason): number for reason, number in parsed.refused_links.items()}
-        )
-        found, parts = self._requisites_of(page)
+        page.refused.update({Reason(each): n for each, n in parsed.refused_links.items()})
+        found, parts = parsed.links, None
+        if self._requisites.are_taken:
+            found, parts = self._requisites.links_of(page, self._is_page)
         has_many = len(found) > MANY_LINKS
         size = LINKS_AT_ONCE if has_many else MANY_LINKS
         for start in range(0, len(found), size):
@@ -196,10 +195,7 @@ class Intake:
             if listing is not None:
                 links, unlisted = listing.take_links(links)
                 page.refused.update(unlisted)
-            if parts is not None:
-                links, loaded = parts.divide(links)
-                self._take_links(parts.inner, loaded)
-            self._take_links(page, links)
+            self._take_links(page, links if parts is None else self._take_loaded(parts, links))
             if has_many:
                 for own in self._partitions.values():
                     # Otherwise the cut of the next commit would have to take in the links of all
@@ -209,23 +205,15 @@ class Intake:
         if listing is not None:
             self._sitemaps.note_listed(partition, source.host8, listing)
         if parsed.listing:
-            refused = sum(page.refused.values())
-            self._sitemaps.note_reading(partition, lease, parsed, refused, page.mark)
+            self._sitemaps.note_reading(partition, lease, parsed, page.refused.total(), page.mark)
         for reason, number in page.refused.items():
             self._refuse(source, reason, number)
 
-    def _requisites_of(self, page: LinkingPage) -> tuple[list[Link], PageParts | None]:
-        """The links of a page within the limit on requisites, and how they are divided.
-
-        They are divided if the page is itself a part of another one.
-        """
-        scope, links = self.admission.scope, page.parsed.links
-        if not scope.takes_requisites:
-            return links, None
-        links = within_limit(page, self.admission.budgets.page_requisites)
-        if not scope.is_part(page.lease.record.kind):
-            return links, None
-        return links, PageParts(page, scope, self._is_page(page.lease))
+    def _take_loaded(self, parts: PageParts, links: Sequence[Link]) -> Sequence[Link]:
+        """Take what a part of a page loads; return its other links."""
+        links, loaded = parts.divide(links)
+        self._take_links(parts.inner, loaded)
+        return links
 
     def _take_links(self, page: LinkingPage, links: Sequence[Link]) -> None:
         """Give links that pass the pure rules to their owners; count others in ``page.refused``."""
@@ -263,8 +251,7 @@ class Intake:
             if not self.recent.admit(link.url8 + stamp) and not is_news and not is_vouched:
                 continue
             if one_by_one:
-                vouching = page.vouching if is_vouched else ()
-                change_s = changes.get(link.url, 0)
+                vouching, change_s = page.vouching if is_vouched else (), changes.get(link.url, 0)
                 found = origin.found(link, lastmod, hint, change_s, vouching, mark, score)
                 refusal = self.admission.judge_url(found, link.nofollow)
             else:
@@ -278,9 +265,8 @@ class Intake:
                 page.refused[refusal.reason] += 1
                 if is_news:
                     self._standing.forget(source.host8, link.host8)
-        if self._limits_requisites:
-            fresh = within_budget(self.admission.budgets, page, fresh)
-            passed = within_budget(self.admission.budgets, page, passed)
+        if self._requisites.has_budget:
+            fresh, passed = self._requisites.within_budget(page, fresh, passed)
         self._give(fresh, self._partitions[source.partition])
         if passed:
             self.gather_links(origin, passed, self._partitions[source.partition])

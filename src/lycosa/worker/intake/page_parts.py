@@ -8,7 +8,7 @@ for which ``hops`` counts the links.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -18,6 +18,7 @@ from lycosa.base.model.discovered import Discovered
 from lycosa.base.model.parsed import Link
 from lycosa.base.reasons import Reason
 from lycosa.stages.admit.scope import Scope, is_shown
+from lycosa.stages.frontier.lease import Lease
 from lycosa.worker.intake.linking_page import LinkingPage
 
 
@@ -51,40 +52,67 @@ class PageParts:
         return others, loaded
 
 
-def within_limit(page: LinkingPage, limit: int) -> list[Link]:
-    """The links of a page with only the first requisites; the others are counted as refused."""
-    links = page.parsed.links
-    if not limit or len(links) <= limit:
-        return links
-    left, kept = limit, []
-    for link in links:
-        if link.kind.is_requisite:
-            left -= 1
-            if left < 0:
-                continue
-        kept.append(link)
-    page.refused[Reason.REQUISITE_LIMIT] += len(links) - len(kept)
-    return kept
-
-
 _Found = TypeVar("_Found", Link, Discovered)
 
 
-def within_budget(section: BudgetSection, page: LinkingPage, links: list[_Found]) -> list[_Found]:
-    """The links without requisites of other hosts beyond the budget of the host that names them.
+class PageRequisites:
+    """The limits on requisites; one per worker.
 
-    Those that stay are counted in the host's usage, the others as refused.
+    ``are_taken`` says that the crawl fetches them, ``has_budget`` that those on other hosts are
+    counted.
     """
-    host = page.lease.host
-    room = section.host_requisites - host.record.usage.requisites
-    kept, brought = [], 0
-    for link in links:
-        if link.kind.is_requisite and link.host8 != host.host8:
-            if brought >= room:
-                continue
-            brought += 1
-        kept.append(link)
-    if brought:
-        host.count_requisites(brought)
-    page.refused[Reason.REQUISITE_LIMIT] += len(links) - len(kept)
-    return kept
+
+    def __init__(self, scope: Scope, section: BudgetSection) -> None:
+        self._scope, self._section = scope, section
+        self.are_taken = scope.takes_requisites
+        self.has_budget = self.are_taken and section.host_requisites > 0
+
+    def links_of(
+        self, page: LinkingPage, is_in_scope: Callable[[Lease], bool]
+    ) -> tuple[list[Link], PageParts | None]:
+        """The links of a page with only its first requisites, and how a part of a page is divided.
+
+        The other requisites are counted as refused.
+        """
+        links = self._first_of(page)
+        if not self._scope.is_part(page.lease.record.kind):
+            return links, None
+        return links, PageParts(page, self._scope, is_in_scope(page.lease))
+
+    def _first_of(self, page: LinkingPage) -> list[Link]:
+        links, left = page.parsed.links, self._section.page_requisites
+        if not left or len(links) <= left:
+            return links
+        kept = []
+        for link in links:
+            if link.kind.is_requisite:
+                left -= 1
+                if left < 0:
+                    continue
+            kept.append(link)
+        page.refused[Reason.REQUISITE_LIMIT] += len(links) - len(kept)
+        return kept
+
+    def within_budget(
+        self, page: LinkingPage, fresh: list[Discovered], passed: list[Link]
+    ) -> tuple[list[Discovered], list[Link]]:
+        """The links without requisites of other hosts beyond the budget of the host of the page.
+
+        Those that stay are counted in the host's usage, the others as refused.
+        """
+        return self._within(page, fresh), self._within(page, passed)
+
+    def _within(self, page: LinkingPage, links: list[_Found]) -> list[_Found]:
+        host = page.lease.host
+        room = self._section.host_requisites - host.record.usage.requisites
+        kept, brought = [], 0
+        for link in links:
+            if link.kind.is_requisite and link.host8 != host.host8:
+                if brought >= room:
+                    continue
+                brought += 1
+            kept.append(link)
+        if brought:
+            host.count_requisites(brought)
+        page.refused[Reason.REQUISITE_LIMIT] += len(links) - len(kept)
+        return kept
