@@ -116,6 +116,30 @@ async def test_a_body_of_just_the_limit_is_whole(world: World) -> None:
     assert (fetched.reason, fetched.body) == (Reason.NONE, b"hello")
 
 
+async def test_a_body_of_another_type_is_left_and_its_answer_kept(world: World) -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: video/mp4\r\nContent-Length: 999999\r\n\r\n"
+    fetched = await world.get(flooding(head, b"x" * 30_000), Limits(accepts=("image",)))
+    assert (fetched.reason, fetched.truncated, fetched.body_bytes, fetched.status) == (
+        Reason.TYPE_REFUSED,
+        "unspecified",
+        0,
+        200,
+    )
+    assert fetched.header("content-length") == "999999"
+    assert fetched.detail == "video/mp4"
+
+
+async def test_media_have_a_limit_of_their_own_and_go_to_disk(world: World) -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: image/png\r\n\r\n"
+    limits = Limits(body_bytes=1000, media_bytes=200_000, spool_bytes=50_000, accepts=("image",))
+    fetched = await world.get(flooding(head, b"x" * 30_000), limits)
+    assert (fetched.reason, fetched.body_bytes) == (Reason.BODY_TRUNCATED, 200_000)
+    assert fetched.detail == "more than 200000 bytes"
+    assert [path.stat().st_size for path in world.spooled()] == [200_000]
+    page = await world.get(flooding(head.replace(b"image/png", b"text/html"), b"x" * 999), limits)
+    assert (page.reason, page.body_bytes) == (Reason.BODY_TRUNCATED, 1000)
+
+
 async def test_a_server_that_never_answers_runs_into_the_first_byte_limit(world: World) -> None:
     fetched = await world.get(saying(b"", keep_open=True), EARLY)
     assert (fetched.reason, fetched.status) == (Reason.FIRST_BYTE_TIMEOUT, 0)

@@ -39,6 +39,7 @@ TARGETS = {
     "robots": "robots.txt: rules, verdicts against a second matcher, bounds",
     "urls": "canonical form, its parts, spellings that must meet, SURT",
     "html": "a page: charset, tree, links, directives, text, fingerprint",
+    "requisites": "style sheets, modules, manifests, drawings, and what else pages load",
     "values": (
         "header values and attributes: media type, Link, refresh, srcset, directives, dates,"
         " Retry-After"

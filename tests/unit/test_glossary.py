@@ -45,13 +45,13 @@ merge message metadata meter model move name new news note notice number object 
 opener opening option order original outcome owned pacing packed pair park parsed parser part passed
 path pattern peer piece pin place plan planner plugin point position post postpone price process
 progress projector protocol purpose query question queue quota range rank rate reader reading ready
-received receiver record recovered recycled reliever reparsed reparser reply report request resolver
-response rest result retire robot round route router row run runner said saved saver schema scorer
-search section sender server service session set setting shape shipper sign signal signer silence
-since size slice snooze socket source stalled state status step stop storage store stored stream
-style submission summary superseded suppressed suspicion taken tally target task thread trace
-transaction transfer tried truth type unknown unread up url use value variant version visibility
-walk want watch webhook wildcard write writer
+received receiver record recovered recycled reliever reparsed reparser reply report request
+requisite resolver response rest result retire robot round route router row run runner said saved
+saver schema scorer search section sender server service session set setting shape shipper sign
+signal signer silence since size slice snooze socket source stalled state status step stop storage
+store stored stream style submission summary superseded suppressed suspicion taken tally target task
+thread trace transaction transfer tried truth type unknown unread up url use value variant version
+visibility walk want watch webhook wildcard write writer
 """
 ORDINARY = frozenset(_ORDINARY.split())
 

@@ -39,6 +39,7 @@ LARGE_MODULES = {
     "lycosa/base/system/metric_catalogue.py": "a table of all metrics",
     "lycosa/stages/frontier/frontier.py": "where a host goes before and after each visit",
     "lycosa/worker/worker.py": "the loop of a worker",
+    "lycosa/stages/parse/document.py": "the order in which a document is read, for every type",
 }
 LARGE_FUNCTIONS = {
     "lycosa/state/store/journal_rows.py:build_row": "one journal line, field by field",

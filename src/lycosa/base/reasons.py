@@ -43,6 +43,8 @@ class Reason(IntEnum):
     SITEMAP_LIMIT = 17
     LICENSE_LIMIT = 18
     RULE_FAILED = 19
+    REQUISITE_ELSEWHERE = 20
+    REQUISITE_LIMIT = 21
 
     # Refusals that depend on state, stored with the URL (40-79).
     ROBOTS_DISALLOWED = 40
@@ -61,6 +63,8 @@ class Reason(IntEnum):
     RETIRED_BY_OPERATOR = 53
     NEAR_COPIES = 54
     LEARNED_PARAMETER = 55
+    SPECULATIVE = 56
+    SPECULATIVE_MISSES = 57
 
     # Failures of a request (80-139).
     DNS_NO_SUCH_NAME = 80
@@ -91,6 +95,7 @@ class Reason(IntEnum):
     GONE = 105
     SOFT_GONE = 106
     UNASKED_NOT_MODIFIED = 107
+    PARTIAL_ANSWER = 108
 
     # Fetched, with a remark (140-179).
     NOT_MODIFIED = 140
@@ -108,6 +113,8 @@ class Reason(IntEnum):
     TO_BE_CHECKED = 152
     PERHAPS_GONE = 153
     LIKE_MISSING = 154
+    LOOKS_SCRIPTED = 155
+    TYPE_REFUSED = 156
 
     @property
     def meaning(self) -> str:
@@ -162,6 +169,8 @@ _TABLE: dict[Reason, tuple[Cause, str]] = {
     Reason.SITEMAP_LIMIT: (_O, "listed in a sitemap beyond the limits on nesting, files and URLs"),
     Reason.RULE_FAILED: (_O, "a rule of the crawl's own program raised an exception; see the log"),
     Reason.LICENSE_LIMIT: (_O, "a licence beyond the limit on licences of one site"),
+    Reason.REQUISITE_ELSEWHERE: (_O, "a requisite on a host that scope.requisites_from excludes"),
+    Reason.REQUISITE_LIMIT: (_O, "a requisite beyond the limits on those of one page or host"),
     Reason.ROBOTS_DISALLOWED: (_T, "robots.txt disallows it"),
     Reason.HOST_PAGE_BUDGET: (_O, "the host is at its page budget"),
     Reason.SITE_PAGE_BUDGET: (_O, "the site is at its page budget"),
@@ -182,6 +191,14 @@ _TABLE: dict[Reason, tuple[Cause, str]] = {
     Reason.LEARNED_PARAMETER: (
         _O,
         "set back: it differs from a known URL in parameters that changed no content",
+    ),
+    Reason.SPECULATIVE: (
+        _O,
+        "found only as a text that looks like a URL, so it waits for one of the few turns of those",
+    ),
+    Reason.SPECULATIVE_MISSES: (
+        _O,
+        "found only as a text that looks like a URL, and ten such URLs in a row did not exist",
     ),
     Reason.ERRAND_LIMIT: (_O, "too many hosts wait for an answer from the same host"),
     Reason.DNS_NO_SUCH_NAME: (_N, "the host name does not exist"),
@@ -226,6 +243,7 @@ _TABLE: dict[Reason, tuple[Cause, str]] = {
         _T,
         "a 304 for something else than the request named, so it is repeated without validators",
     ),
+    Reason.PARTIAL_ANSWER: (_T, "a part of the body (206), which was not asked for"),
     Reason.INTERNAL: (_O, "an error of the crawler; see the log"),
     Reason.NOT_MODIFIED: (_T, "not modified since the last fetch"),
     Reason.DUPLICATE: (_T, "the same body as an earlier capture"),
@@ -249,6 +267,14 @@ _TABLE: dict[Reason, tuple[Cause, str]] = {
         "it may be gone: a path that does not exist is requested, and then the page again",
     ),
     Reason.LIKE_MISSING: (_T, "answers as paths do that do not exist at its host"),
+    Reason.LOOKS_SCRIPTED: (_T, "next to no content: it seems to be empty until its scripts run"),
+    Reason.TYPE_REFUSED: (
+        _O,
+        "stored without its body, which has a media type that the crawl does not accept (--accept)",
+    ),
     Reason.REDIRECTED: (_T, "redirects to another URL"),
     Reason.EXTENSION_FAILED: (_O, "stored, but your code (--extension, rule or sink) failed at it"),
 }
+
+UNREMARKABLE = frozenset({Reason.NONE, Reason.LOOKS_SCRIPTED})
+"""Reasons of a parse that say less of a capture than what other captures it is like."""

@@ -59,6 +59,11 @@ Exit codes: 0 finished, 1 internal error, 2 bad usage or settings, 3 stopped by 
 """
 
 
+def _words(given: Sequence[str]) -> tuple[str, ...]:
+    """The words of options that may be repeated, or have several between commas."""
+    return tuple(word.strip() for text in given for word in text.split(",") if word.strip())
+
+
 @click.command(
     "crawl", epilog=_EPILOG, short_help="Crawl from seeds; the same folder again resumes."
 )
@@ -153,7 +158,24 @@ Exit codes: 0 finished, 1 internal error, 2 bad usage or settings, 3 stopped by 
     help="Allow a private or special address range.",
 )
 @click.option(
-    "--requisites", is_flag=True, default=None, help="Also fetch images, scripts and style sheets."
+    "--requisites",
+    is_flag=True,
+    default=None,
+    help="Also fetch what pages load: images, scripts, style sheets, frames.",
+)
+@click.option(
+    "--accept",
+    multiple=True,
+    metavar="TYPES",
+    callback=lambda _context, _option, given: _words(given),
+    help="Fetch media of these types too, and of other files no body: image,video,pdf,image/png;"
+    " pages are fetched for their links.",
+)
+@click.option(
+    "--links",
+    type=click.Choice(["a", "document", "all"]),
+    help="What counts as a link: what visitors follow, other URLs that documents name too, or also"
+    " texts that look like URLs, within 5 % of a host's requests [a].",
 )
 @click.option(
     "--cookies",
@@ -417,6 +439,8 @@ _SETTING_OF_FLAG = {
     "resolve": "dns.pins",
     "allow_address": "fetch.allow_addresses",
     "requisites": "scope.requisites",
+    "links": "parse.links",
+    "accept": "scope.accept",
     "cookies": "fetch.cookies",
     "upload": "upload.url",
     "upload_remove": "upload.remove",

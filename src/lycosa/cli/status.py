@@ -23,7 +23,7 @@ from lycosa.cli.output import (
     human_time,
 )
 from lycosa.cli.policy import promise_line
-from lycosa.cli.status_lists import print_lists, print_sitemaps
+from lycosa.cli.status_lists import print_completeness, print_lists, print_sitemaps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,6 +43,7 @@ Examples:
   lycosa status crawls/example.org --hosts --by errors the hosts with most failed requests
   lycosa status crawls/example.org --hosts --by wait   the hosts whose next request is latest
   lycosa status crawls/example.org --sites             sites: pages, budget, linking sites
+  lycosa status crawls/example.org --completeness      pages stored with what they load
   lycosa status crawls/example.org --sitemaps          sitemaps and feeds, and how far believed
   lycosa status crawls/example.org --json | jq .states
   lycosa status crawls/example.org --watch             a live table, until the crawl ends
@@ -89,6 +90,15 @@ _MAX_LACKING_SHOWN = 10
     help="List only sitemaps and feeds, of the N hosts with the most of them [50 without N].",
 )
 @click.option(
+    "--completeness",
+    metavar="N",
+    type=click.IntRange(0),
+    is_flag=False,
+    flag_value=20,
+    help="List only how many pages are stored with all that they load, what is missing and why, and"
+    " the N pages that lack most [20 without N].",
+)
+@click.option(
     "--by",
     type=click.Choice(["queue", "errors", "wait"]),
     default="queue",
@@ -115,6 +125,7 @@ def command(
     hosts: int,
     sites: int,
     sitemaps: int,
+    completeness: int | None,
     by: str,
     watch: float,
     metrics: bool,
@@ -127,7 +138,9 @@ def command(
 
         return watch_crawl(place, watch, as_json) if watch else print_metrics(place)
     with reading_crawl(place) as reader:
-        if sitemaps:
+        if completeness is not None:
+            print_completeness(reader, completeness, as_json)
+        elif sitemaps:
             print_sitemaps(reader, sitemaps, time.time(), as_json)
         else:
             run(reader, hosts, sites, by, as_json, _webhooks(place))
@@ -244,6 +257,7 @@ def _print_head(
             ("stated", _stated(status)),
             ("items", _items(status)),
             ("cold", _cold(status)),
+            ("scripted", _scripted(status)),
         )
     )
 
@@ -344,6 +358,14 @@ def _items(status: CrawlStatus) -> str:
     """Rows of user code, by extractor."""
     found = sorted(status.items.items())
     return ", ".join(f"{name} {human_count(number)}" for name, number in found)
+
+
+def _scripted(status: CrawlStatus) -> str:
+    """Pages that seem to be empty until their scripts run, and the hosts with most of them."""
+    if not status.scripted:
+        return ""
+    most = ", ".join(f"{each.host} {human_count(each.captures)}" for each in status.scripted_hosts)
+    return f"{counted(status.scripted, 'capture')} look empty until their scripts run: {most}"
 
 
 def _name(status: CrawlStatus) -> str:

@@ -9,6 +9,7 @@ from lycosa.cli.output import (
     emit,
     emit_columns,
     emit_json,
+    emit_pairs,
     human_bytes,
     human_count,
     human_duration,
@@ -16,6 +17,7 @@ from lycosa.cli.output import (
 
 if TYPE_CHECKING:
     from lycosa.inspect.committed_state import CrawlReader
+    from lycosa.inspect.completeness import IncompletePage, MissingRequisites
     from lycosa.inspect.crawl_status import CrawlStatus, Output, ReasonLine
     from lycosa.inspect.queries.listing_queries import HostListings
     from lycosa.inspect.top_lists import HostLine, SiteLine
@@ -48,6 +50,46 @@ def print_sitemaps(reader: CrawlReader, most: int, now: float, as_json: bool) ->
         emit("No sitemap or feed is known: no robots.txt names one, and no page links to one.")
     else:
         emit_columns(_listings(now), hosts)
+
+
+def print_completeness(reader: CrawlReader, most: int, as_json: bool) -> None:
+    """Print which pages are stored with all that they load, and why others are not."""
+    import msgspec
+
+    from lycosa.inspect.completeness import completeness
+    from lycosa.inspect.saved_settings import load_saved_settings
+
+    found = completeness(reader, load_saved_settings(reader), most)
+    if as_json:
+        emit_json(msgspec.to_builtins(found))
+        return
+    share = f" ({found.complete / found.pages:.1%})" if found.pages else ""
+    emit_pairs(
+        (
+            ("pages", human_count(found.pages)),
+            ("complete", f"{human_count(found.complete)}{share}"),
+            (
+                "requisites",
+                f"{human_count(found.stored)} of {human_count(found.requisites)} stored",
+            ),
+        )
+    )
+    emit_columns(_MISSING, found.missing)
+    emit_columns(_INCOMPLETE, found.incomplete)
+
+
+_MISSING: tuple[Column[MissingRequisites], ...] = (
+    Column("not stored because", lambda x: x.reason),
+    Column("requisites", lambda x: human_count(x.requisites)),
+    Column("pages", lambda x: human_count(x.pages)),
+    Column("meaning", lambda x: x.meaning, spare=1),
+)
+_INCOMPLETE: tuple[Column[IncompletePage], ...] = (
+    Column("incomplete page", lambda x: x.url),
+    Column("missing", lambda x: human_count(x.missing)),
+    Column("for example", lambda x: x.example, spare=1),
+    Column("because", lambda x: x.reason),
+)
 
 
 def _listings(now: float) -> tuple[Column[HostListings], ...]:

@@ -6,6 +6,7 @@ after another at the host's pace, without any URLs that will still be found ther
 
 from __future__ import annotations
 
+import heapq
 import json
 import shlex
 from collections.abc import Iterator
@@ -81,6 +82,13 @@ class Output(msgspec.Struct, frozen=True):
     bytes: int
 
 
+class ScriptedHost(msgspec.Struct, frozen=True, order=True):
+    """A host with captures that seem to be empty until their scripts run."""
+
+    captures: int
+    host: str
+
+
 class CrawlStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The whole status.
 
@@ -99,7 +107,9 @@ class CrawlStatus(msgspec.Struct, frozen=True, kw_only=True):
     ``set_back`` counts waiting URLs that are set back because of near copies.
     ``addresses`` are the ten that are worst off of those that many hosts share.
     ``items`` counts the rows of user code by extractor. ``cold`` counts the URLs whose record is in
-    a cold file, by state; ``cold_files`` and ``cold_bytes`` are the files.
+    a cold file, by state; ``cold_files`` and ``cold_bytes`` are the files. ``scripted`` counts
+    captures that seem to be empty until their scripts run, ``scripted_hosts`` are the ten hosts
+    with most of them.
     """
 
     folder: str
@@ -148,8 +158,11 @@ class CrawlStatus(msgspec.Struct, frozen=True, kw_only=True):
     cold: dict[str, int] = {}
     cold_files: int = 0
     cold_bytes: int = 0
+    scripted: int = 0
+    scripted_hosts: list[ScriptedHost] = []
 
 
+_SCRIPTED_HOSTS = 10  # that are listed
 _SUMS = (
     "discovered",
     "captures",
@@ -210,6 +223,8 @@ def crawl_status(
         preferences=total.stated,
         validators=total.validators,
         items=total.items,
+        scripted=tally.scripted,
+        scripted_hosts=sorted(tally.scripted_hosts, reverse=True),
         hosts_distrusted=tally.distrusted,
         purpose=agent_policy(saved.config.agent).purpose,
         **_cold(total, tally.cold),
@@ -268,7 +283,8 @@ class _Tally:
         self.walks: list[tuple[WalkRow, int]] = []
         self.states: dict[str, int] = {}
         self.longest: HostLine | None = None
-        self.distrusted = 0
+        self.distrusted = self.scripted = 0
+        self.scripted_hosts: list[ScriptedHost] = []
         self.addresses = AddressWaits(config.politeness.address_delay_s)
 
     def add_partition(self, view: TableView, reader: CrawlReader | None) -> None:
@@ -292,6 +308,8 @@ class _Tally:
         state = record.shown_state
         self.states[state.label] = self.states.get(state.label, 0) + 1
         self.addresses.add_host(record)
+        if record.scripted:
+            self._note_scripted(record)
         self.distrusted += record.validators is not None and is_distrusted(record.validators)
         if not record.waiting + record.retrying + record.parked and not (
             self.hosts.by is Order.ERRORS and failures_of(record)
@@ -304,6 +322,14 @@ class _Tally:
         is_active = state in (HostState.READY, HostState.SNOOZED)
         if is_active and (self.longest is None or line.needs_s > self.longest.needs_s):
             self.longest = line
+
+    def _note_scripted(self, record: VisitRecord) -> None:
+        self.scripted += record.scripted
+        line = ScriptedHost(record.scripted, record.host)
+        if len(self.scripted_hosts) < _SCRIPTED_HOSTS:
+            heapq.heappush(self.scripted_hosts, line)
+        else:
+            heapq.heappushpop(self.scripted_hosts, line)
 
 
 def _lacking(folder: Path, is_running: bool) -> list[LackingFile]:

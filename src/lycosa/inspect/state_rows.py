@@ -123,6 +123,7 @@ HOST_COLUMNS: list[StateColumn] = [
     ("last_error", _TEXT, lambda _, e: _reason(e.record.last_error)),
     ("address", _TEXT, lambda _, e: e.record.address or None),
     ("refused_links", _LONG, lambda _, e: sum(e.record.refused.values())),
+    ("scripted", _LONG, lambda _, e: e.record.scripted),
     ("importance", _REAL, lambda _, e: e.record.importance),
     ("preferences", _TEXT, lambda _, e: counts_words(e.record.stated) or None),
     ("partition", _INT, lambda _, e: e.partition),

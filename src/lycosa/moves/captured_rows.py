@@ -10,12 +10,12 @@ from base64 import b32decode
 
 from lycosa.base.model.capture import Change
 from lycosa.base.model.compatibility import LATE_FIELDS
-from lycosa.base.model.discovered import Discovered, LinkKind
+from lycosa.base.model.discovered import REDIRECT_KINDS, Discovered, LinkKind
 from lycosa.base.model.fetched import Fetched
 from lycosa.base.model.parsed import Directives, Link, Parsed
 from lycosa.base.model.url_state import History, UrlState
 from lycosa.base.preferences.kept_markup import markup_of
-from lycosa.base.reasons import Reason
+from lycosa.base.reasons import UNREMARKABLE, Reason
 from lycosa.base.urls.identity import hash8, host_of
 from lycosa.stages.schedule.fetch_outcome import FetchOutcome, Meaning
 from lycosa.stages.schedule.page_change import text_digest_of
@@ -75,13 +75,13 @@ def state_of_row(row: JournalRow, outcome: FetchOutcome) -> tuple[UrlState, Reas
         return UrlState.FAILED, outcome.reason
     if outcome.meaning is Meaning.REDIRECTED:
         return UrlState.REDIRECTED, Reason.REDIRECTED
-    if outcome.reason is Reason.NONE and row.parse_reason is not Reason.NONE:
+    if outcome.reason is Reason.NONE and row.parse_reason not in UNREMARKABLE:
         return UrlState.FETCHED, row.parse_reason
     if outcome.reason is Reason.NONE and row.original is not None and row.original.url != row.url:
         return UrlState.FETCHED, Reason.DUPLICATE
     if outcome.reason is Reason.NONE and row.near_duplicate_of is not None:
         return UrlState.FETCHED, Reason.NEAR_DUPLICATE
-    return UrlState.FETCHED, outcome.reason
+    return UrlState.FETCHED, outcome.reason or row.parse_reason
 
 
 def is_soft_gone_row(row: JournalRow, before: Reason) -> bool:
@@ -124,8 +124,8 @@ def content_in(
 
 def found_in(row: JournalRow) -> Discovered:
     """How the URL of a capture was found. The importance of the link is in no row."""
-    # A licence has a chain only if it is the target of a redirect.
-    is_redirect = row.link_kind in (LinkKind.REDIRECT, LinkKind.LICENSE)
+    # Others than REDIRECT have a chain only if they are the target of a redirect.
+    is_redirect = row.link_kind in REDIRECT_KINDS
     return Discovered(
         row.url,
         hash8(host_of(row.url)),

@@ -197,6 +197,7 @@ class StoredCaptures:
             is_page=is_page,
             is_capture=True,
             preferences=row.preferences,
+            is_scripted=row.parse_reason is Reason.LOOKS_SCRIPTED,
         )
         intake.note_usage(partition, host.name, answer_in(row), is_capture=True)
         done = self._completed(row, lease, outcome, target)

@@ -71,7 +71,7 @@ class SyntheticFetcher:
         fields = self._request_headers(request, parts.netloc)
         start, wall = self._clock.monotonic(), self._clock.wall()
         exchange = self.log.begin_request(parts.netloc, request.address, path, start, wall)
-        reader = ReplyReader(request.limits)
+        reader = ReplyReader(request.limits, request.url)
         meter = _Meter(self._clock, request.limits)
         try:
             response = self._web.respond(

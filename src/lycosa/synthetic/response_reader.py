@@ -22,8 +22,9 @@ class ReplyReader:
     Then ``reason`` says which, and ``truncated`` is WARC's word for it.
     """
 
-    def __init__(self, limits: Limits, *, head_only: bool = False) -> None:
-        self.limits = limits
+    def __init__(self, limits: Limits, url: str = "", *, head_only: bool = False) -> None:
+        self.limits, self._url = limits, url
+        self._most, self._type = limits.body_bytes, ""
         self.status = 0
         self.protocol = ""
         self.header_block = b""
@@ -119,6 +120,10 @@ class ReplyReader:
             self.fail(Reason.MALFORMED_RESPONSE, "Content-Length is no number")
             return False
         self.status, self.protocol, self.header_block = code, f"http/{status[1].decode()}", block
+        self._type = fields.get(b"content-type", b"").decode("latin-1")
+        if code == 200:
+            disposition = fields.get(b"content-disposition", b"").decode("latin-1")
+            self._most = self.limits.body_bound(self._url, self._type, disposition)
         if self._head_only or not has_body(code):
             self._left, self._is_chunked = 0, False
         elif length and not self._is_chunked:
@@ -160,8 +165,11 @@ class ReplyReader:
         return self._is_in_chunk
 
     def _keep(self, count: int) -> None:
-        room = self.limits.body_bytes - len(self.body)
+        room = self._most - len(self.body)
+        if room < 0:
+            self.fail(Reason.TYPE_REFUSED, self._type[:100], "unspecified")
+            return
         self.body += self._buffer[: min(count, room)]
         del self._buffer[:count]
         if count > room:
-            self.fail(Reason.BODY_TRUNCATED, f"cut at {self.limits.body_bytes} bytes", "length")
+            self.fail(Reason.BODY_TRUNCATED, f"cut at {self._most} bytes", "length")

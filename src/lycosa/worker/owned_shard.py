@@ -149,6 +149,7 @@ def _partition(
             judge=judge if job.formats >= LATE_FIELDS else None,
             copies=config.copies,
             cold=config.cold,
+            speculative_share=config.budgets.speculative_share,
         ),
         lists_known=config.seen.urls is SeenChoice.BLOOM,
         most_bounds=job.plan.note_hosts // job.plan.owned if job.plan else sys.maxsize,

@@ -5,7 +5,10 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from lycosa.base.config.sections import Cookies, FetchSection
+import msgspec
+
+from lycosa.base.config.sections import Cookies, FetchSection, LinkRule, ParseSection
+from lycosa.base.model.compatibility import LATE_FIELDS
 from lycosa.base.system.clock import SystemClock, ThreadOffload
 from lycosa.base.system.memory_plan import MemoryPlan
 from lycosa.base.system.meter import Meter
@@ -74,7 +77,13 @@ def real_ports(
         fetcher=fetcher,
         resolver=CachingResolver(config.dns, clock, AiodnsQuery(config.dns)),
         parser=ParserPair(
-            ParserConfig(config.parse, config.canonical, config.agent.product, job.store.content),
+            ParserConfig(
+                _parse_section(job),
+                config.canonical,
+                config.agent.product,
+                job.store.content,
+                reads_requisites=config.scope.requisites,
+            ),
             clock,
         ),
         open_table=open_table or rocks_opener(),
@@ -82,6 +91,14 @@ def real_ports(
         free_bytes=lambda: shutil.disk_usage(folder).free,
         lease=lease,
     )
+
+
+def _parse_section(job: WorkerJob) -> ParseSection:
+    """The settings of parsing; formats 1 have no number for other kinds of links."""
+    section = job.config.parse
+    if job.formats >= LATE_FIELDS or section.links is LinkRule.A:
+        return section
+    return msgspec.structs.replace(section, links=LinkRule.A)
 
 
 def child_parser(ports: Ports) -> ParserPair:

@@ -10,7 +10,8 @@ import msgspec
 
 from fuzz.judging import MAX_BYTES, vectors
 from hostile_documents import DOCUMENTS
-from lycosa.base.config.sections import CanonicalSection, ParseSection
+from lycosa.base.config.sections import CanonicalSection, LinkRule, ParseSection
+from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.parsed import Parsed, ParseInput
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import Canonicalizer, hash8, host_of
@@ -19,8 +20,14 @@ from lycosa.stages.parse.document import DocumentParser
 _SECTION = ParseSection(max_links=300, max_text=20_000, language=False)
 _CANONICALIZER = Canonicalizer(CanonicalSection())
 _PARSER = DocumentParser(_SECTION, Canonicalizer(CanonicalSection()), "lycosa")
+_GUESSER = DocumentParser(
+    msgspec.structs.replace(_SECTION, links=LinkRule.ALL),
+    Canonicalizer(CanonicalSection()),
+    "lycosa",
+)
 _URL = "https://www.example.org/a/b?c"
 _REASONS = frozenset({Reason.NONE, Reason.DECODE_FAILED, Reason.DECODE_LIMIT, Reason.CONTENT_TYPE})
+_FORMS = frozenset({LinkKind.FORM})  # the address of one may be a guess
 _DECODER = msgspec.msgpack.Decoder(Parsed)
 
 WORDS = (
@@ -69,6 +76,10 @@ WORDS = (
         "gb18030",
         "replacement",
         "<frameset>",
+        "<!-- /a/b.html",
+        "data-x=/c",
+        "<script>'/d'",
+        "<form action=",
         "<object data=",
         "<image ",
     ),
@@ -83,6 +94,13 @@ def check(data: bytes) -> None:
     parsed = _PARSER.parse(ParseInput(_URL, 200, headers, body))
     assert parsed.reason in _REASONS, f"{parsed.reason.label}: {parsed.detail}"
     within_limits(parsed, _SECTION, _CANONICALIZER)
+    more = _GUESSER.parse(ParseInput(_URL, 200, headers, body))
+    assert more.reason in _REASONS, f"{more.reason.label}: {more.detail}"
+    within_limits(more, _SECTION, _CANONICALIZER)
+    if len(more.links) < _SECTION.max_links:
+        assert {link.url for link in parsed.links if link.kind not in _FORMS} <= {
+            link.url for link in more.links
+        }
 
 
 def parts(data: bytes, media_type: str) -> tuple[list[tuple[str, str]], bytes]:

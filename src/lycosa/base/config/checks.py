@@ -18,6 +18,7 @@ from lycosa.base.config.near_names import near_name
 from lycosa.base.config.patterns import compile_pattern
 from lycosa.base.config.refetch_budget import check_budget
 from lycosa.base.config.refetch_policies import check_policies
+from lycosa.base.media_rules import check_accept
 
 STORE_SCHEMES = ("s3", "gs", "az", "file")
 USES = ("search", "ai-train", "ai-input", "tdm", "bots", "archive", "research")
@@ -313,6 +314,7 @@ CHECKS: Mapping[str, Callable[[Any], None]] = {
     "refetch.intervals": check_intervals,
     "refetch.policies": check_policies,
     "refetch.budget": check_budget,
+    "scope.accept": check_accept,
     "scope.exclude": check_expressions,
     "scope.include": check_expressions,
     "upload.kinds": check_upload_kinds,

@@ -173,6 +173,14 @@ class FetchSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
             "Maximum number of body bytes as received; a longer body is truncated and marked.", ge=1
         ),
     ] = 10_000_000
+    media_bytes: Annotated[
+        int,
+        setting(
+            "The same for images, fonts, audio and video, which are written to disk while they"
+            " arrive; 0 is fetch.body_bytes.",
+            ge=0,
+        ),
+    ] = 0
     spool_bytes: Annotated[
         int, setting("A body larger than this is written to disk while it arrives.", ge=1024)
     ] = 1_000_000

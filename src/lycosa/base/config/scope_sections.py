@@ -27,6 +27,14 @@ class ScopeRule(Enum):
     ANY = "any"
 
 
+class RequisiteScope(Enum):
+    """The hosts of which requisites are fetched, relative to the document that names them."""
+
+    ANY = "any"
+    SITE = "site"
+    HOST = "host"
+
+
 class AgentSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """How the crawler identifies itself."""
 
@@ -127,11 +135,36 @@ class ScopeSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     max_depth: Annotated[
         int, setting("Maximum number of links from a seed; -1 is no limit.", ge=-1)
     ] = -1
-    requisites: Annotated[bool, setting("Also fetch images, scripts and style sheets.")] = False
+    requisites: Annotated[
+        bool, setting("Also fetch what pages load: images, scripts, style sheets, frames.")
+    ] = False
+    requisites_from: Annotated[
+        RequisiteScope,
+        setting(
+            "Requisites of any host, of the site (registrable domain) of the page, or of its host."
+        ),
+    ] = RequisiteScope.ANY
+    requisites_depth: Annotated[
+        int,
+        setting(
+            "Maximum number of links from a page to a requisite; what its style sheets import is"
+            " at 2. Redirects count.",
+            ge=1,
+            le=20,
+        ),
+    ] = 10
     follow_nofollow: Annotated[
         bool, setting("Follow links marked rel=nofollow, ugc or sponsored.")
     ] = True
     max_hops: Annotated[int, setting("Maximum number of redirects in a row.", ge=0, le=20)] = 5
+    accept: Annotated[
+        tuple[str, ...],
+        setting(
+            "Media types besides pages that are fetched, as image, video, pdf, image/png: their"
+            " links are followed, and the body of any other type is left; empty is any type that a"
+            " link leads to (--accept)."
+        ),
+    ] = ()
 
 
 class TrapSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -187,6 +220,26 @@ class BudgetSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     ] = 0
     site_hosts: Annotated[
         int, setting("Maximum number of hosts (subdomains) of one site that are visited.", ge=0)
+    ] = 0
+    speculative_share: Annotated[
+        float,
+        setting(
+            "Maximum share of a host's requests for URLs that only a text looks like"
+            " (parse.links all); the others are parked.",
+            ge=0,
+            le=1,
+        ),
+    ] = 0.05
+    page_requisites: Annotated[
+        int, setting("Maximum number of requisites of one page or style sheet, the first.", ge=0)
+    ] = 2000
+    host_requisites: Annotated[
+        int,
+        setting(
+            "Maximum number of requisites on other hosts that the pages of one host bring; the"
+            " budgets of those hosts hold as well.",
+            ge=0,
+        ),
     ] = 0
 
 

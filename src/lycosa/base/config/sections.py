@@ -32,6 +32,7 @@ from lycosa.base.config.scope_sections import (
     CanonicalSection,
     CopiesSection,
     IndexNowSection,
+    RequisiteScope,
     ScopeRule,
     ScopeSection,
     SitemapSection,
@@ -55,11 +56,13 @@ __all__ = [
     "FrontierSection",
     "IndexNowSection",
     "LimitSection",
+    "LinkRule",
     "ParseSection",
     "PolitenessSection",
     "PrioritySection",
     "RefetchRule",
     "RefetchSection",
+    "RequisiteScope",
     "RetrySection",
     "RobotsSection",
     "ScopeRule",
@@ -79,6 +82,14 @@ class RefetchRule(Enum):
     OFF = "off"
     ADAPTIVE = "adaptive"
     VALUE = "value"
+
+
+class LinkRule(Enum):
+    """What of a document counts as a link; each contains the one before it."""
+
+    A = "a"
+    DOCUMENT = "document"
+    ALL = "all"
 
 
 class ParseSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -123,6 +134,13 @@ class ParseSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
             " OpenDocument, EPUB, RTF), in the same child; needs the extra office."
         ),
     ] = False
+    links: Annotated[
+        LinkRule,
+        setting(
+            "What counts as a link: a (what visitors follow), document (also other URLs that a"
+            " document names), or all (also texts that look like URLs of the same host) (--links)."
+        ),
+    ] = LinkRule.A
 
 
 class SeenUrlsKind(Enum):

@@ -17,7 +17,7 @@ import msgspec
 from lycosa.base.config.fields import Field, Kind, build, fields, sections, value_of
 from lycosa.base.config.given_values import GivenValue, given_in_file, read_given
 from lycosa.base.config.near_names import near_name
-from lycosa.base.config.sections import Config
+from lycosa.base.config.sections import Config, LinkRule, ScopeRule
 
 PREFIX = "LYCOSA_"
 # of the tests; where the machine's address table is; of the HTTP interface; where the log is;
@@ -43,6 +43,8 @@ SETTING_OPTIONS: dict[str, str] = {
     "limits.max_time_s": "--max-time",
     "memory_bytes": "--memory",
     "politeness.delay_s": "--delay",
+    "parse.links": "--links",
+    "scope.accept": "--accept",
     "scope.exclude": "--exclude",
     "scope.include": "--include",
     "scope.max_depth": "--max-depth",
@@ -286,15 +288,33 @@ def contradictions(values: Mapping[str, Any]) -> Iterator[str]:
     for low, high in _ORDERED:
         if why := _contradiction(values, fields()[low], fields()[high]):
             yield f"{low}: {why}"
+    if why := _boundless(values):
+        yield f"parse.links: {why}"
 
 
 def _disorder(values: Mapping[str, Any], origins: Mapping[str, str]) -> Iterator[str]:
     """The same with the source of a value, for the settings of a start."""
     if why := _aimless(values):
         yield f"{origins.get('upload.remove', DEFAULT)}: upload.remove: {why}"
+    if why := _boundless(values):
+        origin = origins.get("parse.links") or origins.get("scope.rule", DEFAULT)
+        yield f"{origin}: parse.links: {why}"
     for low, high in _ORDERED:
         if why := _contradiction(values, fields()[low], fields()[high]):
             yield f"{origins.get(low) or origins.get(high, DEFAULT)}: {low}: {why}"
+
+
+def _boundless(values: Mapping[str, Any]) -> str:
+    """Why texts that look like URLs are not requested of any host of the web."""
+    if (
+        values.get("parse.links") is not LinkRule.ALL
+        or values.get("scope.rule") is not ScopeRule.ANY
+    ):
+        return ""
+    return (
+        "all requests texts that look like URLs, of hosts that the operator chose only: with"
+        " scope.rule = any write document"
+    )
 
 
 def _aimless(values: Mapping[str, Any]) -> str:

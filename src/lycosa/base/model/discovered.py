@@ -13,7 +13,9 @@ class LinkKind(IntEnum):
     ``SITEMAP`` is a page that a sitemap lists. ``SITEMAP_FILE`` is a sitemap, named in robots.txt
     or listed in an index. ``GIVEN`` is a URL that another program gave to the crawl. ``LICENSE`` is
     a licence that a site names for its pages (RSL). ``CODE`` is a link that user code found in a
-    page; it is written only under formats 2 (``model.compatibility``).
+    page. ``DOCUMENT`` is a URL that a document names by something that is no link: the source of a
+    quotation, a base, a GET form without fields. ``SPECULATIVE`` is a text that looks like a URL
+    of the same host. These three are written only under formats 2 (``model.compatibility``).
     """
 
     SEED = 0
@@ -34,6 +36,8 @@ class LinkKind(IntEnum):
     REFRESH = 18
     FORM = 19
     CODE = 20
+    DOCUMENT = 21
+    SPECULATIVE = 29
     IMG = 30
     SCRIPT = 31
     STYLE = 32
@@ -46,8 +50,29 @@ class LinkKind(IntEnum):
     Its links are recorded, and fetched only with ``--requisites``.
     """
 
+    rules: int
+    """Equal for the kinds that the same rules apply to: 0 for pages, 2 for requisites, 4 for
+    ``SPECULATIVE``.
+    """
+
     def __init__(self, number: int) -> None:
-        self.is_requisite = number >= 30  # stored, because it is read several times for each link
+        # stored, because they are read several times for each link
+        self.is_requisite = number >= 30
+        self.rules = 2 * self.is_requisite + 4 * (number == 29)
+
+
+REDIRECT_KINDS = frozenset({LinkKind.REDIRECT, LinkKind.LICENSE, LinkKind.SPECULATIVE})
+"""The kinds that the target of a redirect may have; it has a chain, and others have none."""
+
+
+def redirect_kind(kind: LinkKind, is_part: bool) -> LinkKind:
+    """The kind of a redirect's target, given the kind of its source.
+
+    A licence may move to another host, as it may be on another host; so may a part of a page. A
+    guess stays one, or a site that redirects all paths would turn guesses into ordinary URLs.
+    """
+    is_kept = is_part or kind is LinkKind.LICENSE or kind is LinkKind.SPECULATIVE
+    return kind if is_kept else LinkKind.REDIRECT
 
 
 NO_HINT = -1
@@ -66,7 +91,8 @@ class Discovered(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     ``url`` is canonical. ``host8`` and ``url8`` are the first eight bytes of the SHA-256 of its
     host and of itself. ``depth`` counts links from a seed; a redirect keeps its source's depth.
-    ``hops`` counts redirects in a row. ``via`` is the URL of the page with the link, empty for a
+    ``hops`` counts redirects in a row; of a requisite also the links between it and its page, but
+    the first. ``via`` is the URL of the page with the link, empty for a
     seed. ``importance`` is the source page's share for this link, in [0, 1]. ``lastmod`` (seconds
     since 1970, 0 = unknown), ``hint`` (priority in [0, 1], negative = none) and ``change_s``
     (seconds between changes, 0 = unknown) come from sitemaps. For a ``GIVEN`` URL ``hint`` is the

@@ -7,6 +7,7 @@ from functools import cached_property
 
 import msgspec
 
+from lycosa.base.media_rules import is_media
 from lycosa.base.reasons import Reason
 
 
@@ -27,6 +28,13 @@ MAX_SITEMAP_BYTES = 50 * 1024 * 1024
 """Maximum size of an uncompressed sitemap (sitemaps.org protocol)."""
 
 
+PARSED_STATUSES = frozenset({200, 201, 203})
+"""The statuses whose body is the page that was asked for, or one that stands for it.
+
+203 is a page that a proxy changed, 201 one that was made by the request.
+"""
+
+
 class FetchKind(IntEnum):
     """The purpose of a request. The value is written to disk."""
 
@@ -44,7 +52,11 @@ class FetchKind(IntEnum):
 
 
 class Limits(msgspec.Struct, frozen=True, gc=False):
-    """Bounds on one request; sizes in bytes, times in seconds."""
+    """Bounds on one request; sizes in bytes, times in seconds.
+
+    ``media_bytes`` is that of the body of an image, a font, audio or video; 0 is ``body_bytes``.
+    ``accepts`` are the media types of which a body is taken; none is any (``base.media_rules``).
+    """
 
     connect_s: float = 10.0
     first_byte_s: float = 30.0
@@ -55,6 +67,15 @@ class Limits(msgspec.Struct, frozen=True, gc=False):
     header_count: int = 1000
     body_bytes: int = 10_000_000
     spool_bytes: int = 1_000_000  # a larger body is written to disk while it arrives
+    media_bytes: int = 0
+    accepts: tuple[str, ...] = ()
+
+    def body_bound(self, url: str, content_type: str, disposition: str) -> int:
+        """Bytes of a body that are taken, by its header fields; -1: its type is not accepted."""
+        found = is_media(url, content_type, disposition, self.accepts)
+        if found is None:
+            return -1
+        return self.media_bytes if found and self.media_bytes else self.body_bytes
 
 
 class FetchRequest(msgspec.Struct, frozen=True, gc=False):

@@ -50,6 +50,11 @@ def target_of(url: str) -> str:
     return url[url.index("/", _PATH_FROM) :]
 
 
+def is_own_path(url: str, source: str) -> bool:
+    """Whether a URL has the host of another one, by http or https, and no query."""
+    return "?" not in url and host_of(url) == host_of(source)
+
+
 def join_url(scheme: str, host: str, target: str) -> str:
     """The inverse of ``scheme_of``, ``host_of`` and ``target_of``."""
     return f"{scheme}://{host}{target}"

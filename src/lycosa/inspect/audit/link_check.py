@@ -16,14 +16,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 
 import msgspec
 
-from lycosa.base.model.discovered import LinkKind
-from lycosa.base.model.fetched import Fetched, FetchKind
-from lycosa.base.model.parsed import Link, ParseInput
+from lycosa.base.model.discovered import LinkKind, redirect_kind
+from lycosa.base.model.fetched import PARSED_STATUSES, Fetched, FetchKind
+from lycosa.base.model.parsed import Link, Parsed, ParseInput
 from lycosa.base.reasons import Reason
-from lycosa.base.urls.identity import InvalidUrl, hash8, host_of, partition_of
+from lycosa.base.urls.identity import InvalidUrl, hash8, host_of, is_own_path, partition_of
 from lycosa.inspect.audit.audit_report import Check
 from lycosa.inspect.committed_state import CrawlReader, TableView
 from lycosa.inspect.saved_settings import PureRules, SavedSettings
+from lycosa.stages.admit.scope import is_shown
 from lycosa.stages.admit.sitemap_scope import may_list
 from lycosa.stages.frontier.unparsed_bodies import NOT_PARSED
 from lycosa.stages.parse.inline_parser import build_parser
@@ -62,7 +63,12 @@ class LinkCheck:
         self._rules = PureRules(reader, saved)
         section = msgspec.structs.replace(saved.config.parse, language=False)
         self._parser = build_parser(
-            ParserConfig(section, saved.config.canonical, saved.config.agent.product)
+            ParserConfig(
+                section,
+                saved.config.canonical,
+                saved.config.agent.product,
+                reads_requisites=saved.config.scope.requisites,
+            )
         )
         self._known: set[bytes] = set()
         self._owners: dict[bytes, int] = {}
@@ -96,7 +102,7 @@ class LinkCheck:
         elif (
             outcome.meaning is Meaning.FETCHED
             and not is_license  # its links are followed only if it is in scope as a page
-            and row.status == 200
+            and row.status in PARSED_STATUSES
             and row.body_bytes
             and row.parse_reason not in NOT_PARSED
         ):
@@ -128,13 +134,35 @@ class LinkCheck:
         )
         if parsed.directives.nofollow:
             return
+        is_part = self._rules.is_part(row.link_kind)
         for link in parsed.links:
+            if self._rules.is_part(link.kind) and self._may_lack(row, parsed, link):
+                continue
             # What a sitemap may list depends on who named it at that time, and on the number of
             # URLs that its host had: only certain cases are checked.
             if link.kind is not LinkKind.SITEMAP_FILE and (
                 link.kind is not LinkKind.SITEMAP or may_list(row.url, link.url, ())
             ):
-                self._link(row, link, row.depth + 1)
+                is_inner = is_part and self._rules.is_part(link.kind)
+                self._link(row, link, row.depth + (not is_inner))
+
+    def _may_lack(self, row: JournalRow, parsed: Parsed, link: Link) -> bool:
+        """Whether a limit may have kept a requisite out: on those of a page, of a host, or on how
+        far they are from their page.
+        """
+        config = self._saved.config
+        budgets = config.budgets
+        if budgets.host_requisites and link.host8 != hash8(row.host):
+            return True
+        if 0 < budgets.page_requisites < len(parsed.links):
+            return True
+        if not self._rules.is_part(row.link_kind):
+            return False
+        source = self._views[self._owner(hash8(row.host), row.host)].url_record(
+            hash8(row.host), hash8(row.url)
+        )
+        too_far = source is None or source.hops + 1 >= config.scope.requisites_depth
+        return too_far or not is_shown(row.link_kind, row.media_type_detected)
 
     def _redirect(self, row: JournalRow, answer: Fetched) -> None:
         source = self._views[self._owner(hash8(row.host), row.host)].url_record(
@@ -147,8 +175,9 @@ class LinkCheck:
         except InvalidUrl:
             # The crawl stored this answer as a bad redirect, so there is no link to look for.
             return
-        is_license = row.link_kind is LinkKind.LICENSE
-        kind = LinkKind.LICENSE if is_license else LinkKind.REDIRECT
+        kind = redirect_kind(row.link_kind, self._rules.is_part(row.link_kind))
+        if kind is LinkKind.SPECULATIVE and not is_own_path(target, row.url):
+            return
         self._link(row, Link(target, hash8(host_of(target)), hash8(target), kind), row.depth)
 
     def _link(self, row: JournalRow, link: Link, depth: int) -> None:
@@ -162,12 +191,10 @@ class LinkCheck:
             self._known.add(key)
             return
         wall = row.date_us / 1_000_000
-        if self._rules.judge_url(link.url, link.kind, depth, wall, link.nofollow) is not None:
+        asked = (link.url, link.kind, depth, wall, link.nofollow, row.url)
+        if self._rules.judge_url(*asked) is not None:
             return
-        if (
-            self._rules.judge_url_then(link.url, link.kind, depth, wall, link.nofollow) is not None
-            or key in self._outboxes()
-        ):
+        if self._rules.judge_url_then(*asked) is not None or key in self._outboxes():
             return
         told = (
             f"{link.url} ({link.kind.name.lower()} at depth {depth}) was found on {row.url} and has"

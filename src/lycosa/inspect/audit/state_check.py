@@ -30,6 +30,7 @@ from lycosa.stages.frontier.visit_state import HostState, VisitRecord
 from lycosa.state.kv.table_records import (
     PARKED_BAND,
     SET_BACK_BAND,
+    SPECULATIVE_BAND,
     UrlRecord,
     decode_url,
     due_key,
@@ -329,7 +330,7 @@ class _HostCheck:
         lanes = self._visit.lanes if self._visit else {}
         for key, row in self._host.queue:
             band, seq = key[9], int.from_bytes(key[10:], "big")
-            (parked if band == PARKED_BAND else queued).extend(
+            (parked if band in (PARKED_BAND, SPECULATIVE_BAND) else queued).extend(
                 int.from_bytes(url8, "big") for url8 in row_urls(row)
             )
             if band in DUE_BANDS or band == SET_BACK_BAND:

@@ -211,6 +211,9 @@ class KnownUrl:
 
     def _parked(self) -> None:
         record, host = self._record, self._visit
+        if record.reason is Reason.SPECULATIVE:
+            self._speculative()
+            return
         if record.state is UrlState.PARKED:
             refusal = over_discovery(self._config.budgets, host.usage)
             value = refusal.value if refusal else "now within the budget"
@@ -237,6 +240,18 @@ class KnownUrl:
             judged_now(self._answer, found, self._config.budgets, host)
             self._answer.add_fact("looked_at_again", host.parked_until, when(host.parked_until))
         host_facts(self._answer, host, self._config, self._now)
+
+    def _speculative(self) -> None:
+        known, share = self._visit.speculation, self._config.budgets.speculative_share
+        requests, captures = known.requests if known else 0, self._visit.usage.captures
+        told = f"{requests:,} requests for such URLs, of {captures:,} captures; at most {share:.0%}"
+        self._answer.set_verdict("parked", f"It is parked: {self._record.reason.meaning}.")
+        reason_facts(self._answer, self._record.reason, self._record.detail)
+        self._answer.add_fact("rule", "budgets.speculative_share")
+        self._answer.add_fact("value", told)
+        again = "after each answer of its host, or when it is found as a link"
+        self._answer.add_fact("looked_at_again", again)
+        host_facts(self._answer, self._visit, self._config, self._now)
 
     def _retired(self) -> None:
         host = self._visit
@@ -376,6 +391,14 @@ class KnownUrl:
 
     def _refused(self) -> None:
         record = self._record
+        if record.reason is Reason.SPECULATIVE_MISSES:
+            self._answer.set_verdict("refused", f"It is refused: {record.reason.meaning}.")
+            reason_facts(self._answer, record.reason, record.detail)
+            self._answer.add_fact(
+                "looked_at_again", "when it is found as a link, or given as a seed"
+            )
+            host_facts(self._answer, self._visit, self._config, self._now)
+            return
         self._answer.set_verdict("refused_by_robots", f"robots.txt disallows it: {record.detail}.")
         reason_facts(self._answer, record.reason, record.detail)
         now = robots_now(self._view, self._entry.host8, self._entry.url)

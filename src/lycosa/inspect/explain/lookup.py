@@ -13,7 +13,7 @@ from lycosa.base.model.due_band import DUE_BANDS
 from lycosa.base.reasons import Reason
 from lycosa.inspect.committed_state import CrawlReader, TableView
 from lycosa.state.attempts.attempt_files import ATTEMPT_LOG_DAMAGE, open_file
-from lycosa.state.kv.table_records import PARKED_BAND, row_urls
+from lycosa.state.kv.table_records import PARKED_BAND, SPECULATIVE_BAND, row_urls
 from lycosa.state.shard.view import CrawlView
 from lycosa.state.store import layout
 from lycosa.state.store.derived_files import LINKS
@@ -222,7 +222,7 @@ def place_in_queue(view: TableView, host8: bytes, url8: bytes) -> QueuePlace | N
     place, waiting, before, is_due = None, 0, 0, False
     prefix = b"Q" + host8
     for key, value in view.scan(prefix, prefix + b"\xff" * 8):
-        if key[9] == PARKED_BAND:
+        if key[9] in (PARKED_BAND, SPECULATIVE_BAND):
             continue
         row = row_urls(value)
         if key[9] in DUE_BANDS and not is_due:

@@ -55,15 +55,25 @@ class UnknownUrl:
         self._url = answer.url
         self._host8 = hash8(host_of(answer.url))
         self._never = ""
+        self._too_far = 0  # links between a requisite and its page, if they are too many
 
     def run(self, search: LinkSearch) -> Explanation:
         found = search(self._reader, self._url)
         link, self._never = found.link, _never(found, self._saved.config.store.links)
-        depth, kind = self._as_found(link)
         rules = PureRules(self._reader, self._saved, self._view.number)
-        refusal = rules.judge_url(
-            self._url, kind, depth, self._now, bool(link and link.nofollow)
-        ) or self._by_sitemap(link, kind)
+        depth, kind = self._as_found(link, rules)
+        refusal = (
+            rules.judge_url(
+                self._url,
+                kind,
+                depth,
+                self._now,
+                bool(link and link.nofollow),
+                link.page if link else "",
+            )
+            or self._by_sitemap(link, kind)
+            or self._by_distance()
+        )
         if link is not None:
             self._answer.add_fact("found_on", link.page)
             self._answer.add_fact("found_as", link.kind)
@@ -79,12 +89,27 @@ class UnknownUrl:
             return self._answer
         return self._state_rules(link)
 
-    def _as_found(self, link: FoundOn | None) -> tuple[int, LinkKind]:
+    def _as_found(self, link: FoundOn | None, rules: PureRules) -> tuple[int, LinkKind]:
         """Depth and kind of the URL when it was found; one link from a seed when it never was."""
         if link is None:
             return 1, LinkKind.A
         source = self._reader.find_url(link.page)
-        return (source.record.depth if source else 0) + 1, LinkKind[link.kind.upper()]
+        if source is None:
+            return 1, LinkKind[link.kind.upper()]
+        kind, record = LinkKind[link.kind.upper()], source.record
+        is_inner = rules.is_part(record.kind) and rules.is_part(kind)
+        if is_inner and record.hops + 1 >= self._saved.config.scope.requisites_depth:
+            self._too_far = record.hops + 1
+        return record.depth + (not is_inner), kind
+
+    def _by_distance(self) -> Refusal | None:
+        """Explain a requisite of requisites."""
+        if not self._too_far:
+            return None
+        most = self._saved.config.scope.requisites_depth
+        return Refusal(
+            Reason.REQUISITE_LIMIT, "scope.requisites_depth", f"{self._too_far + 1} of {most}"
+        )
 
     def _by_sitemap(self, link: FoundOn | None, kind: LinkKind) -> Refusal | None:
         """Explain a URL that a sitemap lists and that no other rule refuses."""

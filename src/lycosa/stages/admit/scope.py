@@ -2,8 +2,10 @@
 
 The rules host, site and prefix ignore the scheme: ``http`` and ``https`` of one host are one place,
 because sites redirect between them. Another port is another host. If requisites are enabled, those
-of a page in scope are admitted from any host, because pages keep them on other hosts, and one link
-deeper than pages, because a page at the maximum depth would be incomplete without them. Sitemaps
+of a page in scope are admitted from any host, because pages keep them on other hosts, unless
+``requisites_from`` says that only those of the page's site or host are; and one link deeper than
+pages, because a page at the maximum depth would be incomplete without them. The document in a frame
+is a part of its page then, wherever it is. Sitemaps
 are admitted from any host too, because only a host in scope, or a sitemap that it named, can bring
 them. So are licences, if they are fetched at all: publishers share them on hosts of collectives.
 """
@@ -13,7 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from lycosa.base.config.patterns import Patterns
-from lycosa.base.config.sections import ScopeRule, ScopeSection
+from lycosa.base.config.sections import RequisiteScope, ScopeRule, ScopeSection
+from lycosa.base.media_rules import accepts
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import host_of, target_of
@@ -21,6 +24,14 @@ from lycosa.stages.admit.refusal import Refusal
 
 _NEVER = frozenset({LinkKind.FORM, LinkKind.OTHER})
 _ANYWHERE = frozenset({LinkKind.SITEMAP_FILE, LinkKind.LICENSE})
+_FRAMES = frozenset({LinkKind.FRAME, LinkKind.IFRAME})
+_NO_DOCUMENTS = frozenset({LinkKind.IMG, LinkKind.SCRIPT, LinkKind.STYLE})
+_HTML = frozenset({"text/html", "application/xhtml+xml"})
+_SOURCES = {
+    RequisiteScope.ANY: "from any host",
+    RequisiteScope.SITE: "from the site of their page",
+    RequisiteScope.HOST: "from the host of their page",
+}
 _WORDS = {
     ScopeRule.HOST: "pages on the hosts of the seeds, http or https",
     ScopeRule.SITE: "pages on the sites (registrable domains) of the seeds, any subdomain",
@@ -39,8 +50,10 @@ class Scope:
         self._section = section
         self._rule = f"scope.rule = {section.rule.value}"
         self._site_of = site_of
+        self._frames = _FRAMES if section.requisites else frozenset[LinkKind]()
         self._include = Patterns("scope.include", section.include)
         self._exclude = Patterns("scope.exclude", section.exclude)
+        self._fetched_requisites = _fetched_requisites(section)
         self._places: set[str] = set()
         self._hosts: set[str] = set()  # hosts of the places, or their sites
 
@@ -62,11 +75,12 @@ class Scope:
         return self.add_seed(url)
 
     def judge_url(
-        self, url: str, kind: LinkKind, depth: int, nofollow: bool = False
+        self, url: str, kind: LinkKind, depth: int, nofollow: bool = False, via: str = ""
     ) -> Refusal | None:
         """Why a canonical URL is not in scope, or ``None``.
 
-        ``depth`` counts links from a seed; ``nofollow`` is the link's rel. A seed is judged by the
+        ``depth`` counts links from a seed; ``nofollow`` is the link's rel; ``via`` is the document
+        with the link, if it is known. A seed is judged by the
         exclude patterns only, because the crawl starts there even when no include pattern matches
         it.
         """
@@ -76,10 +90,29 @@ class Scope:
             return Refusal(Reason.EXCLUDED, rule, self._exclude.texts[excluded])
         if kind is LinkKind.SEED:
             return None
-        anywhere = kind.is_requisite or kind in _ANYWHERE
-        return self._judge_link(kind, depth, nofollow) or (
-            None if anywhere else self._judge_place(url)
-        )
+        refusal = self._judge_link(kind, depth, nofollow)
+        if refusal is not None or kind in _ANYWHERE:
+            return refusal
+        if kind.is_requisite:
+            return self._judge_source(url, via)
+        refusal = self._judge_place(url)
+        if refusal is not None and kind in self._frames:
+            return self._judge_source(url, via)
+        return refusal
+
+    @property
+    def requisites_depth(self) -> int:
+        """Maximum number of links from a page to a requisite."""
+        return self._section.requisites_depth
+
+    @property
+    def takes_requisites(self) -> bool:
+        """Whether requisites are fetched at all."""
+        return self._section.requisites
+
+    def is_part(self, kind: LinkKind) -> bool:
+        """Whether what was found so is fetched as a part of the page with the link."""
+        return kind.is_requisite or kind in self._frames
 
     def holds(self, host: str) -> bool:
         """Whether some page of a host could be in scope."""
@@ -95,13 +128,27 @@ class Scope:
             return Refusal(
                 Reason.OUT_OF_SCOPE, "this kind of link is never followed", kind.name.lower()
             )
-        if kind.is_requisite and not section.requisites:
+        if kind.is_requisite and kind not in self._fetched_requisites:
             return Refusal(Reason.REQUISITE, "scope.requisites", kind.name.lower())
         if nofollow and not section.follow_nofollow:
             return Refusal(Reason.NOFOLLOW, "scope.follow_nofollow", "false")
-        if 0 <= section.max_depth < depth - kind.is_requisite:
+        if 0 <= section.max_depth < depth - kind.is_requisite and (
+            kind not in self._frames or depth > section.max_depth + 1
+        ):
             return Refusal(Reason.TOO_DEEP, "scope.max_depth", f"{depth} of {section.max_depth}")
         return None
+
+    def _judge_source(self, url: str, via: str) -> Refusal | None:
+        """Why a requisite is not taken from its host."""
+        allowed = self._section.requisites_from
+        if allowed is RequisiteScope.ANY or not via:
+            return None
+        own, other = host_of(via), host_of(url)
+        if allowed is RequisiteScope.SITE:
+            own, other = self._site_of(own), self._site_of(other)
+        if own == other:
+            return None
+        return Refusal(Reason.REQUISITE_ELSEWHERE, "scope.requisites_from", allowed.value)
 
     def _judge_place(self, url: str) -> Refusal | None:
         rule = self._section.rule
@@ -149,9 +196,15 @@ class Scope:
         lines += [f"refused when it matches: {pattern}" for pattern in section.exclude]
         if section.max_depth >= 0:
             lines.append(f"at most {section.max_depth} links away from a seed")
+        if section.accept:
+            lines.append(f"media types besides pages: {', '.join(section.accept)}")
         lines.append(
             "images, scripts and style sheets: "
-            + ("fetched, from any host" if section.requisites else "recorded, not fetched")
+            + (
+                f"fetched, {_SOURCES[section.requisites_from]}"
+                if section.requisites
+                else "recorded, not fetched"
+            )
         )
         lines.append(
             "links marked nofollow: " + ("followed" if section.follow_nofollow else "not followed")
@@ -160,6 +213,30 @@ class Scope:
 
     def __repr__(self) -> str:
         return f"<Scope {self._section.rule.value} places={len(self._places)}>"
+
+
+def _fetched_requisites(section: ScopeSection) -> frozenset[LinkKind]:
+    """The kinds of requisites that are fetched: all, or those with media that are accepted."""
+    if section.requisites:
+        return frozenset(kind for kind in LinkKind if kind.is_requisite)
+    examples = {
+        LinkKind.IMG: ("image/png", "image/jpeg", "image/svg+xml", "image/webp", "image/gif"),
+        LinkKind.MEDIA: ("video/mp4", "video/webm", "audio/mpeg", "audio/ogg"),
+    }
+    return frozenset(
+        kind
+        for kind, types in examples.items()
+        if any(accepts(section.accept, each) for each in types)
+    )
+
+
+def is_shown(kind: LinkKind, media_type: str) -> bool:
+    """Whether a browser shows a part of a page of that type.
+
+    It shows no document where it expects an image, a script or a style sheet: most such documents
+    are pages of errors, and what they load is part of no page.
+    """
+    return kind not in _NO_DOCUMENTS or media_type not in _HTML
 
 
 def _schemeless(url: str) -> str:

@@ -68,6 +68,14 @@ class IncomingBody:
         self.size = 0
         self.is_cut = False
 
+    @property
+    def max_bytes(self) -> int:
+        return self._max
+
+    def bound(self, max_bytes: int) -> None:
+        """Set another maximum, before the first byte."""
+        self._max = max_bytes
+
     def add_chunk(self, chunk: bytes) -> None:
         """Add the next bytes. Raises ``OSError`` when the file cannot be written."""
         room = self._max - self.size

@@ -138,6 +138,16 @@ class HeaderBlock:
         """The block so far, byte for byte."""
         return b"".join(self._lines)
 
+    def about_body(self) -> tuple[int, str, str]:
+        """The status, and the values of Content-Type and Content-Disposition (Latin-1)."""
+        values: dict[bytes, str] = {}
+        for line in self._lines[1:]:
+            name, _, value = line.partition(b":")
+            values[name.strip().lower()] = value.strip().decode("latin-1")
+        words = self._lines[0].split(None, 2)
+        status = int(words[1]) if len(words) > 1 and words[1].isdigit() else 0
+        return status, values.get(b"content-type", ""), values.get(b"content-disposition", "")
+
     def flaw(self) -> str:
         """A flaw that libcurl accepts and other clients do not, or the empty string.
 

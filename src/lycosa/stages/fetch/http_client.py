@@ -60,6 +60,7 @@ _TRUNCATED = {
     Reason.HEADERS_TOO_LARGE: "length",  # in the trailers
     Reason.TOTAL_TIMEOUT: "time",
     Reason.TOO_SLOW: "time",
+    Reason.TYPE_REFUSED: "unspecified",
 }
 
 

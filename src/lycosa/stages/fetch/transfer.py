@@ -68,6 +68,7 @@ class Transfer:
     def begin_transfer(self, limits: Limits) -> None:
         """Reset everything for the next transfer."""
         self.limits = limits
+        self._judges_type = bool(limits.accepts) or limits.media_bytes > 0
         self.headers = HeaderBlock(limits.header_bytes, limits.header_count)
         self.body = IncomingBody(limits.body_bytes, limits.spool_bytes, self._budget, self._folder)
         self.verdict = Reason.NONE
@@ -235,15 +236,29 @@ class Transfer:
 
     def _take_body(self, chunk: bytes) -> int:
         self._count(len(chunk))
+        if self._judges_type and not self.body.size and not self._take_type():
+            return _ABORT
         self.body.add_chunk(chunk)
         if not self.body.is_cut:
             return len(chunk)
-        full = self.body.size >= self.limits.body_bytes
+        full = self.body.size >= self.body.max_bytes
         self.end_with(
             Reason.BODY_TRUNCATED,
-            f"more than {self.limits.body_bytes} bytes" if full else "a few bytes at a time",
+            f"more than {self.body.max_bytes} bytes" if full else "a few bytes at a time",
         )
         return _ABORT
+
+    def _take_type(self) -> bool:
+        """Bound the body by its type; return whether that is accepted."""
+        status, content_type, disposition = self.headers.about_body()
+        if status != 200:
+            return True
+        most = self.limits.body_bound(self._url, content_type, disposition)
+        if most < 0:
+            self.end_with(Reason.TYPE_REFUSED, content_type[:100])
+            return False
+        self.body.bound(most)
+        return True
 
     def _count(self, size: int) -> None:
         if not self.first_byte:

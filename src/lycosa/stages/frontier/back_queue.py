@@ -37,7 +37,13 @@ from lycosa.stages.frontier.turn_shares import (
     ruler_band,
 )
 from lycosa.state.kv.overlay import Overlay
-from lycosa.state.kv.table_records import PARKED_BAND, SET_BACK_BAND, queue_key, row_urls
+from lycosa.state.kv.table_records import (
+    PARKED_BAND,
+    SET_BACK_BAND,
+    SPECULATIVE_BAND,
+    queue_key,
+    row_urls,
+)
 
 ROW_URLS = 16  # maximum of a row, which is rewritten when one of them is finished
 _ROWS_READ = 8  # rows that a refill reads at a time
@@ -153,7 +159,7 @@ class BackQueue:
         for band, line in self._lines.items():
             if band == PARKED_BAND:
                 break
-            if line.lane.cursor < line.lane.next:
+            if line.lane.cursor < line.lane.next and band != SPECULATIVE_BAND:
                 if band == SET_BACK_BAND and found:
                     break  # only where nothing else waits
                 if band >= FIRST_DUE:
@@ -215,6 +221,8 @@ class BackQueue:
         for band, line in self._lines.items():
             if line.head or band == PARKED_BAND:
                 break
+            if band == SPECULATIVE_BAND:
+                continue
             if line.loaded < line.lane.next:
                 stored = [seq for seq in self._next_rows(line) if seq not in line.tail]
                 return (
@@ -303,13 +311,19 @@ class BackQueue:
             self._refill(table, band, line)
         return line.head[0].url8 if line.head else None
 
-    def pop_chosen(self, table: Overlay, chosen: Collection[bytes]) -> list[QueueEntry]:
+    def pop_chosen(
+        self, table: Overlay, chosen: Collection[bytes], only: int = -1
+    ) -> list[QueueEntry]:
         """Take the entries of chosen URLs (``url8``), wherever they wait, also in the parked band.
+
+        ``only`` is the one band in which they are looked for; -1 is all.
 
         They are open as those of ``pop``. The rows of a band are read until all are found.
         """
         left, taken = set(chosen), list[QueueEntry]()
         for band, line in self._lines.items():
+            if only not in (-1, band):
+                continue
             for _ in range(2):  # first in memory, then after the rest of the band was read
                 found = [entry for entry in line.head if entry.url8 in left]
                 if found:

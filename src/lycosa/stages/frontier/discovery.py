@@ -31,11 +31,16 @@ NEVER_SO_DEEP = 1 << 30
 
 
 class LinkSource(msgspec.Struct, frozen=True, gc=False):
-    """What the links of one page have in common."""
+    """What the links of one page have in common.
+
+    ``hops`` counts the links and redirects between a page and the requisite that they are in; 0 in
+    a page itself.
+    """
 
     via: str
     depth: int
     importance: float
+    hops: int = 0
 
     def found(
         self,
@@ -56,7 +61,7 @@ class LinkSource(msgspec.Struct, frozen=True, gc=False):
             link.kind,
             self.depth,
             self.via,
-            0,
+            self.hops,
             by,
             lastmod,
             hint,
@@ -197,8 +202,10 @@ class Discovery:
         record = self._visits.peek_record(host8)
         if record is None:
             return 0  # a hash of another host's URL: the find has no effect here
-        self._bounds.note_deepest(host8, record.deepest)
-        return record.deepest
+        # Any find may confirm a speculative URL.
+        deepest = NEVER_SO_DEEP if record.speculation is not None else record.deepest
+        self._bounds.note_deepest(host8, deepest)
+        return deepest
 
 
 def record_of(found: Discovered, priority: float, now: float, is_parked: bool) -> UrlRecord:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lycosa.base.model.discovered import LinkKind
+from lycosa.base.model.discovered import REDIRECT_KINDS
 from lycosa.base.urls.identity import join_url
 from lycosa.stages.frontier.back_queue import QueueEntry
 from lycosa.stages.frontier.visit_state import VisitState
@@ -45,7 +45,5 @@ class Lease:
 
         A record of an older program, which did not store chains, has only the last of them.
         """
-        # The target of a licence that moved is a licence too.
-        kinds = (LinkKind.REDIRECT, LinkKind.LICENSE)
-        is_redirect = self.record.kind in kinds and self.record.hops
+        is_redirect = self.record.kind in REDIRECT_KINDS and self.record.hops
         return (*self.record.chain, self.via) if is_redirect else ()

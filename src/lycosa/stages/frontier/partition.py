@@ -44,6 +44,7 @@ from lycosa.stages.frontier.partition_rules import FrontierRules
 from lycosa.stages.frontier.ranking import Ranks, factors_of_found, factors_of_known
 from lycosa.stages.frontier.refetched_pages import RefetchedPages
 from lycosa.stages.frontier.set_aside_hosts import SetAsideHosts
+from lycosa.stages.frontier.speculation import SpeculativeTurns
 from lycosa.stages.frontier.turn_shares import FIRST_DUE
 from lycosa.stages.frontier.unparsed_bodies import UnparsedBodies
 from lycosa.stages.frontier.visit_state import HostState, VisitState, VisitStates, counted_as
@@ -139,6 +140,14 @@ class Partition:
         self.changes = ChangeLog(table, section.changes_days * 86_400)
         self.outside = OutsideLeases(table, self._due, self.counters, self.leased)
         self.copies = CopyJudgement(table, self.visits, rules.copies, self._band, self.counters)
+        self.speculation = SpeculativeTurns(
+            table,
+            self.visits,
+            self.counters,
+            rules.speculative_share,
+            self._enqueue,
+            self.queue_again,
+        )
         self.alike = AlikePages(table, self.counters, self.leased, self.copies.note_late_copy)
         self.doubted = DoubtedPages(table, self._due, self.counters)
         self.bounds = Bounds(min(max(_BOUNDS // section.partitions, 1000), most_bounds))
@@ -186,7 +195,8 @@ class Partition:
             not host.record.importance or found.kind in RAISING
         ):
             host.raise_importance(found.importance)
-        is_parked = self.rules.over_discovery(host.record.usage)
+        is_guess = found.kind is LinkKind.SPECULATIVE
+        is_parked = is_guess or self.rules.over_discovery(host.record.usage)
         rank = NO_RANK if self.ranks is None else self.ranks.page_rank(found.url8)
         authority = host.authority
         if host.has_risen and host.record.waiting:
@@ -197,10 +207,14 @@ class Partition:
         if host.is_judged:
             priority = self.copies.weigh(host, target_of(found.url), priority)
         record = record_of(found, priority, now, is_parked)
-        self._put(found.host8, found.url8, record)
         # A Bloom filter may answer wrongly that a URL is known; these rows confirm it.
         if self._lists_known:
             self.table.put(known_key(found.url8), found.host8)
+        if is_guess:
+            self.bounds.forget(found.host8, None)  # another find of any URL may confirm it now
+            self.speculation.admit(host, found.url8, record)
+            return
+        self._put(found.host8, found.url8, record)
         self.counters.move_urls(None, record.state)
         if is_parked:
             host.queue.push(PARKED_BAND, found.url8)
@@ -256,6 +270,9 @@ class Partition:
         if found.importance > host.record.importance and found.kind in RAISING:
             host.raise_importance(found.importance)
             self.visits.mark_changed(host)
+        is_guess = found.kind is LinkKind.SPECULATIVE
+        if host.record.speculation is not None and not is_guess:
+            self.speculation.confirm(host, found)
         is_seed = found.kind is LinkKind.SEED
         source = self.rules.forward.source_of(found, host.name, now) if found.lastmod else None
         # Most finds of a known URL end here, before its record is read.
@@ -401,6 +418,9 @@ class Partition:
                 break
             record = self.find_record(host.host8, entry.url8)
             if record is not None and record.state is UrlState.QUEUED:
+                speculation = host.record.speculation
+                if speculation is not None and self.speculation.refuse(host, entry, record):
+                    continue
                 history, looks = record.history, looks - 1
                 is_forward = history is not None and history.forwards and looks > 0
                 if is_forward and self.signals.put_off(host, entry, record, now):
@@ -478,6 +498,8 @@ class Partition:
             self._note_outputs(host.host8 + lease.entry.url8, done)
         self._put(host.host8, lease.entry.url8, record)
         self.unparsed.note_ended_lease(host.host8 + lease.entry.url8, record, done)
+        if host.record.speculation is not None:
+            self.speculation.note_end(host, record, done)
         return True
 
     def _note_outputs(self, key: bytes, done: Completed) -> None:
@@ -495,6 +517,7 @@ class Partition:
         is_page: bool,
         is_capture: bool,
         preferences: Preferences = NOTHING_STATED,
+        is_scripted: bool = False,
     ) -> None:
         """Count a request and its answer."""
         host.count_answer(body_bytes, duration_s, is_capture)
@@ -502,6 +525,7 @@ class Partition:
         self.counters.captures += is_capture
         self.counters.pages += is_page
         self.counters.body_bytes += body_bytes
+        host.record.scripted += is_scripted
         if preferences is not NOTHING_STATED:
             for label in preference_labels(preferences):
                 count(self.counters.stated, label)

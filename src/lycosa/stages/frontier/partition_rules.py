@@ -26,6 +26,7 @@ class FrontierRules(msgspec.Struct, frozen=True):
     ``judge``: what a page is worth whose time has come; without it there are no bands of due pages,
     as in formats that have none. ``copies``: what is set back because pages like it were near
     copies. ``cold``: which records go to cold files.
+    copies. ``speculative_share``: of a host's captures, what speculative URLs may get.
     """
 
     over_discovery: Callable[[Usage], bool] = lambda _: False
@@ -38,3 +39,4 @@ class FrontierRules(msgspec.Struct, frozen=True):
     judge: JudgePage | None = judge_as_due
     copies: CopiesSection = CopiesSection()
     cold: ColdSection = ColdSection()
+    speculative_share: float = 0.05

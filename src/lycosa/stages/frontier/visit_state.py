@@ -18,6 +18,7 @@ from lycosa.base.model.factors import NO_RANK
 from lycosa.base.model.missing_page import MissingPage
 from lycosa.base.model.pace import Pace, with_times
 from lycosa.base.model.source_truth import SourceTruth
+from lycosa.base.model.speculation_record import SpeculationRecord
 from lycosa.base.model.url_state import UrlState
 from lycosa.base.model.usage import Usage
 from lycosa.base.model.validator_counts import ValidatorCounts
@@ -26,7 +27,12 @@ from lycosa.stages.frontier.back_queue import BackQueue, Lane
 from lycosa.stages.frontier.host_names import HostNames
 from lycosa.stages.frontier.ranking import Ranks, rank_of_host
 from lycosa.state.kv.overlay import Overlay
-from lycosa.state.kv.table_records import SET_BACK_BAND, encode_record, host_key
+from lycosa.state.kv.table_records import (
+    SET_BACK_BAND,
+    SPECULATIVE_BAND,
+    encode_record,
+    host_key,
+)
 
 RISEN = 16
 """A gain of authority that may be worth a better place, in 255ths: half a band of eight by the
@@ -103,7 +109,8 @@ class VisitRecord(msgspec.Struct, array_like=True):
     needed (``base.server_software``). ``importance`` is in [0, 1]: 1 for the host of a seed, else
     by how many sites link to it, whose hashes are in ``linking`` (``admit.linking_sites``).
     ``ranked_as`` is the lowest authority, in 255ths, with which one of its waiting URLs got its
-    band (255 if that is not known).
+    band (255 if that is not known). ``scripted`` counts captures that seem to be empty until their
+    scripts run. ``speculation`` counts its speculative URLs.
     """
 
     host: str
@@ -148,6 +155,8 @@ class VisitRecord(msgspec.Struct, array_like=True):
     software: str = ""
     linking: bytes = b""
     ranked_as: int = 255
+    scripted: int = 0
+    speculation: SpeculationRecord | None = None
 
     @property
     def rests_until(self) -> float:
@@ -385,7 +394,7 @@ class VisitState:
     @property
     def is_set_back(self) -> bool:
         """Whether all of its waiting URLs are set back."""
-        return self.is_judged and not self.queue.has_waiting(0, SET_BACK_BAND - 1)
+        return self.is_judged and not self.queue.has_waiting(0, SPECULATIVE_BAND - 1)
 
     def bound_wait(self, now: float, longest_s: float) -> None:
         """Bound the stored wait for the next request to ``longest_s``."""
@@ -404,6 +413,7 @@ class VisitState:
             usage.bytes + body_bytes,
             usage.time_s + duration_s,
             usage.discovered,
+            requisites=usage.requisites,
         )
         self.record.parks = 0 if is_capture else self.record.parks
 
@@ -411,8 +421,18 @@ class VisitState:
         """Count one more URL found on it."""
         usage = self.record.usage
         self.record.usage = Usage(
-            usage.captures, usage.bytes, usage.time_s, usage.discovered + 1, usage.hosts
+            usage.captures,
+            usage.bytes,
+            usage.time_s,
+            usage.discovered + 1,
+            usage.hosts,
+            requisites=usage.requisites,
         )
+
+    def count_requisites(self, number: int) -> None:
+        """Count requisites on other hosts that a page of it brought."""
+        usage = self.record.usage
+        self.record.usage = msgspec.structs.replace(usage, requisites=usage.requisites + number)
 
 
 class VisitStates:

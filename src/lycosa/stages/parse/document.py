@@ -12,12 +12,13 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Iterable
-from pathlib import Path
+from functools import partial
+from typing import NamedTuple
 
 import msgspec
 import turbohtml
 
-from lycosa.base.config.sections import ParseSection
+from lycosa.base.config.sections import LinkRule, ParseSection
 from lycosa.base.listing_kind import ListingKind
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.fetched import MAX_SITEMAP_BYTES, as_sent
@@ -27,12 +28,13 @@ from lycosa.base.preferences.page_statements import markup_statements
 from lycosa.base.preferences.preference_model import Statement
 from lycosa.base.reasons import Reason
 from lycosa.base.system.content_encoding import Decoded, decode_content
-from lycosa.base.urls.identity import Canonicalizer, InvalidUrl
+from lycosa.base.urls.identity import Canonicalizer, InvalidUrl, is_own_path
 from lycosa.base.urls.link_header import parse_link_header
 from lycosa.stages.parse.charset import decode_text
 from lycosa.stages.parse.content_reader import ContentReader
 from lycosa.stages.parse.directives import read_directives
 from lycosa.stages.parse.element_readers import RawLink, RawPage
+from lycosa.stages.parse.extra_links import all_guesses, read_extra
 from lycosa.stages.parse.feed_text import add_feed_text
 from lycosa.stages.parse.file_reader import content_of_file
 from lycosa.stages.parse.fingerprint import simhash
@@ -43,14 +45,14 @@ from lycosa.stages.parse.media_type import (
     file_type,
     is_gzip_file,
     media_type_of,
+    read_spooled,
     sniff,
 )
-from lycosa.stages.parse.outlinks import Outlinks, base_of
+from lycosa.stages.parse.outlinks import Outlinks, add_listed, base_of
 from lycosa.stages.parse.refresh import parse_refresh
 from lycosa.stages.parse.relations import link_kind
 from lycosa.stages.parse.sitemap import (
     Sitemap,
-    change_interval_s,
     has_url_line,
     looks_like_text_sitemap,
     read_sitemap,
@@ -69,6 +71,14 @@ _MIN_PART = 1 << 16  # bytes; a page below twice this size is not halved for lac
 _NO_MEMORY = (MemoryError, SystemError)
 
 
+class _Reads(NamedTuple):
+    """What is read beyond text and links (``ParserConfig``)."""
+
+    content: bool
+    files: bool
+    requisites: bool
+
+
 class DocumentParser:
     """Parses documents one after the other. Keeps only the language model between them."""
 
@@ -79,11 +89,12 @@ class DocumentParser:
         product: str,
         reads_content: bool = False,
         reads_files: bool = False,
+        reads_requisites: bool = False,
     ) -> None:
         self._section = section
         self._canonicalizer = canonicalizer
         self._product = product
-        self._reads_content, self._reads_files = reads_content, reads_files
+        self._reads = _Reads(reads_content, reads_files, reads_requisites)
         self._languages = LanguageGuesser()
 
     def parse(self, document: ParseInput) -> Parsed:
@@ -95,8 +106,7 @@ class DocumentParser:
             self._product,
             self._languages,
             document,
-            self._reads_content,
-            self._reads_files,
+            self._reads,
         )
         try:
             return reading.result(started)
@@ -127,15 +137,14 @@ class _Reading:
         product: str,
         languages: LanguageGuesser,
         document: ParseInput,
-        reads_content: bool,
-        reads_files: bool,
+        reads: _Reads,
     ) -> None:
         self._section = section
         self._canonicalizer = canonicalizer
         self._product = product
         self._languages = languages
         self._document = document
-        self._reads_content, self._reads_files = reads_content, reads_files
+        self._reads = reads
         self._reader: ContentReader | None = None
         self.remarks: list[Remark] = []
         self._hint = ""  # a detail without a reason
@@ -144,6 +153,8 @@ class _Reading:
         self._changes: dict[str, int] = {}
         self._is_feed = False
         self._content: bytes | None = None  # of a body that had a content encoding, if whole
+        self._guesses: list[str] = []
+        self._file_bytes = 0  # of a body in a file
 
     def result(self, started: float) -> Parsed:
         media_type = media_type_of(self._document.headers)
@@ -209,8 +220,10 @@ class _Reading:
 
     def _decoded(self, supplied: str) -> bytes:
         document = self._document
-        body = Path(document.spool).read_bytes() if document.spool else document.body
+        body = document.body
         encodings = [value for name, value in document.headers if name == "content-encoding"]
+        if document.spool:
+            body, self._file_bytes = read_spooled(document.spool, supplied, bool(encodings))
         may_be_sitemap = document.is_sitemap or "xml" in supplied or "gzip" in supplied
         limit = (
             max(self._section.max_bytes, MAX_SITEMAP_BYTES)
@@ -252,9 +265,11 @@ class _Reading:
     def _read(
         self, essence: str, shape: Shape, body: bytes, label: str | None
     ) -> tuple[RawPage, Sitemap | None, dict[str, tuple[int, float]]]:
-        read_more = self._read_content if self._reads_content else None
         if shape is Shape.HTML:
-            return read_html(body, label, self._section.max_links, read_more), None, {}
+            reads_more = self._reads.content or self._section.links is not LinkRule.A
+            read_more = partial(self._read_more, body) if reads_more else None
+            most = self._section.max_links
+            return read_html(body, label, most, read_more, self._reads.requisites), None, {}
         if shape is Shape.TEXT:
             text, charset = decode_text(body, label)
             if has_url_line(text) if self._document.is_sitemap else looks_like_text_sitemap(text):
@@ -264,14 +279,33 @@ class _Reading:
             return RawPage(label.lower() if label else ""), read_sitemap(body, label), {}
         if shape is Shape.FEED:
             return self._read_feed(body, label)
-        if self._reads_files and (file := file_type(essence, self._document.url)):
+        if self._reads.files and (file := file_type(essence, self._document.url)):
+            read_more = self._read_content if self._reads.content else None
             page, remark = content_of_file(body, file, self._section, read_more)
             self._is_cut = self._is_cut or remark.reason is Reason.BODY_TRUNCATED
             self._note(remark.reason, remark.detail)
             return page, None, {}
+        if self._reads.requisites and (file := self._read_requisite(essence, body, label)):
+            return file, None, {}
         if body:
             self._note(Reason.CONTENT_TYPE)
         return RawPage(""), None, {}
+
+    def _read_more(self, body: bytes, tree: turbohtml.Document, page: RawPage) -> None:
+        if self._section.links is not LinkRule.A:
+            self._guesses = read_extra(tree, page, body, self._section.links)
+        if self._reads.content:
+            self._read_content(tree, page)
+
+    def _read_requisite(self, essence: str, body: bytes, label: str | None) -> RawPage | None:
+        # Here, because a child of a crawl without requisites needs no tokenizer of style sheets.
+        from lycosa.stages.parse.requisite_files import read_requisite_file
+
+        most = self._section.max_links
+        page, is_cut = read_requisite_file(essence, self._document.url, body, label, most)
+        self._is_cut = self._is_cut or is_cut
+        self._note(Reason.BODY_TRUNCATED if is_cut else Reason.NONE, "a style sheet")
+        return page
 
     def _read_content(self, tree: turbohtml.Document, page: RawPage) -> None:
         base = base_of(self._document.url, page.base)
@@ -336,10 +370,12 @@ class _Reading:
         # computed again.
         text = page.text[: self._section.max_text]
         language, certainty = self._language(page.language, text)
-        content = page.content if self._reads_content else None
+        content = page.content if self._reads.content else None
         if content is not None:
             places = self._reader.places(text) if self._reader else content.places_in(text)
             content = msgspec.structs.replace(content, main=places, certainty=round(certainty, 3))
+        if page.looks_scripted and not self.remarks:
+            self._note(Reason.LOOKS_SCRIPTED)
         remarks = distinct(self.remarks)
         first = remarks[0] if remarks else Remark(Reason.NONE, self._hint)
         return Parsed(
@@ -356,7 +392,7 @@ class _Reading:
             directives=self._directives(page),
             links=outlinks.links(),
             refused_links=outlinks.refused,
-            decoded_bytes=decoded_bytes,
+            decoded_bytes=max(decoded_bytes, self._file_bytes),
             elapsed_s=time.process_time() - started,
             hints=hints,
             is_sitemap_index=sitemap is not None and sitemap.is_index,
@@ -401,28 +437,21 @@ class _Reading:
                 self._canonical(page.canonical, base_of(self._document.url, page.base)) or canonical
             )
         if sitemap is not None:
-            self._add_listed(outlinks, sitemap, hints)
+            self._changes = add_listed(outlinks, sitemap, hints)
+        elif self._section.links is LinkRule.ALL:
+            self._add_guesses(outlinks, page)
         return canonical
 
-    def _add_listed(
-        self, outlinks: Outlinks, sitemap: Sitemap, hints: dict[str, tuple[int, float]]
-    ) -> None:
-        """Add the entries of a sitemap, then related links, which must not displace entries."""
-        kind = LinkKind.SITEMAP_FILE if sitemap.is_index else LinkKind.SITEMAP
-        for entry in sitemap.entries:
-            url = outlinks.add_reference(entry.loc, RawLink(kind, entry.title))
-            if url and (entry.lastmod or entry.priority >= 0):
-                hints[url] = (entry.lastmod, entry.priority)
-            if url and (change_s := change_interval_s(entry.changefreq)):
-                self._changes[url] = change_s
-        for entry in sitemap.entries:
-            for alternate in entry.alternates:
-                outlinks.add_reference(alternate, RawLink(LinkKind.ALTERNATE))
-        for entry in sitemap.entries:
-            for image in entry.images:
-                outlinks.add_reference(image, RawLink(LinkKind.IMG))
-            for medium in entry.media:
-                outlinks.add_reference(medium, RawLink(LinkKind.MEDIA))
+    def _add_guesses(self, outlinks: Outlinks, page: RawPage) -> None:
+        """Add what looks like a URL of the same host and has no query, after all links.
+
+        A guess says nothing about a URL that is a link, or that a form is sent to.
+        """
+        base = base_of(self._document.url, page.base)
+        for raw in all_guesses(self._guesses, page.text[: self._section.max_text]):
+            url = self._canonical(raw, base)
+            if url and url not in outlinks and is_own_path(url, self._document.url):
+                outlinks.add_reference(url, RawLink(LinkKind.SPECULATIVE))
 
     def _add_header_links(self, outlinks: Outlinks) -> str:
         canonical = ""
@@ -442,6 +471,9 @@ class _Reading:
                         )
                     for url in srcset_urls(imagesrcset) if "preload" in relations else ():
                         outlinks.add_reference(self._absolute(url), RawLink(LinkKind.IMG))
+            elif name == "content-location" and self._section.links is not LinkRule.A:
+                # RFC 9110 section 8.7: the resource of which this answer is a representation
+                outlinks.add_reference(self._absolute(as_sent(value)), RawLink(LinkKind.DOCUMENT))
             elif name == "refresh" and (refresh := parse_refresh(as_sent(value))) and refresh[1]:
                 outlinks.add_reference(self._absolute(refresh[1]), RawLink(LinkKind.REFRESH))
         return canonical

@@ -50,7 +50,8 @@ class RawPage:
     the ``(name, content)`` pairs of all metas with a name (in lower case). ``base`` is the first
     ``<base href>`` and ``canonical`` the first rel=canonical, both raw. ``licenses`` are the raw
     targets of the first links with rel=license that may be RSL licences. ``content`` is set by
-    those who read more of the tree.
+    those who read more of the tree. ``looks_scripted`` says that the page seems to be empty until
+    its scripts run.
     """
 
     charset: str
@@ -64,6 +65,7 @@ class RawPage:
     max_links: int = 50_000
     licenses: list[str] = field(default_factory=list)
     content: PageContent | None = None
+    looks_scripted: bool = False
 
     def add(
         self, url: str | None, kind: LinkKind, anchor: str = "", nofollow: bool = False

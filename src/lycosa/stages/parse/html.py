@@ -27,8 +27,10 @@ from itertools import islice
 import turbohtml
 from turbohtml import PlainText
 
+from lycosa.base.model.discovered import LinkKind
 from lycosa.stages.parse.charset import charset_name
 from lycosa.stages.parse.element_readers import READERS, RawPage, read_anchor, read_base
+from lycosa.stages.parse.scripted_pages import SHORT_TEXT, looks_scripted
 
 _WANTED = (
     "a", "area", "link", "meta", "title", "form", "frame", "iframe", "img", "script[src]", "source",
@@ -69,10 +71,12 @@ def read_html(
     label: str | None = None,
     max_links: int = 50_000,
     read_more: Callable[[turbohtml.Document, RawPage], None] | None = None,
+    reads_requisites: bool = False,
 ) -> RawPage:
     """Read a page. ``label`` is the charset from HTTP.
 
     ``read_more`` may read the tree after everything but the text was found; it must not change it.
+    ``reads_requisites`` adds what only browsers load (``page_requisites``).
     The order is that of WHATWG: BOM, HTTP, meta prescan, UTF-8 check, detector.
     """
     tree = parse_tree(body, label)
@@ -85,10 +89,34 @@ def read_html(
     for element in tree.select("base"):  # before the links, because it may follow them
         read_base(page, element)
     _read_elements(page, tree, _Noscripts(page))
+    if reads_requisites:
+        _read_requisites(page, tree, body)
+    scripts = tree.select("script")
     if read_more is not None:
         read_more(tree, page)
     page.text = render_text(tree)
+    if len(page.text) < SHORT_TEXT and scripts:
+        page.looks_scripted = looks_scripted(page, scripts, body)
     return page
+
+
+def read_drawing(body: bytes, label: str | None = None, max_links: int = 50_000) -> RawPage:
+    """The links of an SVG file. Its text is not read."""
+    tree = parse_tree(body, label)
+    page = RawPage((tree.encoding or "utf-8").lower(), max_links=max_links)
+    _read_elements(page, tree)
+    _read_requisites(page, tree, body)
+    return page
+
+
+def _read_requisites(page: RawPage, tree: turbohtml.Document, body: bytes | str) -> None:
+    # Here, because a child of a crawl without requisites needs no tokenizer of style sheets.
+    from lycosa.stages.parse.page_requisites import read_requisites, sheet_lines
+
+    markup = body if isinstance(body, str) else body.decode("utf-8", "replace")
+    for url in sheet_lines(markup):
+        page.add(url, LinkKind.STYLE)
+    read_requisites(page, tree, markup, _read_elements)
 
 
 def _read_elements(

@@ -20,6 +20,7 @@ def build_parser(config: ParserConfig) -> DocumentParser:
         config.product,
         config.reads_content,
         config.reads_files,
+        config.reads_requisites,
     )
 
 

@@ -8,9 +8,11 @@ XML is classified by its root element, because feeds, sitemaps and XHTML are all
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from enum import Enum
+from pathlib import Path
 from typing import NamedTuple
 
 from lycosa.base.config.sections import ParseSection
@@ -42,6 +44,8 @@ _KNOWN_FILES = {
     "application/x-pdf": _PDF,
     "text/rtf": "application/rtf",
 }
+_MEDIA = ("image/", "video/", "audio/", "font/")
+_HEAD_BYTES = 1 << 16
 _BINARY_CHARS = re.compile(rb"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f]")
 
 # MIME Sniffing 7.1: these tags, followed by a blank or ">".
@@ -209,6 +213,18 @@ def file_type(essence: str, url: str) -> str:
 def is_read(file: str, section: ParseSection) -> bool:
     """Whether the settings want the text of a file of this type (``file_type``)."""
     return section.pdf if file == _PDF else bool(file) and section.office
+
+
+def read_spooled(path: str, supplied: str, is_encoded: bool) -> tuple[bytes, int]:
+    """A body that is in a file; and the size of the file, if only its beginning was read.
+
+    No reader reads media, so of these the beginning is enough, however large they are. ``supplied``
+    is the server's essence, ``is_encoded`` whether the body has a content encoding.
+    """
+    if is_encoded or supplied.endswith("+xml") or not supplied.startswith(_MEDIA):
+        return Path(path).read_bytes(), 0
+    with Path(path).open("rb") as file:
+        return file.read(_HEAD_BYTES), os.fstat(file.fileno()).st_size
 
 
 def sniff(supplied: str, body: bytes) -> tuple[str, Shape]:

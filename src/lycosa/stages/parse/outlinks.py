@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
+from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.parsed import Link
 from lycosa.base.urls.identity import Canonicalizer, InvalidUrl, hash8, hash8_all, hosts_of, resolve
 from lycosa.stages.parse.element_readers import RawLink
+from lycosa.stages.parse.sitemap import Sitemap, change_interval_s
 
 
 class Outlinks:
@@ -29,6 +31,10 @@ class Outlinks:
         self._query_charset = None if charset.startswith("utf") else charset
         self._found: dict[str, RawLink] = {}
         self.refused: dict[int, int] = {}
+
+    def __contains__(self, url: str) -> bool:
+        """Whether a canonical URL was found."""
+        return url in self._found
 
     def add_reference(self, raw: str, found: RawLink) -> str | None:
         """Add one reference.
@@ -66,6 +72,32 @@ class Outlinks:
                 self._found.items(), hosts, hash8_all(self._found), strict=True
             )
         ]
+
+
+def add_listed(
+    outlinks: Outlinks, sitemap: Sitemap, hints: dict[str, tuple[int, float]]
+) -> dict[str, int]:
+    """Add the entries of a sitemap, then related links, which must not displace entries.
+
+    Adds what the entries say to ``hints`` and returns the seconds between changes, by URL.
+    """
+    changes: dict[str, int] = {}
+    kind = LinkKind.SITEMAP_FILE if sitemap.is_index else LinkKind.SITEMAP
+    for entry in sitemap.entries:
+        url = outlinks.add_reference(entry.loc, RawLink(kind, entry.title))
+        if url and (entry.lastmod or entry.priority >= 0):
+            hints[url] = (entry.lastmod, entry.priority)
+        if url and (change_s := change_interval_s(entry.changefreq)):
+            changes[url] = change_s
+    for entry in sitemap.entries:
+        for alternate in entry.alternates:
+            outlinks.add_reference(alternate, RawLink(LinkKind.ALTERNATE))
+    for entry in sitemap.entries:
+        for image in entry.images:
+            outlinks.add_reference(image, RawLink(LinkKind.IMG))
+        for medium in entry.media:
+            outlinks.add_reference(medium, RawLink(LinkKind.MEDIA))
+    return changes
 
 
 def base_of(document_url: str, base: str | None) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from lycosa.base.content_disposition import disposition_name
 from lycosa.base.model.capture import Capture, Location
 from lycosa.base.model.fetched import FetchKind
 from lycosa.base.model.parsed import Link, Parsed
@@ -95,6 +96,14 @@ class Page(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def header(self, name: str) -> str:
         """The first value of a header field (name in lower case), or the empty string."""
         return next((value for key, value in self.headers if key == name), "")
+
+    @property
+    def file_name(self) -> str:
+        """The name that the server gives the file (Content-Disposition), without any folder.
+
+        Empty if it gives none. A page from a folder reads its record.
+        """
+        return disposition_name(self.header("content-disposition"))
 
     @property
     def raw_body(self) -> bytes:

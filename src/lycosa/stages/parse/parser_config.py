@@ -19,7 +19,9 @@ class ParserConfig(msgspec.Struct, frozen=True):
     """Limits, the options of the canonical form, and our product token for directives.
 
     ``reads_content`` says whether main content and metadata of pages are wanted
-    (``Parsed.content``), ``reads_files`` whether this parser reads files (``file_type``).
+    (``Parsed.content``), ``reads_files`` whether this parser reads files (``file_type``),
+    ``reads_requisites`` whether it reads what pages load, style sheets and modules as well
+    (``parse.requisite_files``).
     """
 
     section: ParseSection
@@ -27,12 +29,17 @@ class ParserConfig(msgspec.Struct, frozen=True):
     product: str
     reads_content: bool = False
     reads_files: bool = False
+    reads_requisites: bool = False
 
     @staticmethod
     def of(config: Config) -> ParserConfig:
         """That of a crawl with these settings."""
         return ParserConfig(
-            config.parse, config.canonical, config.agent.product, config.store.content
+            config.parse,
+            config.canonical,
+            config.agent.product,
+            config.store.content,
+            reads_requisites=config.scope.requisites,
         )
 
     def longest_wait_s(self, tries: int = 0) -> float:

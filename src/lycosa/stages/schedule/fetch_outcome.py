@@ -5,6 +5,7 @@ A pure function of the response.
 
 from __future__ import annotations
 
+import re
 from enum import Enum
 
 import msgspec
@@ -14,7 +15,7 @@ from lycosa.base.model.fetched import Fetched
 from lycosa.base.reasons import Reason
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
-_WHOLE = frozenset({Reason.NONE, Reason.BODY_TRUNCATED})
+_WHOLE = frozenset({Reason.NONE, Reason.BODY_TRUNCATED, Reason.TYPE_REFUSED})
 _FINAL = frozenset(
     {
         Reason.ADDRESS_FORBIDDEN,
@@ -139,6 +140,8 @@ def _failure(fetched: Fetched, conditional: bool, is_mismatch: bool) -> Reason |
         return None if conditional else Reason.MALFORMED_RESPONSE
     if status in REDIRECTS:
         return None if fetched.location else Reason.BAD_REDIRECT
+    if status == 206 and not is_whole_range(fetched.header("content-range")):
+        return Reason.PARTIAL_ANSWER
     if 200 <= status < 300:
         return None
     if status == 429:
@@ -148,6 +151,19 @@ def _failure(fetched: Fetched, conditional: bool, is_mismatch: bool) -> Reason |
     if 300 <= status < 400:
         return Reason.BAD_REDIRECT
     return Reason.HTTP_SERVER_ERROR if status >= 500 else Reason.HTTP_CLIENT_ERROR
+
+
+_RANGE = re.compile(r"bytes\s+0-(\d{1,18})/(\d{1,18})", re.IGNORECASE)
+
+
+def is_whole_range(value: str) -> bool:
+    """Whether Content-Range (RFC 9110 section 14.4) says that the body is all there is.
+
+    No request asks for a range, so another answer with 206 is a fault of a server or a cache: it
+    must not count as the page.
+    """
+    found = _RANGE.fullmatch(value.strip())
+    return found is not None and int(found[1]) + 1 == int(found[2])
 
 
 def _is_passing(reason: Reason, fetched: Fetched) -> bool:

@@ -69,6 +69,7 @@ from lycosa.base.reasons import Reason
 SEQ_BYTES = 6
 PARKED_BAND = 255
 SET_BACK_BAND = 254
+SPECULATIVE_BAND = 253
 LINE_PREFIX = b"w"
 CRASH_PREFIX = b"X"
 _URL8, _DUE = 8, 5  # bytes of a URL's hash, and of the prefix and due time in a ``D`` key

@@ -13,14 +13,14 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from lycosa.base.listing_kind import NOT_LISTED
-from lycosa.base.model.discovered import NO_HINT, NO_SCORE, Discovered, LinkKind
+from lycosa.base.model.discovered import NO_HINT, NO_SCORE, Discovered, LinkKind, redirect_kind
 from lycosa.base.model.fetched import Fetched
 from lycosa.base.model.parsed import Link, Parsed
 from lycosa.base.model.usage import Usage
 from lycosa.base.ports import Clock
 from lycosa.base.preferences.preference_model import Preferences
 from lycosa.base.reasons import Reason
-from lycosa.base.urls.identity import InvalidUrl, hash8, host_of
+from lycosa.base.urls.identity import InvalidUrl, hash8, host_of, is_own_path
 from lycosa.stages.admit.refusal import Refusal
 from lycosa.stages.frontier.discovery import LinkSource
 from lycosa.stages.frontier.lease import Lease
@@ -35,6 +35,7 @@ from lycosa.worker.intake.licenses import found_license, license_base, take_in_l
 from lycosa.worker.intake.linking_page import LinkingPage
 from lycosa.worker.intake.outgoing_parcels import OutgoingParcels
 from lycosa.worker.intake.owners import Addressing, Owners
+from lycosa.worker.intake.page_parts import PageParts, PageRequisites
 from lycosa.worker.intake.site_records import SiteRecords
 from lycosa.worker.intake.sitemaps import Sitemaps
 
@@ -76,6 +77,7 @@ class Intake:
         self._sitemaps = Sitemaps(admission.sitemaps)
         self._standing = SiteRecords(admission.budgets, addressing.sites.site_of)
         self.owners = Owners(addressing)
+        self._requisites = PageRequisites(admission.scope, admission.budgets)
 
     def drop_caches(self) -> None:
         """Drop what is kept only to save lookups."""
@@ -185,14 +187,17 @@ class Intake:
             scores,
             self._standing.news_of(source.host8, parsed.links),
         )
-        has_many = len(parsed.links) > MANY_LINKS
+        found, parts = parsed.links, None
+        if self._requisites.are_taken:
+            found, parts = self._requisites.links_of(page, self._is_page)
+        has_many = len(found) > MANY_LINKS
         size = LINKS_AT_ONCE if has_many else MANY_LINKS
-        for start in range(0, len(parsed.links), size):
-            links: Sequence[Link] = parsed.links[start : start + size]
+        for start in range(0, len(found), size):
+            links: Sequence[Link] = found[start : start + size]
             if listing is not None:
                 links, unlisted = listing.take_links(links)
                 page.refused.update(unlisted)
-            self._take_links(page, links)
+            self._take_links(page, links if parts is None else self._take_loaded(parts, links))
             if has_many:
                 for own in self._partitions.values():
                     # Otherwise the cut of the next commit would have to take in the links of all
@@ -202,16 +207,21 @@ class Intake:
         if listing is not None:
             self._sitemaps.note_listed(partition, source.host8, listing)
         if parsed.listing:
-            refused = sum(page.refused.values())
-            self._sitemaps.note_reading(partition, lease, parsed, refused, page.mark)
+            self._sitemaps.note_reading(partition, lease, parsed, page.refused.total(), page.mark)
         for reason, number in page.refused.items():
             self._refuse(source, reason, number)
+
+    def _take_loaded(self, parts: PageParts, links: Sequence[Link]) -> Sequence[Link]:
+        """Take what a part of a page loads; return its other links."""
+        links, loaded = parts.divide(links)
+        self._take_links(parts.inner, loaded)
+        return links
 
     def _take_links(self, page: LinkingPage, links: Sequence[Link]) -> None:
         """Give links that pass the pure rules to their owners; count others in ``page.refused``."""
         origin, source = page.origin, page.lease.host
         hints, changes, scores = page.parsed.hints, page.parsed.changes, page.scores
-        stamps = [bytes([min(origin.depth, 255), way]) for way in range(4)]
+        stamps = [bytes([min(origin.depth, 255), way]) for way in range(6)]
         news = page.news
         one_by_one = bool(
             hints or page.mark or page.parsed.is_sitemap or self.admission.rules or scores
@@ -221,7 +231,7 @@ class Intake:
         for link in links:
             # A known URL passes again when it is found at a smaller depth, by a kind of link that
             # other rules apply to, or with another date. Hence these are in the hashed key.
-            stamp = stamps[2 * link.kind.is_requisite + link.nofollow]
+            stamp = stamps[link.kind.rules + link.nofollow]
             lastmod, hint = hints.get(link.url, _NO_HINT) if hints else _NO_HINT
             if lastmod:
                 stamp += lastmod.to_bytes(8, "big")
@@ -239,12 +249,11 @@ class Intake:
             if not self.recent.admit(link.url8 + stamp) and not is_news and not is_vouched:
                 continue
             if one_by_one or is_news:
-                vouching = page.vouching if is_vouched else ()
-                change_s = changes.get(link.url, 0)
+                vouching, change_s = page.vouching if is_vouched else (), changes.get(link.url, 0)
                 found = origin.found(link, lastmod, hint, change_s, vouching, mark, score)
                 refusal = self.admission.judge_url(found, link.nofollow)
             else:
-                refusal = self.admission.judge_link(link, origin.depth)
+                refusal = self.admission.judge_link(link, origin.depth, origin.via)
             # Gathered links are looked up in URL-seen all at once, without hints or dates.
             if is_news and (refusal is None or refusal.reason is Reason.OUT_OF_SCOPE):
                 self._standing.note_told(source.host8, link.host8)
@@ -255,6 +264,8 @@ class Intake:
                 passed.append(link)
             else:
                 page.refused[refusal.reason] += 1
+        if self._requisites.has_budget:
+            fresh, passed = self._requisites.within_budget(page, fresh, passed)
         self._give(fresh, self._partitions[source.partition])
         if passed:
             self.gather_links(origin, passed, self._partitions[source.partition])
@@ -283,8 +294,7 @@ class Intake:
             target,
             hash8(host_of(target)),
             hash8(target),
-            # A licence may move to another host, as it may be on another host.
-            LinkKind.LICENSE if record.kind is LinkKind.LICENSE else LinkKind.REDIRECT,
+            redirect_kind(record.kind, self.admission.scope.is_part(record.kind)),
             record.depth,
             lease.url,
             record.hops + 1,
@@ -300,6 +310,9 @@ class Intake:
             and self._join(target, self._partitions[lease.host.partition])
         ):
             self._outgoing.post_place(target)
+        if found.kind is LinkKind.SPECULATIVE and not is_own_path(target, lease.url):
+            self._refuse(lease.host, Reason.OUT_OF_SCOPE, 1)
+            return
         refusal = self.admission.judge_url(found)
         if refusal is not None:
             self._refuse(lease.host, refusal.reason, 1)

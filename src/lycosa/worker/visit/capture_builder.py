@@ -28,7 +28,7 @@ from lycosa.base.model.remark import Remark
 from lycosa.base.model.url_state import Completed, History, NotedChange, UrlState
 from lycosa.base.preferences.kept_markup import markup_of
 from lycosa.base.preferences.preference_model import NOTHING_STATED, Preferences
-from lycosa.base.reasons import Reason
+from lycosa.base.reasons import UNREMARKABLE, Reason
 from lycosa.stages.extract.eligible import is_extracted
 from lycosa.stages.frontier.lease import Lease
 from lycosa.stages.parse.page import Page, page_of
@@ -418,13 +418,15 @@ class CaptureBuilder:
         if (
             outcome.reason is Reason.NONE
             and parsed is not None
-            and parsed.reason is not Reason.NONE
+            and parsed.reason not in UNREMARKABLE
         ):
             return UrlState.FETCHED, parsed.reason
         if outcome.reason is Reason.NONE and original is not None and original.url != lease.url:
             return UrlState.FETCHED, Reason.DUPLICATE
         if outcome.reason is Reason.NONE and near is not None:
             return UrlState.FETCHED, Reason.NEAR_DUPLICATE
+        if outcome.reason is Reason.NONE and parsed is not None:
+            return UrlState.FETCHED, parsed.reason
         return UrlState.FETCHED, outcome.reason
 
 

@@ -66,7 +66,8 @@ class PageTurns:
         limits, kind = stages.sender.limits, FetchKind.PAGE
         if stages.intake.is_sitemap(lease):
             most = max(limits.body_bytes, MAX_SITEMAP_BYTES)
-            limits, kind = msgspec.structs.replace(limits, body_bytes=most), FetchKind.SITEMAP
+            limits = msgspec.structs.replace(limits, body_bytes=most, media_bytes=0, accepts=())
+            kind = FetchKind.SITEMAP
         if self._suspicion(lease.url) is Suspicion.POISON:
             limits = _tightened(limits)
         partition = stages.frontier.partitions[lease.host.partition]
@@ -86,5 +87,6 @@ def _tightened(limits: Limits) -> Limits:
         limits,
         total_s=min(limits.total_s, 10.0),
         body_bytes=min(limits.body_bytes, 100_000),
+        media_bytes=0,
         header_bytes=16_384,
     )

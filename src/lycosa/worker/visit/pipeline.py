@@ -25,11 +25,12 @@ import msgspec
 from lycosa.base.config.sections import Config
 from lycosa.base.model.code_failure import CodeFailure
 from lycosa.base.model.dead_letter import DeadLetter
-from lycosa.base.model.fetched import Fetched, FetchKind
+from lycosa.base.model.fetched import PARSED_STATUSES, Fetched, FetchKind
 from lycosa.base.model.remark import Remark
 from lycosa.base.model.url_state import Completed, UrlState
 from lycosa.base.model.validator_counts import ValidatorFinding
 from lycosa.base.preferences.preference_model import NOTHING_STATED, Preferences
+from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import InvalidUrl
 from lycosa.stages.frontier.lease import Lease
 from lycosa.stages.frontier.visit_state import VisitState
@@ -267,7 +268,7 @@ class Pipeline:
         if self._tdm_files is not None:
             partition, host, record = visit.partition, visit.host, visit.lease.record
             visit.stated = self._tdm_files.statement(partition, host, record.secure, record.target)
-        if fetched.status != 200 or not fetched.body_bytes:
+        if fetched.status not in PARSED_STATUSES or not fetched.body_bytes:
             visit.body = await examining.examine(fetched, None, request)
         else:
             # A sitemap is parsed by its role: servers send them with any media type.
@@ -416,6 +417,7 @@ class Pipeline:
             is_page=fetched.status == 200 and parsed is not None and parsed.media_type in _HTML,
             is_capture=is_capture,
             preferences=stated,
+            is_scripted=parsed is not None and parsed.reason is Reason.LOOKS_SCRIPTED,
         )
         site, host = self._stages.intake, visit.host.name
         site.note_usage(visit.partition, host, fetched, is_capture)

@@ -16,7 +16,8 @@ from types import TracebackType
 
 import msgspec
 
-from lycosa.base.config.sections import Config, FetchSection
+from lycosa.base.config.sections import Config
+from lycosa.base.media_rules import REQUISITES
 from lycosa.base.model.fetched import Fetched, FetchKind, FetchRequest, Limits
 from lycosa.base.ports import Addresses, Clock, Fetcher, ResolveError, Resolver, SlotNote
 from lycosa.base.reasons import Cause, Reason
@@ -231,7 +232,7 @@ class RequestSender:
         self.slots = slots
         self._attempts = attempts
         self._clock = clock
-        self.limits = _limits_of(config.fetch)
+        self.limits = _limits_of(config)
         """The bounds of every request that has none itself."""
         self._listeners = listeners
         self.in_flight = 0
@@ -421,7 +422,11 @@ class RequestSender:
     def file_request(self, url: str, address: str, kind: FetchKind, max_bytes: int) -> FetchRequest:
         """A request for a file about an origin, as robots.txt: small, never spooled."""
         limits = msgspec.structs.replace(
-            self.limits, body_bytes=max_bytes, spool_bytes=max_bytes + 1
+            self.limits,
+            body_bytes=max_bytes,
+            spool_bytes=max_bytes + 1,
+            media_bytes=0,
+            accepts=(),
         )
         return FetchRequest(url, address, kind, limits=limits)
 
@@ -433,8 +438,9 @@ class RequestSender:
         await self._resolver.close()
 
 
-def _limits_of(section: FetchSection) -> Limits:
-    """The bounds of a request by the settings."""
+def _limits_of(config: Config) -> Limits:
+    """The bounds of a request for a page by the settings."""
+    section, accept = config.fetch, config.scope.accept
     return Limits(
         connect_s=section.connect_s,
         first_byte_s=section.first_byte_s,
@@ -445,6 +451,8 @@ def _limits_of(section: FetchSection) -> Limits:
         header_count=section.header_count,
         body_bytes=section.body_bytes,
         spool_bytes=section.spool_bytes,
+        media_bytes=section.media_bytes,
+        accepts=(*accept, *REQUISITES) if accept and config.scope.requisites else accept,
     )
 
 
