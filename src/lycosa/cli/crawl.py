@@ -162,6 +162,13 @@ Exit codes: 0 finished, 1 internal error, 2 bad usage or settings, 3 stopped by 
     default=None,
     help="Delete local files of a segment after the store is verified to have them.",
 )
+@click.option(
+    "--earlier",
+    multiple=True,
+    metavar="DIR|FILE",
+    help="Do not store bodies again that this earlier crawl has (a crawl folder, a CDXJ file); may"
+    " be repeated.",
+)
 @feed_option
 @api_options
 @click.option(
@@ -396,6 +403,7 @@ _SETTING_OF_FLAG = {
     "cookies": "fetch.cookies",
     "upload": "upload.url",
     "upload_remove": "upload.remove",
+    "earlier": "earlier.archives",
 }
 
 

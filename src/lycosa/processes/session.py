@@ -22,6 +22,7 @@ import msgspec
 from lycosa.base.config.live_settings import with_live
 from lycosa.base.config.sections import AddressTables, Config
 from lycosa.base.messages.control_records import SettingsSaved
+from lycosa.base.model.earlier_sources import EarlierSources
 from lycosa.base.model.recovered import Recovered
 from lycosa.base.ports import Clock
 from lycosa.base.system.clock import SystemClock
@@ -29,6 +30,7 @@ from lycosa.base.system.durable import replace_file
 from lycosa.base.system.memory_plan import RECOVERY_BYTES, MemoryPlan, fitted, worker_count
 from lycosa.base.system.plugins import active_plugins
 from lycosa.base.system.software import SOFTWARE
+from lycosa.processes.earlier_crawls import check_archives, prepare_archives
 from lycosa.processes.folder_code import FolderCode
 from lycosa.stages.fetch.headers import build_user_agent
 from lycosa.stages.fetch.key_check import check_key
@@ -90,11 +92,13 @@ class Session:
         self._lock = CrawlLock(folder)
         self._changes: dict[str, LiveChange] = {}
         self.machine_table: Path | None = None
+        self._earlier = EarlierSources()
         self.on_locked: Callable[[], None] = lambda: None
         """Called when the folder is locked, before anything else is written there."""
         if fetches:
             check_key(config.agent)
             active_plugins(config.extensions)  # raises for what is not installed
+            check_archives(folder, config.earlier)
         # What never fetches runs no code, whatever the folder's settings name.
         self._code = FolderCode(folder, config.extensions) if fetches else None
         if self._code is not None:
@@ -190,6 +194,8 @@ class Session:
             time_base=self.time_base,
             machine_table=self.machine_table,
             code=self.code,
+            earlier=self._earlier,
+            earlier_folder=self.folder,
         )
 
     def recover_worker(self, number: int, owned: Sequence[int]) -> Recovered:
@@ -236,6 +242,7 @@ class Session:
             self.folder, manifest, SOFTWARE, self._clock.wall(), new_seeds, workers=workers
         )
         if self._code is not None:
+            self._earlier = prepare_archives(self.folder, self.config.earlier)
             last = self.recovered.settings
             version, term = last + 1 if last else 0, self.manifest.term
             self.code = self._code.keep(version, term, self._clock.wall())

@@ -61,6 +61,7 @@ SECURITY_PREFIXES = ("security.", "sasl.", "ssl.", "enable.ssl.", "enable.sasl."
 """Beginnings of the options of the Kafka client that ``kafka.security`` may have."""
 CHANGE_KINDS = ("new", "changed", "gone", "back")
 _MAX_WEBHOOKS = 16
+_MAX_ARCHIVES = 64
 _CRAWL_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")  # of topics, and of paths of objects
 _SERVER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -281,6 +282,27 @@ def check_webhooks(urls: Sequence[str]) -> None:
             raise ValueError(f"{url!r} is not encrypted; write https://")
 
 
+def check_earlier(archives: Sequence[str]) -> None:
+    """The places of earlier crawls, or of their WARC files."""
+    if len(archives) > _MAX_ARCHIVES:
+        raise ValueError(f"{len(archives)} entries; at most {_MAX_ARCHIVES} are searched")
+    if not all(map(str.strip, archives)):
+        raise ValueError("an entry is empty; write a folder or a file")
+
+
+def check_collection(url: str) -> None:
+    """A collection of OutbackCDX. A message does not repeat a password."""
+    if not url:
+        return
+    if not _has_host(url, ("http", "https")) or set(url) & set("?# "):
+        shown = "that" if "@" in url else repr(url)
+        raise ValueError(
+            f"{shown} is not the URL of a collection; write http://cdx.example:8080/COLLECTION"
+        )
+    if not urlsplit(url).path.strip("/"):
+        raise ValueError(f"{url!r} names no collection; write {url.rstrip('/')}/COLLECTION")
+
+
 def _is_loopback(host: str) -> bool:
     try:
         return ip_address(host).is_loopback
@@ -302,6 +324,11 @@ CHECKS: Mapping[str, Callable[[Any], None]] = {
     "coordinator.addresses": check_addresses,
     "dns.pins": check_pins,
     "dns.servers": check_servers,
+    "earlier.allow_addresses": check_ranges,
+    "earlier.archives": check_earlier,
+    "earlier.outbackcdx": check_collection,
+    "earlier.push": check_collection,
+    "earlier.warcs": check_earlier,
     "fetch.accept": check_header,
     "fetch.accept_language": check_header,
     "fetch.allow_addresses": check_ranges,

@@ -377,7 +377,7 @@ class Partition:
                 self.host_grids.move_page(host, lease.entry.url8, record.history, done.history)
             record.history = done.history
             self._rank(host, record, done.history.fetched_at)
-            if done.history.duplicate_of or host.record.copies is not None:
+            if done.history.copy_of or host.record.copies is not None:
                 self.copies.note_capture(lease, done)
             elif done.title:
                 self.copies.keep_title(host.host8 + lease.entry.url8, done.title)
