@@ -84,8 +84,20 @@ Exit codes: 0 finished, 1 internal error, 2 bad usage or settings, 3 stopped by 
 @set_option
 @click.option(
     "--scope",
-    type=click.Choice(["host", "site", "prefix", "any"]),
+    type=click.Choice(["host", "site", "prefix", "page", "surt", "any"]),
     help="Which URLs belong to the crawl, relative to the seeds [host].",
+)
+@click.option(
+    "--surts",
+    multiple=True,
+    metavar="FILE",
+    help="File of SURT prefixes that are in scope too (+) or not (-); may be repeated.",
+)
+@click.option(
+    "--one-hop-out",
+    is_flag=True,
+    default=None,
+    help="Also fetch pages elsewhere that a page in scope links to, but not their links.",
 )
 @click.option(
     "--include", multiple=True, metavar="RE", help="Fetch only URLs that match; may be repeated."
@@ -385,6 +397,8 @@ async def _run_supervisor(
 
 _SETTING_OF_FLAG = {
     "scope": "scope.rule",
+    "surts": "scope.surts",
+    "one_hop_out": "scope.one_hop_out",
     "include": "scope.include",
     "exclude": "scope.exclude",
     "max_pages": "limits.max_pages",
@@ -425,6 +439,9 @@ def crawl_settings(folder: Path, options: dict[str, Any], tell: Callable[[str], 
     if folder.is_dir() and not has_manifest(folder):
         prepare_folder(folder)  # a folder with other files in it is the first error to report
 
+    from lycosa.cli.crawl_scope import surt_lines
+
+    options = {**options, "surts": surt_lines(options.get("surts", ()))}
     flags = {
         _SETTING_OF_FLAG[name]: value
         for name, value in options.items()

@@ -40,6 +40,7 @@ _COMMANDS = {
     "diff": "How the text of a page differs between two captures.",
     "extension": "Digests of your code, what a crawl runs, and its updates.",
     "host": "Show, pause, resume or retire a host of a crawl.",
+    "scope": "Show, try or change which URLs belong to a crawl.",
     "policy": "Show, try or change when pages are fetched again.",
     "dlq": "List, retry or drop URLs that failed for good.",
     "project": "Keep a copy of a crawl's URL state in a database.",
@@ -49,6 +50,8 @@ _COMMANDS = {
     "identity": "Keys that sign requests, and the page for site owners.",
     "health": "Whether a node or coordinator on this machine runs.",
 }
+
+_MODULES = {"identity": "crawler_identity", "scope": "crawl_scope"}
 
 _EPILOG = f"""
 \b
@@ -162,8 +165,8 @@ _TOO_MANY_FILES = frozenset({errno.EMFILE, errno.ENFILE})
 
 
 def _module_of(command: str) -> str:
-    """The module of a command. A file name occurs once, and the identity of URLs has that one."""
-    return f"lycosa.cli.{'crawler_identity' if command == 'identity' else command}"
+    """The module of a command. A file name occurs once, and some of them others have."""
+    return f"lycosa.cli.{_MODULES.get(command, command)}"
 
 
 class _ReaderGoneError(Exception):

@@ -198,7 +198,7 @@ def set_(
     if rules and not texts:
         raise click.UsageError("there is no rule in that file; --none removes all rules")
     values = {_KEY: fields()[_KEY].show(texts)}
-    _change(place, values, by, why)
+    change_live(place, values, by, why)
     state = asyncio.run(_applied(place, wait_s))
     if as_json:
         emit_json({"rules": list(texts), "by": by, **_state_values(state)})
@@ -239,7 +239,8 @@ def _settings(place: CrawlPlace, reader: CrawlReader) -> SavedSettings:
     return msgspec.structs.replace(saved, config=with_live(saved.config, found.settings))
 
 
-def _change(place: CrawlPlace, values: dict[str, str], by: str, why: str) -> None:
+def change_live(place: CrawlPlace, values: dict[str, str], by: str, why: str) -> None:
+    """Change live settings of a crawl, running or stopped."""
     from lycosa.base.config.live_settings import check_live
     from lycosa.base.messages.coordinator_messages import ChangeSettings
 

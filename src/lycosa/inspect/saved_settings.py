@@ -110,19 +110,30 @@ class PureRules:
         self._scope = self._scope_of(tuple(self._places.all_places()))
 
     def judge_url(
-        self, url: str, kind: LinkKind, depth: int, wall: float, nofollow: bool = False
+        self,
+        url: str,
+        kind: LinkKind,
+        depth: int,
+        wall: float,
+        nofollow: bool = False,
+        via: str = "",
     ) -> Refusal | None:
         """Why a URL found at a time is refused, or ``None``. The scope is that of all seeds."""
-        return self._scope.judge_url(url, kind, depth, nofollow) or self._traps_at(wall).judge_url(
-            url
-        )
+        found = self._scope.judge_url(url, kind, depth, nofollow, via)
+        return found or self._traps_at(wall).judge_url(url)
 
     def judge_url_then(
-        self, url: str, kind: LinkKind, depth: int, wall: float, nofollow: bool = False
+        self,
+        url: str,
+        kind: LinkKind,
+        depth: int,
+        wall: float,
+        nofollow: bool = False,
+        via: str = "",
     ) -> Refusal | None:
         """The same with only the seeds that were known at that time; slower."""
         return self._scope_of(self._places.places_at(wall)).judge_url(
-            url, kind, depth, nofollow
+            url, kind, depth, nofollow, via
         ) or self._traps_at(wall).judge_url(url)
 
     def _scope_of(self, places: tuple[str, ...]) -> Scope:

@@ -178,6 +178,7 @@ def _assembled(
             visit.stages.pacing,
             owned.prices,
             CodeInUse(owned.job.code, _changed_code(owned, visit, failures)),
+            intake.intake,
         ),
         meter,
         grids,

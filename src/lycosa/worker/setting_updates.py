@@ -22,6 +22,7 @@ from lycosa.stages.politeness.delay import longest_wait
 from lycosa.stages.schedule.price_in_force import PriceInForce
 from lycosa.stages.schedule.refetch import longest_interval
 from lycosa.worker.code_in_use import CodeInUse
+from lycosa.worker.intake.intake import Intake
 from lycosa.worker.visit.pacing import Pacing
 from lycosa.worker.worker import Worker
 
@@ -42,11 +43,12 @@ class AppliedSettings:
         pacing: Pacing,
         prices: PriceInForce,
         code: CodeInUse,
+        intake: Intake,
     ) -> None:
         # The version that the shard's last commit names.
         self._config, self._committed = config, worker.committer.settings
         self._worker, self._frontier, self._pacing = worker, worker.frontier, pacing
-        self._prices, self.code = prices, code
+        self._prices, self.code, self._intake = prices, code, intake
         self._is_paused = False
         self.config, self.version = config, 0
 
@@ -69,6 +71,8 @@ class AppliedSettings:
             return
         config = with_live(self._config, values)
         self._pacing.section = config.politeness
+        if config.scope != self.config.scope:
+            self._intake.use_scope(config.scope)
         # Waits stored under earlier settings may be longer than these allow, and remain valid.
         self._frontier.longest_wait_s = max(
             self._frontier.longest_wait_s, longest_wait(config.politeness)

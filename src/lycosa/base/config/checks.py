@@ -18,6 +18,7 @@ from lycosa.base.config.near_names import near_name
 from lycosa.base.config.patterns import compile_pattern
 from lycosa.base.config.refetch_budget import check_budget
 from lycosa.base.config.refetch_policies import check_policies
+from lycosa.base.config.surt_prefixes import read_surts
 
 STORE_SCHEMES = ("s3", "gs", "az", "file")
 USES = ("search", "ai-train", "ai-input", "tdm", "bots", "archive", "research")
@@ -62,6 +63,7 @@ SECURITY_PREFIXES = ("security.", "sasl.", "ssl.", "enable.ssl.", "enable.sasl."
 CHANGE_KINDS = ("new", "changed", "gone", "back")
 _MAX_WEBHOOKS = 16
 _MAX_ARCHIVES = 64
+_SEED_RULES = ("host", "site", "prefix", "page")
 _CRAWL_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")  # of topics, and of paths of objects
 _SERVER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -282,6 +284,20 @@ def check_webhooks(urls: Sequence[str]) -> None:
             raise ValueError(f"{url!r} is not encrypted; write https://")
 
 
+def check_surts(lines: Sequence[str]) -> None:
+    read_surts(lines)
+
+
+def check_per_seed(texts: Sequence[str]) -> None:
+    for text in texts:
+        url, _, rule = text.strip().rpartition(" ")
+        if rule not in _SEED_RULES or not _has_host(url.strip(), ("http", "https")):
+            raise ValueError(
+                f"{text!r} is not a seed and its rule; write `https://example.org/docs/ prefix`,"
+                f" with one of {', '.join(_SEED_RULES)}"
+            )
+
+
 def check_earlier(archives: Sequence[str]) -> None:
     """The places of earlier crawls, or of their WARC files."""
     if len(archives) > _MAX_ARCHIVES:
@@ -342,6 +358,8 @@ CHECKS: Mapping[str, Callable[[Any], None]] = {
     "refetch.budget": check_budget,
     "scope.exclude": check_expressions,
     "scope.include": check_expressions,
+    "scope.per_seed": check_per_seed,
+    "scope.surts": check_surts,
     "upload.kinds": check_upload_kinds,
     "upload.options": check_store_options,
     "upload.url": check_store_url,

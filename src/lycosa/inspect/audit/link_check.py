@@ -23,6 +23,7 @@ from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import InvalidUrl, hash8, host_of, partition_of
 from lycosa.inspect.audit.audit_report import Check
 from lycosa.inspect.committed_state import CrawlReader, TableView
+from lycosa.inspect.queries.decision_queries import decisions_backwards
 from lycosa.inspect.saved_settings import PureRules, SavedSettings
 from lycosa.stages.admit.sitemap_scope import may_list
 from lycosa.stages.frontier.unparsed_bodies import NOT_PARSED
@@ -31,6 +32,7 @@ from lycosa.stages.parse.media_type import may_be_pdf
 from lycosa.stages.parse.parser_config import ParserConfig
 from lycosa.stages.schedule.fetch_outcome import Meaning, judge_answer
 from lycosa.state.exchange import urls_in_outboxes
+from lycosa.state.folder.live_changes import saved_changes
 from lycosa.state.kv.table_records import url_key
 from lycosa.state.store.journal_rows import JournalRow
 from lycosa.state.store.stored_bodies import BodyPlace, RevisitTarget, record_with_body
@@ -65,6 +67,7 @@ class LinkCheck:
         self._parser = build_parser(
             ParserConfig(section, saved.config.canonical, saved.config.agent.product)
         )
+        self._scope_since_us = _scope_changed_us(reader)
         self._known: set[bytes] = set()
         self._owners: dict[bytes, int] = {}
         self._under_way: set[bytes] | None = None
@@ -162,13 +165,17 @@ class LinkCheck:
                 self._known.clear()
             self._known.add(key)
             return
-        wall = row.date_us / 1_000_000
-        if self._rules.judge_url(link.url, link.kind, depth, wall, link.nofollow) is not None:
+        if row.date_us < self._scope_since_us:
+            self.check.add_note(
+                "the scope was changed while the crawl ran: links that pages fetched before named,"
+                " and that have no record, were not judged"
+            )
             return
-        if (
-            self._rules.judge_url_then(link.url, link.kind, depth, wall, link.nofollow) is not None
-            or key in self._outboxes()
-        ):
+        wall = row.date_us / 1_000_000
+        given = link.url, link.kind, depth, wall, link.nofollow, row.url
+        if self._rules.judge_url(*given) is not None:
+            return
+        if self._rules.judge_url_then(*given) is not None or key in self._outboxes():
             return
         told = (
             f"{link.url} ({link.kind.name.lower()} at depth {depth}) was found on {row.url} and has"
@@ -252,6 +259,21 @@ class LinkCheck:
         history = record.history if record else None
         if history is not None and reference.is_of(history):
             yield history.body_place
+
+
+def _scope_changed_us(reader: CrawlReader) -> int:
+    """When an operator changed the scope last, in microseconds since 1970; 0 if no one did."""
+    dates = [0]
+    if (folder := reader.origin.folder) is not None:
+        changes = saved_changes(folder).items()
+        dates += [each.date_us for key, each in changes if key.startswith("scope.")]
+    if 0 in reader.here:  # the partition that has the actions on the whole crawl
+        with reader.partition_view(0) as view:
+            for _, row in decisions_backwards(view):
+                if row.action == "set" and "scope." in row.subject:
+                    dates.append(row.date_us)
+                    break
+    return max(dates)
 
 
 def _waiting(views: Iterable[TableView]) -> set[bytes]:

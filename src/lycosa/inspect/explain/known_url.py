@@ -374,6 +374,14 @@ class KnownUrl:
 
     def _refused(self) -> None:
         record = self._record
+        if record.reason is not Reason.ROBOTS_DISALLOWED:
+            self._answer.set_verdict(
+                "refused_by_scope",
+                "It waited when the scope was changed, and was dropped when its turn came:"
+                f" {record.detail}; give the URL as a seed to retry.",
+            )
+            reason_facts(self._answer, record.reason, record.detail)
+            return
         self._answer.set_verdict("refused_by_robots", f"robots.txt disallows it: {record.detail}.")
         reason_facts(self._answer, record.reason, record.detail)
         now = robots_now(self._view, self._entry.host8, self._entry.url)

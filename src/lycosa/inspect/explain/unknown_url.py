@@ -62,7 +62,12 @@ class UnknownUrl:
         depth, kind = self._as_found(link)
         rules = PureRules(self._reader, self._saved, self._view.number)
         refusal = rules.judge_url(
-            self._url, kind, depth, self._now, bool(link and link.nofollow)
+            self._url,
+            kind,
+            depth,
+            self._now,
+            bool(link and link.nofollow),
+            link.page if link else "",
         ) or self._by_sitemap(link, kind)
         if link is not None:
             self._answer.add_fact("found_on", link.page)

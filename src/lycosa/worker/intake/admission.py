@@ -30,7 +30,7 @@ class Admission(msgspec.Struct, frozen=True):
     def judge_url(self, found: Discovered, nofollow: bool = False) -> Refusal | None:
         """Why a URL is refused, or ``None``."""
         refusal = self.scope.judge_url(
-            found.url, found.kind, found.depth, nofollow
+            found.url, found.kind, found.depth, nofollow, found.via
         ) or self.traps.judge_url(found.url)
         if refusal is None and self.rules:
             return next(
@@ -38,8 +38,8 @@ class Admission(msgspec.Struct, frozen=True):
             )
         return refusal
 
-    def judge_link(self, link: Link, depth: int) -> Refusal | None:
-        """The same for a link, when there are no rules of the user."""
+    def judge_link(self, link: Link, depth: int, via: str = "") -> Refusal | None:
+        """The same for a link of the page ``via``, when there are no rules of the user."""
         return self.scope.judge_url(
-            link.url, link.kind, depth, link.nofollow
+            link.url, link.kind, depth, link.nofollow, via
         ) or self.traps.judge_url(link.url)

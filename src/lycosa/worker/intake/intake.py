@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from lycosa.base.config.scope_sections import ScopeSection
 from lycosa.base.listing_kind import NOT_LISTED
 from lycosa.base.model.discovered import NO_HINT, NO_SCORE, Discovered, LinkKind
 from lycosa.base.model.fetched import Fetched
@@ -116,19 +117,34 @@ class Intake:
         for url in urls:
             self._join(url, partition)
 
-    def _join(self, url: str, witness: Partition) -> bool:
-        """Add a place to the scope and store it in ``witness``; return whether it is new."""
-        is_new = self._widen(url)
+    def _join(self, url: str, witness: Partition, of: str = "") -> bool:
+        """Add a place to the scope and store it in ``witness``; return whether it is new.
+
+        ``of`` is the seed that redirects there.
+        """
+        is_new = self._widen(url, of)
         if is_new:
             witness.table.put(joined_key(url), b"")
         return is_new
 
-    def _widen(self, url: str) -> bool:
+    def _widen(self, url: str, of: str = "") -> bool:
         """Add a place to the scope; return whether it is new."""
-        is_new = self.admission.scope.joins(url)
+        is_new = self.admission.scope.joins(url, of)
         if is_new:
             self.recent.clear()  # links that were refused a moment ago may be in scope now
         return is_new
+
+    def use_scope(self, section: ScopeSection) -> None:
+        """Judge by other rules from now on: links, and URLs that wait when their turn comes."""
+        self.admission.scope.use_section(section)
+        self.recent.clear()  # links that were refused a moment ago may be in scope now
+
+    def why_unwanted(self, lease: Lease) -> Refusal | None:
+        """Why a URL that waited is not wanted any more, or ``None``."""
+        scope, record = self.admission.scope, lease.record
+        if not scope.judges_waiting:
+            return None
+        return scope.judge_waiting(lease.url, record.kind, record.depth)
 
     def take_seeds(self, raws: Iterable[str], importance: float = 1.0) -> list[tuple[str, str]]:
         """Take seeds; return those that were refused, with the reason in words."""
@@ -211,7 +227,9 @@ class Intake:
         """Give links that pass the pure rules to their owners; count others in ``page.refused``."""
         origin, source = page.origin, page.lease.host
         hints, changes, scores = page.parsed.hints, page.parsed.changes, page.scores
-        stamps = [bytes([min(origin.depth, 255), way]) for way in range(4)]
+        # A link of a page in scope may pass where that of another page did not.
+        hop = 16 * self.admission.scope.is_source(origin.via)
+        stamps = [bytes([min(origin.depth, 255), hop + way]) for way in range(4)]
         counts_links = self._standing.counts_links
         one_by_one = bool(
             counts_links
@@ -248,7 +266,7 @@ class Intake:
                 found = origin.found(link, lastmod, hint, change_s, vouching, mark, score)
                 refusal = self.admission.judge_url(found, link.nofollow)
             else:
-                refusal = self.admission.judge_link(link, origin.depth)
+                refusal = self.admission.judge_link(link, origin.depth, origin.via)
             # Gathered links are looked up in URL-seen all at once, without hints or dates.
             if refusal is None and one_by_one:
                 fresh.append(found)
@@ -300,7 +318,7 @@ class Intake:
         if (
             record.depth == 0
             and record.kind in (LinkKind.SEED, LinkKind.REDIRECT)
-            and self._join(target, self._partitions[lease.host.partition])
+            and self._join(target, self._partitions[lease.host.partition], lease.url)
         ):
             self._outgoing.post_place(target)
         refusal = self.admission.judge_url(found)

@@ -1,4 +1,4 @@
-"""Decides which of a host's URLs may be requested next, by crash counts, budgets and robots.txt.
+"""Decides which of a host's URLs may be requested next: crash counts, scope, budgets, robots.txt.
 
 Hundreds of URLs in a row may be disallowed, and a hostile robots.txt makes each judgement cost
 milliseconds. So the loop may run other tasks between judgements (``schedule.visit_decisions`` says
@@ -61,7 +61,11 @@ class Leasing:
         if lease is None:
             return TurnOver()
         visit.is_secure = lease.record.secure
-        return UrlLeased(self._suspicion(lease.url) is Suspicion.HOPELESS)
+        is_hopeless = self._suspicion(lease.url) is Suspicion.HOPELESS
+        if (refusal := self._intake.why_unwanted(lease)) is not None:
+            detail = f"{refusal.rule}: {refusal.value}"
+            return UrlLeased(is_hopeless, refusal.reason, detail, visit.passed)
+        return UrlLeased(is_hopeless)
 
     async def judge_budgets(self, visit: Visit, step: JudgeBudgets) -> BudgetsJudged:
         """Judge whether the host or its site is over a budget."""
@@ -123,7 +127,8 @@ class Leasing:
                 if lease is None:
                     break
                 passed.append(lease)
-                if self._suspicion(lease.url) is Suspicion.HOPELESS:
+                is_unwanted = self._intake.why_unwanted(lease) is not None
+                if is_unwanted or self._suspicion(lease.url) is Suspicion.HOPELESS:
                     continue
                 state = await self._robots.ready_state(partition, host, lease.record.secure, time)
                 if state.is_needed:
