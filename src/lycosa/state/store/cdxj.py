@@ -12,17 +12,15 @@ the 304 confirmed.
 
 from __future__ import annotations
 
-import heapq
-import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO
 
 import msgspec
 
 from lycosa.state.store import languages
 from lycosa.state.store.journal_rows import UNCHANGED, JournalRow, SegmentHeader
 from lycosa.state.store.layout import WARC, file_name
+from lycosa.state.store.sorted_lines import SortedLines
 
 _RUN = 50_000  # lines
 
@@ -78,37 +76,19 @@ def line(row: JournalRow) -> bytes | None:
 
 
 class CdxjBuilder:
-    """Builds the index of one segment.
-
-    A segment of small captures has a million lines. So lines are sorted in runs that fit in memory
-    (about 20 MB). The runs are kept in unnamed files and merged at the end.
-    """
+    """Builds the index of one segment. A segment of small captures has a million lines."""
 
     def __init__(self, path: Path, header: SegmentHeader, run: int = _RUN) -> None:
-        self._path, self._run, self._lines = path, run, list[bytes]()
-        self._runs: list[IO[bytes]] = []
+        self._path, self._lines = path, SortedLines(path.parent, run)
 
     def add_row(self, row: JournalRow) -> None:
-        if (found := line(row)) is None:
-            return
-        self._lines.append(found)
-        if len(self._lines) >= self._run:
-            self._lines.sort()
-            # In the folder of the index, whose free space is monitored. An unnamed file leaves
-            # nothing behind when the process is killed.
-            file = tempfile.TemporaryFile(dir=self._path.parent)  # noqa: SIM115 (closed by ``close``)
-            self._runs.append(file)
-            file.writelines(self._lines)
-            self._lines = []
+        if (found := line(row)) is not None:
+            self._lines.add(found)
 
     def close(self) -> None:
         """Write the file."""
-        self._lines.sort()
         try:
-            for run in self._runs:
-                run.seek(0)
             with self._path.open("wb") as file:
-                file.writelines(heapq.merge(*self._runs, self._lines))
+                file.writelines(self._lines.take_all())
         finally:
-            for run in self._runs:
-                run.close()
+            self._lines.close()

@@ -227,9 +227,7 @@ class Intake:
         """Give links that pass the pure rules to their owners; count others in ``page.refused``."""
         origin, source = page.origin, page.lease.host
         hints, changes, scores = page.parsed.hints, page.parsed.changes, page.scores
-        # A link of a page in scope may pass where that of another page did not.
-        hop = 16 * self.admission.scope.is_source(origin.via)
-        stamps = [bytes([min(origin.depth, 255), hop + way]) for way in range(4)]
+        stamps = self._stamps(origin)
         counts_links = self._standing.counts_links
         one_by_one = bool(
             counts_links
@@ -279,6 +277,14 @@ class Intake:
         self._give(fresh, self._partitions[source.partition])
         if passed:
             self.gather_links(origin, passed, self._partitions[source.partition])
+
+    def _stamps(self, origin: LinkSource) -> list[bytes]:
+        """What tells finds of one URL apart among those of a moment ago.
+
+        A link of a page in scope may pass where that of another page did not.
+        """
+        hop = 16 * self.admission.scope.is_source(origin.via)
+        return [bytes([min(origin.depth, 255), hop + way]) for way in range(4)]
 
     def link_source(self, via: str, depth: int, importance: float) -> LinkSource:
         """What the links of a page have in common."""
