@@ -352,6 +352,7 @@ async def _supervise(
             why = f"{error.strerror or error}: {error.filename}"
             display.show_line(f"commands cannot call this crawl while it runs ({why})")
             rules = None
+        session.tell = display.show_line
         uploads = begin_uploads(session, display.show_line)
         supervisor = Supervisor(
             session, plan, seeds, display.show_progress, display.show_line, uploads, rules

@@ -5,12 +5,16 @@ A folder does it for its crawl, a node of a cluster for all of its shards.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lycosa.base.config.earlier_section import EarlierSection
 from lycosa.base.config.sources import SettingsError
 from lycosa.base.model.earlier_sources import EarlierSources
+
+if TYPE_CHECKING:
+    from lycosa.processes.index_push import IndexPush
 
 
 def check_archives(folder: Path, section: EarlierSection) -> None:
@@ -44,6 +48,19 @@ def prepare_archives(folder: Path, section: EarlierSection) -> EarlierSources:
         return index_archives(folder, _sources(section.archives), section.warcs)
     except EarlierError as error:
         raise _refused(error) from error
+
+
+def begin_push(
+    folder: Path, section: EarlierSection, tell: Callable[[str], None]
+) -> IndexPush | None:
+    """The push of index lines during a run over a crawl folder, if the settings ask for it."""
+    if not section.push:
+        return None
+    from lycosa.processes.index_push import IndexPush
+
+    push = IndexPush(folder, section, tell)
+    push.begin()
+    return push
 
 
 def _sources(archives: Sequence[str]) -> list[Path]:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -30,7 +31,7 @@ from lycosa.base.system.durable import replace_file
 from lycosa.base.system.memory_plan import RECOVERY_BYTES, MemoryPlan, fitted, worker_count
 from lycosa.base.system.plugins import active_plugins
 from lycosa.base.system.software import SOFTWARE
-from lycosa.processes.earlier_crawls import check_archives, prepare_archives
+from lycosa.processes.earlier_crawls import begin_push, check_archives, prepare_archives
 from lycosa.processes.folder_code import FolderCode
 from lycosa.stages.fetch.headers import build_user_agent
 from lycosa.stages.fetch.key_check import check_key
@@ -61,6 +62,9 @@ from lycosa.state.kv.read_only import table_reader
 from lycosa.state.kv.rocks import rocks_opener
 from lycosa.worker.job import RunCode, WorkerJob
 from lycosa.worker.machine_table import NoMachineTable, machine_table
+
+if TYPE_CHECKING:
+    from lycosa.processes.index_push import IndexPush
 
 
 class Session:
@@ -93,6 +97,9 @@ class Session:
         self._changes: dict[str, LiveChange] = {}
         self.machine_table: Path | None = None
         self._earlier = EarlierSources()
+        self._push: IndexPush | None = None
+        self.tell: Callable[[str], None] = lambda line: None
+        """Gets lines for the operator, from any thread."""
         self.on_locked: Callable[[], None] = lambda: None
         """Called when the folder is locked, before anything else is written there."""
         if fetches:
@@ -126,6 +133,8 @@ class Session:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if self._push is not None:
+            self._push.finish()
         status_path(self.folder).unlink(missing_ok=True)
         self._lock.release()
 
@@ -243,6 +252,7 @@ class Session:
         )
         if self._code is not None:
             self._earlier = prepare_archives(self.folder, self.config.earlier)
+            self._push = begin_push(self.folder, self.config.earlier, self._tell_now)
             last = self.recovered.settings
             version, term = last + 1 if last else 0, self.manifest.term
             self.code = self._code.keep(version, term, self._clock.wall())
@@ -260,6 +270,9 @@ class Session:
         from lycosa.worker.commit.recovery import recover_crawl
 
         return recover_crawl(self.folder, self.config, self._open_table, workers)
+
+    def _tell_now(self, line: str) -> None:
+        self.tell(line)  # which is set after the session has begun
 
     def _set_clock(self) -> None:
         """Let crawl time continue after the last commit, for any wall clock."""

@@ -79,21 +79,23 @@ class EarlierCaptures:
             found = self._server.find(fetched, digest)
         if found is None:
             return None
-        record, is_right = self._record(found, fetched, digest)
-        if of_server and self._server is not None and record is not None:
+        record, is_right = self._record(found, fetched, digest, of_server)
+        if of_server and self._server is not None:
             self._server.note(is_right)
         return original_elsewhere(found, record) if is_right else None
 
     def _record(
-        self, found: EarlierCapture, fetched: Fetched, digest: bytes
+        self, found: EarlierCapture, fetched: Fetched, digest: bytes, of_server: bool
     ) -> tuple[StoredRecord | None, bool]:
         """The record of a capture, if its archive is here, and whether it may be referred to."""
         place, counts = place_elsewhere(found), self.counts
         try:
             record = self._files.read_head(*place)
         except (RecordError, OSError):
+            # What a server says is compared from time to time, or it is not believed at all.
+            is_due = of_server and self._every and counts["unseen"] % self._every == 0
             counts["unseen"] += 1
-            return None, True
+            return None, not is_due
         is_right = record.fields.get("WARC-Type") == "response" and record.fields.get(
             "WARC-Payload-Digest", ""
         ) in ("", base32_sha1(digest))
@@ -118,7 +120,11 @@ def earlier_of_job(job: WorkerJob, offload: Offload) -> EarlierCaptures | None:
     Blocks; raises ``EarlierError``.
     """
     archives, section = job.earlier, job.config.earlier
-    if not archives.indexes or job.formats < LATE_FIELDS:
+    if job.formats < LATE_FIELDS or not (archives.indexes or section.outbackcdx):
         return None
+    # Imported here, because few crawls ask a server.
+    from lycosa.worker.capture_server import OutbackServer
+
+    server = OutbackServer(section) if section.outbackcdx else None
     indexes = [EarlierIndex(job.earlier_folder / FOLDER / name) for name in archives.indexes]
-    return EarlierCaptures(indexes, ArchiveFiles(archives.folders), section, offload)
+    return EarlierCaptures(indexes, ArchiveFiles(archives.folders), section, offload, server)
