@@ -9,13 +9,11 @@ import re
 import socket
 import subprocess
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
-from urllib.request import urlopen
 
 from lycosa.base.urls.surt import surt
 
@@ -114,18 +112,15 @@ def jar_server(folder: Path) -> Iterator[str]:
         port = free.getsockname()[1]
     (folder / "data").mkdir()
     command = ["java", "-Xmx256m", "-jar", JAR, "-b", "127.0.0.1", "-p", str(port), "-d"]
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen([*command, str(folder / "data")], stdout=log, stderr=log)
+    process = subprocess.Popen(
+        [*command, str(folder / "data")], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    assert process.stdout is not None
     try:
-        deadline = time.monotonic() + 60
-        while True:
-            try:
-                with urlopen(f"http://127.0.0.1:{port}/", timeout=5):
-                    break
-            except OSError:
-                assert time.monotonic() < deadline and process.poll() is None, "it does not start"
-                time.sleep(0.1)  # another program starts
+        # its first line, when it listens
+        assert process.stdout.readline().startswith(b"OutbackCDX"), "it does not start"
         yield f"http://127.0.0.1:{port}/web"
     finally:
         process.terminate()
         process.wait(30)
+        process.stdout.close()

@@ -7,7 +7,7 @@ begin and duration, digest, source, annotations, and an object with the place in
 
 Thread is the worker. The path has L for a link, R for a redirect, E for a requisite, M for an entry
 of a sitemap, S for a URL that another program gave, and P for a file that was needed first. A URL
-that failed has the time at which it was given up, one that is disallowed that at which it was
+that failed has the time at which it was retired, one that is disallowed that at which it was
 found: it was never requested.
 """
 

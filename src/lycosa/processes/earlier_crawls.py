@@ -14,7 +14,7 @@ from lycosa.base.config.sources import SettingsError
 from lycosa.base.model.earlier_sources import EarlierSources
 
 if TYPE_CHECKING:
-    from lycosa.processes.index_push import IndexPush
+    from lycosa.processes.index_push import IndexSender
 
 
 def check_archives(folder: Path, section: EarlierSection) -> None:
@@ -52,13 +52,13 @@ def prepare_archives(folder: Path, section: EarlierSection) -> EarlierSources:
 
 def begin_push(
     folder: Path, section: EarlierSection, tell: Callable[[str], None]
-) -> IndexPush | None:
+) -> IndexSender | None:
     """The push of index lines during a run over a crawl folder, if the settings ask for it."""
     if not section.push:
         return None
-    from lycosa.processes.index_push import IndexPush
+    from lycosa.processes.index_push import IndexSender
 
-    push = IndexPush(folder, section, tell)
+    push = IndexSender(folder, section, tell)
     push.begin()
     return push
 

@@ -28,7 +28,7 @@ _FIRST_S, _MOST_S = 1.0, 300.0
 _TIMEOUT_S = 60.0
 
 
-class IndexPush:
+class IndexSender:
     """One per run. ``tell`` gets lines for the operator, called from the thread."""
 
     def __init__(self, folder: Path, section: EarlierSection, tell: Callable[[str], None]) -> None:

@@ -64,7 +64,7 @@ from lycosa.worker.job import RunCode, WorkerJob
 from lycosa.worker.machine_table import NoMachineTable, machine_table
 
 if TYPE_CHECKING:
-    from lycosa.processes.index_push import IndexPush
+    from lycosa.processes.index_push import IndexSender
 
 
 class Session:
@@ -97,7 +97,7 @@ class Session:
         self._changes: dict[str, LiveChange] = {}
         self.machine_table: Path | None = None
         self._earlier = EarlierSources()
-        self._push: IndexPush | None = None
+        self._push: IndexSender | None = None
         self.tell: Callable[[str], None] = lambda line: None
         """Gets lines for the operator, from any thread."""
         self.on_locked: Callable[[], None] = lambda: None

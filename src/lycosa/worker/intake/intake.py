@@ -139,13 +139,6 @@ class Intake:
         self.admission.scope.use_section(section)
         self.recent.clear()  # links that were refused a moment ago may be in scope now
 
-    def why_unwanted(self, lease: Lease) -> Refusal | None:
-        """Why a URL that waited is not wanted any more, or ``None``."""
-        scope, record = self.admission.scope, lease.record
-        if not scope.judges_waiting:
-            return None
-        return scope.judge_waiting(lease.url, record.kind, record.depth)
-
     def take_seeds(self, raws: Iterable[str], importance: float = 1.0) -> list[tuple[str, str]]:
         """Take seeds; return those that were refused, with the reason in words."""
         refused: list[tuple[str, str]] = []
@@ -227,7 +220,7 @@ class Intake:
         """Give links that pass the pure rules to their owners; count others in ``page.refused``."""
         origin, source = page.origin, page.lease.host
         hints, changes, scores = page.parsed.hints, page.parsed.changes, page.scores
-        stamps = self._stamps(origin)
+        stamps = self.admission.stamps_of(origin.via, origin.depth)
         counts_links = self._standing.counts_links
         one_by_one = bool(
             counts_links
@@ -277,14 +270,6 @@ class Intake:
         self._give(fresh, self._partitions[source.partition])
         if passed:
             self.gather_links(origin, passed, self._partitions[source.partition])
-
-    def _stamps(self, origin: LinkSource) -> list[bytes]:
-        """What tells finds of one URL apart among those of a moment ago.
-
-        A link of a page in scope may pass where that of another page did not.
-        """
-        hop = 16 * self.admission.scope.is_source(origin.via)
-        return [bytes([min(origin.depth, 255), hop + way]) for way in range(4)]
 
     def link_source(self, via: str, depth: int, importance: float) -> LinkSource:
         """What the links of a page have in common."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from lycosa.base.ports import Offload
 from lycosa.base.urls.identity import robots_url, tdm_url
+from lycosa.stages.admit.refusal import Refusal
 from lycosa.stages.frontier.lease import Lease
 from lycosa.stages.frontier.partition import Partition
 from lycosa.stages.frontier.visit_state import VisitState
@@ -62,10 +63,14 @@ class Leasing:
             return TurnOver()
         visit.is_secure = lease.record.secure
         is_hopeless = self._suspicion(lease.url) is Suspicion.HOPELESS
-        if (refusal := self._intake.why_unwanted(lease)) is not None:
+        if (refusal := self._why_unwanted(lease)) is not None:
             detail = f"{refusal.rule}: {refusal.value}"
             return UrlLeased(is_hopeless, refusal.reason, detail, visit.passed)
         return UrlLeased(is_hopeless)
+
+    def _why_unwanted(self, lease: Lease) -> Refusal | None:
+        record = lease.record
+        return self._intake.admission.why_unwanted(lease.url, record.kind, record.depth)
 
     async def judge_budgets(self, visit: Visit, step: JudgeBudgets) -> BudgetsJudged:
         """Judge whether the host or its site is over a budget."""
@@ -127,7 +132,7 @@ class Leasing:
                 if lease is None:
                     break
                 passed.append(lease)
-                is_unwanted = self._intake.why_unwanted(lease) is not None
+                is_unwanted = self._why_unwanted(lease) is not None
                 if is_unwanted or self._suspicion(lease.url) is Suspicion.HOPELESS:
                     continue
                 state = await self._robots.ready_state(partition, host, lease.record.secure, time)
