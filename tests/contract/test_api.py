@@ -393,6 +393,27 @@ def test_refetch_policies_are_set_as_a_list_and_from_the_page(crawled: Crawled) 
     assert put(path, json={"policies": []}).json()["policies"] == []
 
 
+def test_what_a_scope_would_drop_is_told_before_it_is_saved(crawled: Crawled) -> None:
+    post, values = crawled.client.post, crawled.client.get("/settings").json()["values"]
+    all_of_it = {"values": {"scope.exclude": "."}}
+    tried = post("/settings/trial", json=all_of_it).raise_for_status().json()
+    assert tried["dropped"] == tried["waiting"] == tried["reasons"].get("excluded", 0)
+    assert tried["share"] == 1.0
+    for bad, why in (({"scope.surts": "a b"}, "no SURT prefix"), ({"fetch.slots": "3"}, "scope")):
+        assert why in _problem(post("/settings/trial", json={"values": bad}), 422, "invalid")
+    shown = {f"shown.{key}": value for key, value in values.items()}
+    with httpx.Client(base_url=str(crawled.crawl.url), timeout=30) as browser:
+        form = {**values, **shown, "scope.exclude": ".", "why": "a trial"}
+        asked = browser.post("/do/settings", data=form)
+        if tried["dropped"]:
+            assert "Nothing is changed yet" in asked.text and 'name="tried"' in asked.text
+            asked = browser.post("/do/settings", data={**form, "tried": "1"})
+        assert asked.headers["location"] == "/settings?notice=settings"
+    now = crawled.client.get("/settings").json()["values"]
+    assert now["scope.exclude"] == "."
+    crawled.client.patch("/settings", json={"values": {"scope.exclude": ""}}).raise_for_status()
+
+
 def test_a_form_changes_only_what_its_operator_changed(crawled: Crawled) -> None:
     url = str(crawled.crawl.url)
     settings = crawled.client.get("/settings").json()["values"]

@@ -72,6 +72,10 @@ def test_hosts_rest_by_the_delay_that_is_followed(tmp_path: Path) -> None:
 
 
 OTHER = {
+    "scope.surts": '["-http://(org,example,"]',
+    "scope.include": '["/wanted"]',
+    "scope.exclude": '["/unwanted"]',
+    "scope.one_hop_out": "true",
     "copies.probe_turns": "321",
     "copies.probe_turns_alone": "321",
     "copies.exempt": '["news.example"]',
@@ -107,6 +111,7 @@ def test_what_decides_by_a_live_setting_follows_it(tmp_path: Path, key: str) -> 
         readers = {
             "politeness": [assembled.pacing.section],
             "refetch": [assembled.grids.prices.section, rules.forward.section],
+            "scope": [assembled.intake.admission.scope.section],
             "copies": [each.copies.section for each in worker.frontier.partitions.values()],
         }
         return [getattr(each, name) for each in readers[section]]

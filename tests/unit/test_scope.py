@@ -172,3 +172,74 @@ def test_the_rules_are_told_in_words() -> None:
     many = scope_of(*(f"http://h{number}.org/" for number in range(30)))
     assert any(line.endswith("and 10 more") for line in many.rules())
     assert repr(many) == "<Scope host places=30>"
+
+
+SURTS = ("+http://(org,other,", "-http://(org,other,)/private", "+http://(org,other,)/private/a/")
+
+
+def test_surt_prefixes_are_in_scope_next_to_the_seeds() -> None:
+    scope = scope_of(rule=ScopeRule.PREFIX, surts=SURTS)
+    assert reason_of(scope, SEED) is Reason.NONE
+    assert reason_of(scope, "https://www.other.org/") is Reason.NONE
+    assert reason_of(scope, "https://other.org/Private/b") is Reason.EXCLUDED
+    assert reason_of(scope, "https://other.org/private/b", LinkKind.SEED) is Reason.EXCLUDED
+    assert reason_of(scope, "https://other.org/private/a/b") is Reason.NONE
+    assert reason_of(scope, "https://www.example.co.uk/else") is Reason.OUT_OF_SCOPE
+    assert scope.holds("www.other.org") and not scope.holds("third.org")
+
+
+def test_the_rule_surt_takes_nothing_from_the_seeds() -> None:
+    scope = scope_of(rule=ScopeRule.SURT, surts=SURTS)
+    assert reason_of(scope, SEED, LinkKind.SEED) is Reason.NONE
+    assert reason_of(scope, "https://www.example.co.uk/docs/") is Reason.OUT_OF_SCOPE
+    assert reason_of(scope, "https://other.org/") is Reason.NONE
+
+
+def test_the_rule_page_is_the_seeds_alone() -> None:
+    scope = scope_of(rule=ScopeRule.PAGE)
+    assert reason_of(scope, SEED.replace("https", "http")) is Reason.NONE
+    assert reason_of(scope, "https://www.example.co.uk/docs/") is Reason.OUT_OF_SCOPE
+
+
+def test_a_seed_has_a_rule_of_its_own() -> None:
+    own = ("https://a.org/docs/ prefix", "https://b.org page", "https://c.org/x site")
+    scope = scope_of("https://a.org/docs/", "https://b.org/", "https://c.org/x", per_seed=own)
+    scope.add_seed("https://d.org/y")
+    for url in ("a.org/docs/1", "b.org/", "c.org/", "www.c.org/y", "d.org/"):
+        assert reason_of(scope, f"https://{url}") is Reason.NONE, url
+    for url in ("a.org/", "b.org/1", "www.d.org/"):
+        assert reason_of(scope, f"https://{url}") is Reason.OUT_OF_SCOPE, url
+    assert scope.joins("https://www.a.org/docs", of="http://a.org/docs/")
+    assert not scope.joins("https://elsewhere.org/", of="https://b.org/")
+    assert scope.joins("https://elsewhere.org/", of="https://d.org/y")
+    assert all(map(scope.holds, ("a.org", "b.org", "c.org", "www.c.org", "d.org")))
+
+
+def test_one_hop_out_brings_the_pages_that_pages_in_scope_link_to() -> None:
+    scope = scope_of(one_hop_out=True)
+
+    def admits(url: str, via: str, kind: LinkKind = LinkKind.A) -> bool:
+        return scope.judge_url(url, kind, 1, via=via) is None
+
+    assert admits("https://out.org/1", SEED)
+    assert not admits("https://out.org/2", "https://out.org/1"), "a second hop"
+    assert admits(SEED, "https://out.org/1"), "back into the scope"
+    assert admits("https://out.org/3", "https://out.org/1", LinkKind.REDIRECT)
+    assert not admits("https://out.org/1", "")
+    assert scope_of().judge_url("https://out.org/1", LinkKind.A, 1, via=SEED) is not None
+
+
+def test_other_rules_hold_from_then_on() -> None:
+    scope = scope_of()
+    assert not scope.judges_waiting
+    waiting = "https://elsewhere.org/a"
+    assert scope.judge_waiting(waiting, LinkKind.A, 1) is None, "its place is not judged"
+    scope.use_section(ScopeSection(exclude=("/a",), max_depth=3))
+    assert scope.judges_waiting
+    refusal = scope.judge_waiting(waiting, LinkKind.A, 1)
+    assert refusal is not None and refusal.reason is Reason.EXCLUDED
+    deep = scope.judge_waiting("https://www.example.co.uk/b", LinkKind.A, 4)
+    assert deep is not None and deep.reason is Reason.TOO_DEEP
+    with pytest.raises(ValueError, match=r"scope\.surts: .*is no SURT prefix"):
+        scope.use_section(ScopeSection(surts=("a b",)))
+    assert reason_of(scope, "https://www.example.co.uk/a") is Reason.EXCLUDED, "nothing changed"

@@ -90,8 +90,20 @@ def _words(given: Sequence[str]) -> tuple[str, ...]:
 @set_option
 @click.option(
     "--scope",
-    type=click.Choice(["host", "site", "prefix", "any"]),
+    type=click.Choice(["host", "site", "prefix", "page", "surt", "any"]),
     help="Which URLs belong to the crawl, relative to the seeds [host].",
+)
+@click.option(
+    "--surts",
+    multiple=True,
+    metavar="FILE",
+    help="File of SURT prefixes that are in scope too (+) or not (-); may be repeated.",
+)
+@click.option(
+    "--one-hop-out",
+    is_flag=True,
+    default=None,
+    help="Also fetch pages elsewhere that a page in scope links to, but not their links.",
 )
 @click.option(
     "--include", multiple=True, metavar="RE", help="Fetch only URLs that match; may be repeated."
@@ -192,6 +204,13 @@ def _words(given: Sequence[str]) -> tuple[str, ...]:
     is_flag=True,
     default=None,
     help="Delete local files of a segment after the store is verified to have them.",
+)
+@click.option(
+    "--earlier",
+    multiple=True,
+    metavar="DIR|FILE",
+    help="Do not store bodies again that this earlier crawl has (a crawl folder, a CDXJ file); may"
+    " be repeated.",
 )
 @feed_option
 @api_options
@@ -379,6 +398,7 @@ async def _supervise(
             why = f"{error.strerror or error}: {error.filename}"
             display.show_line(f"commands cannot call this crawl while it runs ({why})")
             rules = None
+        session.tell = display.show_line
         uploads = begin_uploads(session, display.show_line)
         supervisor = Supervisor(
             session, plan, seeds, display.show_progress, display.show_line, uploads, rules
@@ -424,6 +444,8 @@ async def _run_supervisor(
 
 _SETTING_OF_FLAG = {
     "scope": "scope.rule",
+    "surts": "scope.surts",
+    "one_hop_out": "scope.one_hop_out",
     "include": "scope.include",
     "exclude": "scope.exclude",
     "max_pages": "limits.max_pages",
@@ -444,6 +466,7 @@ _SETTING_OF_FLAG = {
     "cookies": "fetch.cookies",
     "upload": "upload.url",
     "upload_remove": "upload.remove",
+    "earlier": "earlier.archives",
 }
 
 
@@ -465,6 +488,9 @@ def crawl_settings(folder: Path, options: dict[str, Any], tell: Callable[[str], 
     if folder.is_dir() and not has_manifest(folder):
         prepare_folder(folder)  # a folder with other files in it is the first error to report
 
+    from lycosa.cli.crawl_scope import surt_lines
+
+    options = {**options, "surts": surt_lines(options.get("surts", ()))}
     flags = {
         _SETTING_OF_FLAG[name]: value
         for name, value in options.items()

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from msgspec import to_builtins
 
 from lycosa.base.system.private_folder import private_folder
 from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, crawl_place, reading_crawl
@@ -33,6 +34,8 @@ Examples:
   lycosa export crawls/example.org texts --purpose search --output texts.search.parquet
   lycosa export crawls/shop.example products --format csv --output products.csv
   lycosa export crawls/shop.example items.products
+  lycosa export crawls/example.org crawl-log --output crawl.log            as Heritrix writes it
+  lycosa export crawls/example.org commoncrawl --output release
 
 The tables pages and links have one row per captured page and per link in it, fetches has robots.txt
 files and sitemaps too, texts has the visible text of each page, content its main text, Markdown,
@@ -40,6 +43,9 @@ headings, author, dates and structured data, and urls and hosts have the present
 extractor NAME, the table items.NAME has each item that it made of any capture, and the table NAME
 the items of each URL as they are now (docs/items.md). wacz is the whole crawl as one file that
 archives exchange and browsers replay (docs/replay.md): WARC files, index, pages and their digests.
+crawl-log is Heritrix's log of the crawl, commoncrawl a folder in the layout of Common Crawl's
+releases: links to the WARC files, lists of paths, the ZipNum index and the columnar index
+(docs/other-formats.md).
 Content that a site refuses to the purpose of the crawl (agent.purpose) is left out; --purpose
 exports for another one, from the journals of the crawl. The default is JSON lines on
 standard output. The crawl may be running: committed rows are exported, and nothing is changed. A
@@ -59,6 +65,8 @@ _FORMS = {
 }
 _WACZ = "wacz"
 _TABLES = "pages", "links", "content", "texts", "urls", "hosts", "fetches"
+_LAYOUT = "commoncrawl"
+_FILES_OF_OTHERS = ("crawl-log", _LAYOUT)
 _ITEMS = re.compile(r"(?:items\.)?[a-z][a-z0-9_]{0,62}")
 _NAMES = {"csv": "CSV", "parquet": "Parquet", "jsonl": "JSON lines"}
 
@@ -72,7 +80,7 @@ _NAMES = {"csv": "CSV", "parquet": "Parquet", "jsonl": "JSON lines"}
 @crawl_place
 @click.argument(
     "kind",
-    metavar="pages|links|content|texts|urls|hosts|fetches|items.NAME|wacz",
+    metavar="pages|links|content|texts|urls|hosts|fetches|items.NAME|wacz|crawl-log|commoncrawl",
     callback=lambda context, parameter, value: _checked_table(value),
 )
 @click.option(
@@ -142,6 +150,11 @@ def command(
             f"{option} is for tables with content (pages, links, content, texts, fetches): {kind}"
             " has the state of the crawl, which is the same for every purpose"
         )
+    if kind in _FILES_OF_OTHERS:
+        if form or where or is_raw or purpose is not None or unstated is not None:
+            raise click.UsageError(f"{kind} has one form, and takes only --output and --json")
+        place = CrawlPlace(folder, cluster, cache)
+        return _write_others(place, kind, output, as_json)
     with reading_crawl(CrawlPlace(folder, cluster, cache)) as reader:
         policy = _other_policy(reader, purpose, unstated)
         if kind == _WACZ:
@@ -149,13 +162,47 @@ def command(
         return run(reader, kind, form or "", output, where, as_json, is_raw, policy)
 
 
+def _write_others(place: CrawlPlace, kind: str, output: str, as_json: bool) -> ExitCode:
+    """Write the crawl in a form of another program."""
+    from lycosa.inspect.common_crawl import LayoutError, write_layout
+    from lycosa.inspect.crawl_log import write_crawl_log
+
+    if kind == _LAYOUT and (output == "-" or place.cluster is not None):
+        raise click.UsageError(
+            "commoncrawl is a folder of links to files: give a crawl folder and --output FOLDER"
+        )
+    with (
+        reading_crawl(place) as reader,
+        private_folder("export") as temporary,
+    ):
+        if kind == _LAYOUT:
+            try:
+                written = write_layout(reader, place.folder.resolve().name, Path(output))
+            except LayoutError as error:
+                raise click.UsageError(str(error)) from error
+            told = f"{counted(written.captures, 'capture')} in {counted(written.files, 'file')}"
+            values = {"output": output, **to_builtins(written)}
+        elif output == "-":
+            write_crawl_log(reader, sys.stdout.buffer, temporary)
+            return ExitCode.FINISHED
+        else:
+            with Path(output).open("wb") as file:
+                lines = write_crawl_log(reader, file, temporary)
+            told, values = counted(lines, "line"), {"output": output, "lines": lines}
+    if as_json:
+        emit_json(values)
+    else:
+        click.echo(f"{told} in {output}", err=True)
+    return ExitCode.FINISHED
+
+
 def _checked_table(name: str) -> str:
     """The name of a table. Which items there are only the crawl says."""
-    if name in (*_TABLES, _WACZ) or _ITEMS.fullmatch(name):
+    if name in (*_TABLES, _WACZ, *_FILES_OF_OTHERS) or _ITEMS.fullmatch(name):
         return name
     raise click.BadParameter(
         f"{name!r} is not a table; there are {', '.join(_TABLES)}, and items.NAME of an extractor;"
-        " wacz is the whole crawl as one file"
+        f" {', '.join((_WACZ, *_FILES_OF_OTHERS))} are the whole crawl in forms of other programs"
     )
 
 

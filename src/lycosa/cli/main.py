@@ -43,6 +43,7 @@ _COMMANDS = {
     "extension": "Digests of your code, what a crawl runs, and its updates.",
     "host": "Show, pause, resume or retire a host of a crawl.",
     "use-ranks": "Let a crawl go by the ranks of a link graph.",
+    "scope": "Show, try or change which URLs belong to a crawl.",
     "policy": "Show, try or change when pages are fetched again.",
     "dlq": "List, retry or drop URLs that failed for good.",
     "project": "Keep a copy of a crawl's URL state in a database.",
@@ -52,6 +53,8 @@ _COMMANDS = {
     "identity": "Keys that sign requests, and the page for site owners.",
     "health": "Whether a node or coordinator on this machine runs.",
 }
+
+_MODULES = {"identity": "crawler_identity", "scope": "crawl_scope"}
 
 _EPILOG = f"""
 \b
@@ -172,9 +175,8 @@ _TOO_MANY_FILES = frozenset({errno.EMFILE, errno.ENFILE})
 
 
 def _module_of(command: str) -> str:
-    """The module of a command. A file name occurs once, and the identity of URLs has that one."""
-    name = "crawler_identity" if command == "identity" else command.replace("-", "_")
-    return f"lycosa.cli.{name}"
+    """The module of a command. A file name occurs once, and some of them others have."""
+    return f"lycosa.cli.{_MODULES.get(command, command.replace('-', '_'))}"
 
 
 class _ReaderGoneError(Exception):

@@ -119,9 +119,8 @@ class PureRules:
         via: str = "",
     ) -> Refusal | None:
         """Why a URL found at a time is refused, or ``None``. The scope is that of all seeds."""
-        return self._scope.judge_url(url, kind, depth, nofollow, via) or self._traps_at(
-            wall
-        ).judge_url(url)
+        found = self._scope.judge_url(url, kind, depth, nofollow, via)
+        return found or self._traps_at(wall).judge_url(url)
 
     def is_part(self, kind: LinkKind) -> bool:
         """Whether what was found so is fetched as a part of the page with the link."""

@@ -21,7 +21,7 @@ from lycosa.stages.schedule.fetch_outcome import FetchOutcome, Meaning
 from lycosa.stages.schedule.page_change import text_digest_of
 from lycosa.stages.schedule.refetch_plan import FoundContent
 from lycosa.state.store import layout
-from lycosa.state.store.journal_rows import JournalRow
+from lycosa.state.store.journal_rows import JournalRow, original_url
 
 NO_HISTORY = History()
 """That of a URL without captures."""
@@ -69,6 +69,10 @@ def _other_in(row: JournalRow) -> str:
     return alike.url if alike is not None and alike.url != row.url else ""
 
 
+def _is_copy(row: JournalRow) -> bool:
+    return row.near_duplicate_of is not None or original_url(row) not in ("", row.url)
+
+
 def state_of_row(row: JournalRow, outcome: FetchOutcome) -> tuple[UrlState, Reason]:
     """The state of the URL after the capture, with its reason."""
     if outcome.meaning is Meaning.FAILED:
@@ -77,7 +81,7 @@ def state_of_row(row: JournalRow, outcome: FetchOutcome) -> tuple[UrlState, Reas
         return UrlState.REDIRECTED, Reason.REDIRECTED
     if outcome.reason is Reason.NONE and row.parse_reason not in UNREMARKABLE:
         return UrlState.FETCHED, row.parse_reason
-    if outcome.reason is Reason.NONE and row.original is not None and row.original.url != row.url:
+    if outcome.reason is Reason.NONE and original_url(row) not in ("", row.url):
         return UrlState.FETCHED, Reason.DUPLICATE
     if outcome.reason is Reason.NONE and row.near_duplicate_of is not None:
         return UrlState.FETCHED, Reason.NEAR_DUPLICATE
@@ -116,7 +120,7 @@ def content_in(
     elif formats >= LATE_FIELDS and (row.text or not row.text_characters):
         text = text_digest_of(row.text, target, digest)
     is_old = outcome.meaning is Meaning.NOT_MODIFIED
-    is_copy = bool(old.duplicate_of if is_old else _other_in(row))
+    is_copy = bool(old.copy_of) if is_old else _is_copy(row)
     return FoundContent(
         outcome.meaning, ended_at(row), digest, text, row.simhash, row.status, was_gone, is_copy
     )

@@ -18,7 +18,7 @@ import msgspec
 
 from lycosa.base.config.sections import Config
 from lycosa.base.listing_kind import ListingKind
-from lycosa.base.model.capture import TOLD_CHANGES, StoredOriginal
+from lycosa.base.model.capture import ELSEWHERE, TOLD_CHANGES, Original, StoredOriginal
 from lycosa.base.model.dead_letter import DeadLetter
 from lycosa.base.model.discovered import Discovered, LinkKind
 from lycosa.base.model.fetched import Fetched, FetchKind
@@ -309,7 +309,13 @@ class StoredCaptures:
 
     def _file_content(self, row: JournalRow) -> None:
         """File the digest and the fingerprint at their owners. Repeating it changes nothing."""
-        if row.original is None and row.status == 200:
+        if row.status != 200:
+            return
+        if row.body_segment.startswith(ELSEWHERE):
+            page = Original(row.url, row.date_us, row.record_id)
+            is_near = row.near_duplicate_of is not None
+            self._worker.duplicates.remember_text(row.simhash, page, is_near=is_near)
+        elif row.original is None:
             self._worker.duplicates.remember_capture(
                 digest_in(row),
                 row.simhash,

@@ -133,6 +133,7 @@ class FolderService:
     ) -> CrawlOutcome:
         if unshared := session.share_addresses():
             self._tell(unshared)
+        session.tell = self._tell
         uploads = begin_uploads(session, self._tell)
         seeds, self._seeds = self._seeds, NoSeeds()
         is_paused = self._is_paused(is_first=on_ready is not None)

@@ -24,6 +24,7 @@ from lycosa.base.config.live_settings import with_live
 from lycosa.base.config.sections import AddressTables, Config
 from lycosa.base.config.sources import SettingsError
 from lycosa.base.messages.control_records import SettingsSaved
+from lycosa.base.model.earlier_sources import EarlierSources
 from lycosa.base.model.recovered import Recovered
 from lycosa.base.ports import Clock
 from lycosa.base.system.clock import SystemClock
@@ -32,6 +33,7 @@ from lycosa.base.system.memory_plan import RECOVERY_BYTES, MemoryPlan, fitted, w
 from lycosa.base.system.plugins import active_plugins
 from lycosa.base.system.software import SOFTWARE
 from lycosa.base.urls.identity import partition_of
+from lycosa.processes.earlier_crawls import begin_push, check_archives, prepare_archives
 from lycosa.processes.folder_code import FolderCode
 from lycosa.stages.fetch.headers import build_user_agent
 from lycosa.stages.fetch.key_check import check_key
@@ -64,6 +66,7 @@ from lycosa.worker.job import RunCode, WorkerJob
 from lycosa.worker.machine_table import NoMachineTable, machine_table
 
 if TYPE_CHECKING:
+    from lycosa.processes.index_push import IndexSender
     from lycosa.state.ranks.rank_sources import RankSource
 
 
@@ -96,11 +99,16 @@ class Session:
         self._lock = CrawlLock(folder)
         self._changes: dict[str, LiveChange] = {}
         self.machine_table: Path | None = None
+        self._earlier = EarlierSources()
+        self._push: IndexSender | None = None
+        self.tell: Callable[[str], None] = lambda line: None
+        """Gets lines for the operator, from any thread."""
         self.on_locked: Callable[[], None] = lambda: None
         """Called when the folder is locked, before anything else is written there."""
         if fetches:
             check_key(config.agent)
             active_plugins(config.extensions)  # raises for what is not installed
+            check_archives(folder, config.earlier)
         # What never fetches runs no code, whatever the folder's settings name.
         self._code = FolderCode(folder, config.extensions) if fetches else None
         if self._code is not None:
@@ -130,6 +138,8 @@ class Session:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if self._push is not None:
+            self._push.finish()
         status_path(self.folder).unlink(missing_ok=True)
         self._lock.release()
 
@@ -198,6 +208,8 @@ class Session:
             time_base=self.time_base,
             machine_table=self.machine_table,
             code=self.code,
+            earlier=self._earlier,
+            earlier_folder=self.folder,
         )
 
     def recover_worker(self, number: int, owned: Sequence[int]) -> Recovered:
@@ -246,6 +258,8 @@ class Session:
             self.folder, manifest, SOFTWARE, self._clock.wall(), new_seeds, workers=workers
         )
         if self._code is not None:
+            self._earlier = prepare_archives(self.folder, self.config.earlier)
+            self._push = begin_push(self.folder, self.config.earlier, self._tell_now)
             last = self.recovered.settings
             version, term = last + 1 if last else 0, self.manifest.term
             self.code = self._code.keep(version, term, self._clock.wall())
@@ -287,6 +301,9 @@ class Session:
         from lycosa.worker.commit.recovery import recover_crawl
 
         return recover_crawl(self.folder, self.config, self._open_table, workers)
+
+    def _tell_now(self, line: str) -> None:
+        self.tell(line)  # which is set after the session has begun
 
     def _set_clock(self) -> None:
         """Let crawl time continue after the last commit, for any wall clock."""

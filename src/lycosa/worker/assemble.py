@@ -186,6 +186,7 @@ def _assembled(
             owned.prices,
             CodeInUse(owned.job.code, _changed_code(owned, visit, failures)),
             ranks,
+            intake.intake,
         ),
         meter,
         grids,

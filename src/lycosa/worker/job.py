@@ -14,6 +14,7 @@ import msgspec
 from lycosa.base.config.sections import Config, StoreSection
 from lycosa.base.model.code_version import CodeVersion
 from lycosa.base.model.compatibility import FIRST_FORMATS, LATE_FIELDS, PROTOCOL
+from lycosa.base.model.earlier_sources import EarlierSources
 from lycosa.base.model.end import PreviousEnd
 from lycosa.base.system.code_file import FILE, PACKAGE
 from lycosa.base.system.memory_plan import MemoryPlan
@@ -79,7 +80,8 @@ class WorkerJob(msgspec.Struct, frozen=True):
     A worker in a separate process is the ``process``-th of this worker in this run. It loads
     ``plugins`` by name. ``sockets`` are the sockets of the exchange, by worker, where
     there are several workers or callers. ``cluster`` is set for a worker of a cluster, whose shard
-    is in Kafka and object storage. ``code`` is the user code that it runs.
+    is in Kafka and object storage. ``code`` is the user code that it runs. ``earlier`` are the
+    earlier crawls whose bodies are not stored again; their indexes are below ``earlier_folder``.
     """
 
     folder: Path
@@ -102,6 +104,8 @@ class WorkerJob(msgspec.Struct, frozen=True):
     sockets: tuple[Path, ...] = ()
     cluster: ClusterJob | None = None
     code: RunCode = RunCode()
+    earlier: EarlierSources = EarlierSources()
+    earlier_folder: Path = Path()
 
     @property
     def formats(self) -> int:

@@ -22,6 +22,7 @@ from lycosa.stages.politeness.delay import longest_wait
 from lycosa.stages.schedule.price_in_force import PriceInForce
 from lycosa.stages.schedule.refetch import longest_interval
 from lycosa.worker.code_in_use import CodeInUse
+from lycosa.worker.intake.intake import Intake
 from lycosa.worker.ranks_in_force import RanksInForce
 from lycosa.worker.visit.pacing import Pacing
 from lycosa.worker.worker import Worker
@@ -44,11 +45,13 @@ class AppliedSettings:
         prices: PriceInForce,
         code: CodeInUse,
         ranks: RanksInForce,
+        intake: Intake,
     ) -> None:
         # The version that the shard's last commit names.
         self._config, self._committed = config, worker.committer.settings
         self._worker, self._frontier, self._pacing = worker, worker.frontier, pacing
         self._prices, self.code, self._ranks = prices, code, ranks
+        self._intake = intake
         self._is_paused = False
         self.config, self.version = config, 0
 
@@ -71,6 +74,8 @@ class AppliedSettings:
             return
         config = with_live(self._config, values)
         self._pacing.section = config.politeness
+        if config.scope != self.config.scope:
+            self._intake.use_scope(config.scope)
         # Waits stored under earlier settings may be longer than these allow, and remain valid.
         self._frontier.longest_wait_s = max(
             self._frontier.longest_wait_s, longest_wait(config.politeness)

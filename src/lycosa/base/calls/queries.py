@@ -135,6 +135,18 @@ class ActionsQuery(_Question, frozen=True, tag=True):
     most: int = 50
 
 
+class ScopeQuery(_Question, frozen=True, tag=True):
+    """How many waiting URLs a change of the scope would drop.
+
+    ``present`` are the live settings in force, ``values`` those that are tried. The row is that of
+    ``inspect.queries.scope_trial``.
+    """
+
+    present: dict[str, str] = {}
+    values: dict[str, str] = {}
+    after: str = ""
+
+
 StateQuestion = (
     CountsQuery
     | HostsQuery
@@ -148,6 +160,7 @@ StateQuestion = (
     | ActionsQuery
     | ChangesQuery
     | ListingsQuery
+    | ScopeQuery
 )
 
 

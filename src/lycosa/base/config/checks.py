@@ -18,6 +18,7 @@ from lycosa.base.config.near_names import near_name
 from lycosa.base.config.patterns import compile_pattern
 from lycosa.base.config.refetch_budget import check_budget
 from lycosa.base.config.refetch_policies import check_policies
+from lycosa.base.config.surt_prefixes import read_surts
 from lycosa.base.media_rules import check_accept
 
 STORE_SCHEMES = ("s3", "gs", "az", "file")
@@ -62,6 +63,8 @@ SECURITY_PREFIXES = ("security.", "sasl.", "ssl.", "enable.ssl.", "enable.sasl."
 """Beginnings of the options of the Kafka client that ``kafka.security`` may have."""
 CHANGE_KINDS = ("new", "changed", "gone", "back")
 _MAX_WEBHOOKS = 16
+_MAX_ARCHIVES = 64
+_SEED_RULES = ("host", "site", "prefix", "page")
 _CRAWL_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")  # of topics, and of paths of objects
 _SERVER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -282,6 +285,41 @@ def check_webhooks(urls: Sequence[str]) -> None:
             raise ValueError(f"{url!r} is not encrypted; write https://")
 
 
+def check_surts(lines: Sequence[str]) -> None:
+    read_surts(lines)
+
+
+def check_per_seed(texts: Sequence[str]) -> None:
+    for text in texts:
+        url, _, rule = text.strip().rpartition(" ")
+        if rule not in _SEED_RULES or not _has_host(url.strip(), ("http", "https")):
+            raise ValueError(
+                f"{text!r} is not a seed and its rule; write `https://example.org/docs/ prefix`,"
+                f" with one of {', '.join(_SEED_RULES)}"
+            )
+
+
+def check_earlier(archives: Sequence[str]) -> None:
+    """The places of earlier crawls, or of their WARC files."""
+    if len(archives) > _MAX_ARCHIVES:
+        raise ValueError(f"{len(archives)} entries; at most {_MAX_ARCHIVES} are searched")
+    if not all(map(str.strip, archives)):
+        raise ValueError("an entry is empty; write a folder or a file")
+
+
+def check_collection(url: str) -> None:
+    """A collection of OutbackCDX. A message does not repeat a password."""
+    if not url:
+        return
+    if not _has_host(url, ("http", "https")) or set(url) & set("?# "):
+        shown = "that" if "@" in url else repr(url)
+        raise ValueError(
+            f"{shown} is not the URL of a collection; write http://cdx.example:8080/COLLECTION"
+        )
+    if not urlsplit(url).path.strip("/"):
+        raise ValueError(f"{url!r} names no collection; write {url.rstrip('/')}/COLLECTION")
+
+
 def _is_loopback(host: str) -> bool:
     try:
         return ip_address(host).is_loopback
@@ -303,6 +341,11 @@ CHECKS: Mapping[str, Callable[[Any], None]] = {
     "coordinator.addresses": check_addresses,
     "dns.pins": check_pins,
     "dns.servers": check_servers,
+    "earlier.allow_addresses": check_ranges,
+    "earlier.archives": check_earlier,
+    "earlier.outbackcdx": check_collection,
+    "earlier.push": check_collection,
+    "earlier.warcs": check_earlier,
     "fetch.accept": check_header,
     "fetch.accept_language": check_header,
     "fetch.allow_addresses": check_ranges,
@@ -317,6 +360,8 @@ CHECKS: Mapping[str, Callable[[Any], None]] = {
     "scope.accept": check_accept,
     "scope.exclude": check_expressions,
     "scope.include": check_expressions,
+    "scope.per_seed": check_per_seed,
+    "scope.surts": check_surts,
     "upload.kinds": check_upload_kinds,
     "upload.options": check_store_options,
     "upload.url": check_store_url,

@@ -16,6 +16,11 @@ from lycosa.base.config.sections import Config
 from lycosa.base.config.sources import SettingsError, contradictions
 
 LIVE = (
+    "scope.surts",
+    "scope.include",
+    "scope.exclude",
+    "scope.max_depth",
+    "scope.one_hop_out",
     "politeness.delay_s",
     "politeness.max_crawl_delay_s",
     "politeness.adaptive_factor",
@@ -47,8 +52,10 @@ LIVE = (
 
 ``fetch.slots`` can be lowered, and raised again up to its value at the start, for which memory was
 planned. A change of ``refetch.first_s``, ``min_s``, ``max_s``, ``price``, ``budget`` and
-``least_chance`` applies to a page when its time has come: it may get a later one. One of the others
-also moves the times that are stored already (``stages.frontier.policy_walk``).
+``least_chance`` applies to a page when its time has come: it may get a later one. Those of the
+scope apply to links that are found from then on, and to URLs that wait, when their turn has come
+(``Scope.judge_waiting``). One of the others also moves the times that are stored already
+(``stages.frontier.policy_walk``).
 """
 
 

@@ -25,6 +25,8 @@ class ScopeRule(Enum):
     SITE = "site"
     PREFIX = "prefix"
     ANY = "any"
+    PAGE = "page"
+    SURT = "surt"
 
 
 class RequisiteScope(Enum):
@@ -122,8 +124,30 @@ class ScopeSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     """Which URLs belong to the crawl."""
 
     rule: Annotated[
-        ScopeRule, setting("host, site (registrable domain), prefix (the seed's folder) or any.")
+        ScopeRule,
+        setting(
+            "host, site (registrable domain), prefix (the seed's folder), page (the seeds alone),"
+            " surt (only what surts names) or any."
+        ),
     ] = ScopeRule.HOST
+    surts: Annotated[
+        tuple[str, ...],
+        setting(
+            "SURT prefixes as +http://(org,example, that are in scope too, and as -http://... that"
+            " are not; the longest one of a URL decides."
+        ),
+    ] = ()
+    per_seed: Annotated[
+        tuple[str, ...],
+        setting(
+            "Seeds with a separate rule, as `https://example.org/docs/ prefix`; host, site,"
+            " prefix or page."
+        ),
+    ] = ()
+    one_hop_out: Annotated[
+        bool,
+        setting("Also fetch pages elsewhere that a page in scope links to, but not their links."),
+    ] = False
     include: Annotated[
         tuple[str, ...],
         setting("Regular expressions (RE2); if there are any, a URL must match one of them."),

@@ -5,8 +5,8 @@ these also accept ``2h``, ``10GB``. Obedience to robots.txt is not a setting. Un
 values stop the start (``config.sources``).
 
 ``scope_sections`` has the settings of a crawl's scope, ``request_sections`` those of requests,
-``extension_section`` those of users' code, ``webhook_section`` those of webhooks; here are the
-other sections and the whole tree.
+``extension_section`` those of users' code, ``earlier_section`` those of earlier crawls,
+``webhook_section`` those of webhooks; here are the other sections and the whole tree.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Annotated
 
 import msgspec
 
+from lycosa.base.config.earlier_section import EarlierSection
 from lycosa.base.config.extension_section import ExtensionSection
 from lycosa.base.config.request_sections import (
     AddressTables,
@@ -51,6 +52,7 @@ __all__ = [
     "Cookies",
     "CopiesSection",
     "DnsSection",
+    "EarlierSection",
     "ExtensionSection",
     "FetchSection",
     "FrontierSection",
@@ -494,6 +496,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     indexnow: IndexNowSection = IndexNowSection()
     extensions: ExtensionSection = ExtensionSection()
     webhooks: WebhookSection = WebhookSection()
+    earlier: EarlierSection = EarlierSection()
     workers: Annotated[
         int,
         setting(

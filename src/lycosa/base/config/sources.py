@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ SAVED = "saved with the crawl"
 SETTING_OPTIONS: dict[str, str] = {
     "agent.contact": "--contact",
     "dns.pins": "--resolve",
+    "earlier.archives": "--earlier",
     "extensions.code": "--extension",
     "fetch.allow_addresses": "--allow-address",
     "fetch.cookies": "--cookies",
@@ -49,14 +51,16 @@ SETTING_OPTIONS: dict[str, str] = {
     "scope.include": "--include",
     "scope.max_depth": "--max-depth",
     "scope.requisites": "--requisites",
+    "scope.one_hop_out": "--one-hop-out",
     "scope.rule": "--scope",
+    "scope.surts": "--surts",
     "upload.remove": "--upload-remove",
     "upload.url": "--upload",
     "workers": "--workers",
 }
 """Settings that have their own option."""
 
-_PATHS = frozenset({"webhooks.secret_file"})
+_PATHS = frozenset({"webhooks.secret_file", "earlier.archives", "earlier.warcs"})
 """Settings that are stored as absolute paths: other commands read them in another folder."""
 _ORDERED = (
     ("dns.min_ttl_s", "dns.max_ttl_s"),
@@ -122,7 +126,7 @@ def load_settings(
         *(_from_file(file, problems) if file is not None else ()),
         *_absolute(_from_environment(env), Path.cwd()),
         *_absolute(_from_pairs(pairs, problems), Path.cwd()),
-        *_from_flags(flags or {}),
+        *_absolute(_from_flags(flags or {}), Path.cwd()),
     ]
     read, places = read_given(given, fields(), _unknown, problems)
     values |= read
@@ -146,10 +150,19 @@ def _from_file(file: Path, problems: list[str]) -> Iterator[GivenValue]:
 def _absolute(given: Iterable[GivenValue], folder: Path) -> Iterator[GivenValue]:
     """The values, with paths relative to a folder made absolute."""
     for each in given:
-        if each.key in _PATHS and isinstance(each.value, str) and each.value:
-            yield msgspec.structs.replace(each, value=str(folder / each.value))
-        else:
-            yield each
+        value: object = each.value
+        if each.key in _PATHS:
+            with suppress(ValueError):  # reported with the other values
+                value = fields()[each.key].read(value)
+            if isinstance(value, str):
+                value = _absolute_path(folder, value)
+            elif isinstance(value, tuple):
+                value = [_absolute_path(folder, str(path)) for path in value]
+        yield each if value is each.value else msgspec.structs.replace(each, value=value)
+
+
+def _absolute_path(folder: Path, text: str) -> str:
+    return text if not text or "://" in text else str(folder / Path(text).expanduser())
 
 
 def settings(values: Mapping[str, object]) -> Config:

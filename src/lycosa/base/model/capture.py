@@ -45,16 +45,26 @@ class Original(msgspec.Struct, frozen=True, array_like=True, gc=False):
     record_id: str = ""
 
 
+ELSEWHERE = "@"
+"""Begins the segment of a place that is in an archive of an earlier crawl."""
+
+
 class StoredOriginal(Original, frozen=True, array_like=True, gc=False):
     """An ``Original`` with the place of its record, which has the body.
 
     ``segment`` and ``offset`` are those of its ``Location``. They are final when the record is
     made: a segment keeps its name and its offsets when it is closed, uploaded or imported. Rows of
     programs before formats 2 lack them: ``offset`` is 0 then, where no segment has a response.
+    A ``segment`` that begins with ``@`` is a WARC file of an earlier crawl.
     """
 
     segment: str = ""
     offset: int = 0
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether the capture is one of an earlier crawl."""
+        return self.segment.startswith(ELSEWHERE)
 
     def place_beside(self, segment: str) -> tuple[str, int]:
         """``body_segment`` and ``body_offset`` of a revisit record in ``segment``.

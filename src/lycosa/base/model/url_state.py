@@ -6,7 +6,7 @@ from enum import IntEnum
 
 import msgspec
 
-from lycosa.base.model.capture import Change
+from lycosa.base.model.capture import ELSEWHERE, Change
 from lycosa.base.preferences.preference_model import Statement
 from lycosa.base.reasons import Reason
 
@@ -76,6 +76,16 @@ class History(msgspec.Struct, frozen=True, array_like=True, gc=False):
     cell: int = 0
     policy: int = 0
     markup: tuple[Statement, ...] = ()
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether an archive of an earlier crawl has the body of the last capture."""
+        return self.body_segment.startswith(ELSEWHERE)
+
+    @property
+    def copy_of(self) -> str:
+        """``duplicate_of``, but empty where it is a page of an earlier crawl."""
+        return "" if self.is_elsewhere else self.duplicate_of
 
     @property
     def body_place(self) -> tuple[str, int]:

@@ -226,9 +226,9 @@ _FRONTIER = (
     Metric(
         "lycosa_contents_total",
         _C,
-        "Bodies with status 200 by what content-seen knows of them.",
+        "Bodies with status 200 by what content-seen and earlier crawls know of them.",
         "result",
-        ("new", "duplicate", "near_duplicate"),
+        ("new", "duplicate", "near_duplicate", "earlier"),
     ),
 )
 _FETCH = (

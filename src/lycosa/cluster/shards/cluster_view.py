@@ -22,6 +22,7 @@ from typing import Protocol
 
 import msgspec
 
+from lycosa.base.model.capture import ELSEWHERE
 from lycosa.state.commit import NOTHING, Commit
 from lycosa.state.kv.kv_port import Opener, SavedTable
 from lycosa.state.objects.objects_port import ObjectStore
@@ -151,6 +152,8 @@ class ClusterView:
 
     def read_record(self, segment: str, offset: int) -> StoredRecord:
         """See ``CrawlView``. The segment's shard need not be open."""
+        if segment.startswith(ELSEWHERE):
+            raise RecordError(f"{segment}, byte {offset}, is in an archive of an earlier crawl")
         return self._segments_of(layout.stem_of(segment)).read_record(segment, offset)
 
     def read_warc(self, segment: str, start: int, end: int) -> bytes:

@@ -21,7 +21,7 @@ from lycosa.stages.extract.eligible import is_extracted
 from lycosa.stages.frontier.unparsed_bodies import NOT_PARSED
 from lycosa.state.objects.objects_port import ObjectStore
 from lycosa.state.store import journal, layout
-from lycosa.state.store.journal_rows import Extractor, JournalRow, SegmentHeader
+from lycosa.state.store.journal_rows import Extractor, JournalRow, SegmentHeader, original_url
 from lycosa.state.store.object_segments import ObjectSegments
 from lycosa.state.store.segment_files import SegmentFiles
 from lycosa.state.store.segments_port import StoredSegment
@@ -129,7 +129,7 @@ class CrawlCaptures:
         policy = self._header(segment).policy
         window = _Window(partial(self._content.read_warc, segment))
         for row in journal.rows_from(self._journal(segment), segment):
-            original = row.original.url if row.original is not None else ""
+            original = original_url(row)
             may_use = policy.allows(row.preferences)
             if is_extracted(row.kind, row.status, row.url, original, may_use):
                 yield SourceCapture(row, partial(self._load, row, window))

@@ -26,7 +26,7 @@ from lycosa.stages.extract.eligible import is_extracted
 from lycosa.state.store.derived_files import item_version
 from lycosa.state.store.item_versions import failed_key, note_key
 from lycosa.state.store.items_table import ITEM_COLUMNS, items_schema
-from lycosa.state.store.journal_rows import JournalRow, SegmentHeader
+from lycosa.state.store.journal_rows import JournalRow, SegmentHeader, original_url
 
 _OWN = [each.name for each in ITEM_COLUMNS]
 _BATCH = 10_000
@@ -143,7 +143,7 @@ class OtherVersion:
         has_failed = row.record_id in self._failed
         self._left.discard(row.record_id)
         may_use = self._policy.allows(row.preferences)
-        original = row.original.url if row.original is not None else ""
+        original = original_url(row)
         if is_extracted(row.kind, row.status, row.url, original, may_use):
             what = "items" if number else "failed" if has_failed else "neither"
             self._counts.add(self._kind, what)

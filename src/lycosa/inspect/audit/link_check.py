@@ -23,6 +23,7 @@ from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import InvalidUrl, hash8, host_of, is_own_path, partition_of
 from lycosa.inspect.audit.audit_report import Check
 from lycosa.inspect.committed_state import CrawlReader, TableView
+from lycosa.inspect.queries.decision_queries import decisions_backwards
 from lycosa.inspect.saved_settings import PureRules, SavedSettings
 from lycosa.stages.admit.scope import is_shown
 from lycosa.stages.admit.sitemap_scope import may_list
@@ -32,6 +33,7 @@ from lycosa.stages.parse.media_type import file_type
 from lycosa.stages.parse.parser_config import ParserConfig
 from lycosa.stages.schedule.fetch_outcome import Meaning, judge_answer
 from lycosa.state.exchange import urls_in_outboxes
+from lycosa.state.folder.live_changes import saved_changes
 from lycosa.state.store.journal_rows import JournalRow
 from lycosa.state.store.stored_bodies import BodyPlace, RevisitTarget, record_with_body
 from lycosa.state.store.stored_data import RecordError, StoredRecord
@@ -70,6 +72,7 @@ class LinkCheck:
                 reads_requisites=saved.config.scope.requisites,
             )
         )
+        self._scope_since_us = _scope_changed_us(reader)
         self._known: set[bytes] = set()
         self._owners: dict[bytes, int] = {}
         self._under_way: set[bytes] | None = None
@@ -190,6 +193,12 @@ class LinkCheck:
                 self._known.clear()
             self._known.add(key)
             return
+        if row.date_us < self._scope_since_us:
+            self.check.add_note(
+                "the scope was changed while the crawl ran: links that pages fetched before named,"
+                " and that have no record, were not judged"
+            )
+            return
         wall = row.date_us / 1_000_000
         asked = (link.url, link.kind, depth, wall, link.nofollow, row.url)
         if self._rules.judge_url(*asked) is not None:
@@ -274,6 +283,21 @@ class LinkCheck:
         history = record.history if record else None
         if history is not None and reference.is_of(history):
             yield history.body_place
+
+
+def _scope_changed_us(reader: CrawlReader) -> int:
+    """When an operator changed the scope last, in microseconds since 1970; 0 if no one did."""
+    dates = [0]
+    if (folder := reader.origin.folder) is not None:
+        changes = saved_changes(folder).items()
+        dates += [each.date_us for key, each in changes if key.startswith("scope.")]
+    if 0 in reader.here:  # the partition that has the actions on the whole crawl
+        with reader.partition_view(0) as view:
+            for _, row in decisions_backwards(view):
+                if row.action == "set" and "scope." in row.subject:
+                    dates.append(row.date_us)
+                    break
+    return max(dates)
 
 
 def _waiting(views: Iterable[TableView]) -> set[bytes]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from lycosa.base.config.refetch_policies import policies_version
 from lycosa.base.config.sections import RefetchSection
+from lycosa.base.model.capture import ELSEWHERE
 from lycosa.base.model.dead_letter import DeadLetterAction
 from lycosa.base.model.due_band import DUE_BANDS, DueBand
 from lycosa.base.model.url_state import History, UrlState
@@ -399,6 +400,14 @@ class KnownUrl:
             )
             host_facts(self._answer, self._visit, self._config, self._now)
             return
+        if record.reason is not Reason.ROBOTS_DISALLOWED:
+            self._answer.set_verdict(
+                "refused_by_scope",
+                "It waited when the scope was changed, and was dropped when its turn came:"
+                f" {record.detail}; give the URL as a seed to retry.",
+            )
+            reason_facts(self._answer, record.reason, record.detail)
+            return
         self._answer.set_verdict("refused_by_robots", f"robots.txt disallows it: {record.detail}.")
         reason_facts(self._answer, record.reason, record.detail)
         now = robots_now(self._view, self._entry.host8, self._entry.url)
@@ -465,7 +474,11 @@ class KnownUrl:
         answer.add_fact("offset", history.offset)
         if history.body_offset:
             segment, offset = history.body_place
-            answer.add_fact("body_warc", f"warc/{segment}")
+            if history.is_elsewhere:
+                answer.add_fact("body_archive", segment.removeprefix(ELSEWHERE))
+                answer.add_fact("earlier_capture", history.duplicate_of or self._entry.url)
+            else:
+                answer.add_fact("body_warc", f"warc/{segment}")
             answer.add_fact("body_offset", offset)
         if stored is None:
             answer.add_fact("warc_problem", "the record cannot be read there; run lycosa audit")

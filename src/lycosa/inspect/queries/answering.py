@@ -28,10 +28,12 @@ from lycosa.base.calls import (
     HostsQuery,
     HostUrlsQuery,
     ListingsQuery,
+    ScopeQuery,
     StateQuestion,
     UrlQuery,
     UrlStatesQuery,
 )
+from lycosa.base.config.live_settings import with_live
 from lycosa.base.model.url_state import UrlState
 from lycosa.base.preferences.preference_model import Preferences
 from lycosa.base.preferences.use_policy import agent_policy
@@ -46,6 +48,7 @@ from lycosa.inspect.queries.host_orders import HOST_ORDERS, HostOrders
 from lycosa.inspect.queries.host_queries import HostLister
 from lycosa.inspect.queries.host_rows import last_fetches, state_named, whole_host
 from lycosa.inspect.queries.listing_queries import listings
+from lycosa.inspect.queries.scope_trial import ScopeJudges, trial_values
 from lycosa.inspect.queries.time_budget import DEFAULT_BUDGET_S, BudgetedView, OutOfTime, TimeBudget
 from lycosa.inspect.queries.url_queries import UrlFinder, explained_url, url_row, urls_of_host
 from lycosa.inspect.saved_settings import SavedSettings, load_saved_settings
@@ -114,6 +117,12 @@ class StateAnswers:
                 return asked.actions(question)
             case ListingsQuery():
                 return asked.listings(question)
+            case ScopeQuery():
+                present = with_live(asked.saved.config, question.present)
+                judges = ScopeJudges(present, question.values)
+                trial = judges.count(asked.view, question.after)
+                row = trial_values(trial) | {"share": trial.share}
+                return asked.found([row], trial.after, is_partial=bool(trial.after))
             case ChangesQuery():
                 most = max(min(question.most, MAX_ROWS), 1)
                 meant = msgspec.structs.replace(question, most=most)

@@ -193,7 +193,8 @@ def _newest(entry: UrlEntry, has_index: bool) -> ListedCapture | None:
     if history is None or not history.segment:
         return None
     # The date of a duplicate is that of the other capture, so the time of the fetch is used.
-    date_us = history.fetched_at * 1_000_000 if history.is_same else history.date_us
+    is_other = history.is_same or history.is_elsewhere
+    date_us = history.fetched_at * 1_000_000 if is_other else history.date_us
     return ListedCapture(
         timestamp(date_us or history.fetched_at * 1_000_000),
         history.segment,

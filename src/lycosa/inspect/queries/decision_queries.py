@@ -19,7 +19,7 @@ _SHOWN_OF_HOST = 20
 
 def decisions_behind(view: TableView, after: str) -> Iterator[dict[str, Any]]:
     """The decisions behind a cursor. May raise ``OutOfTime``."""
-    for number, row in _backwards(view):
+    for number, row in decisions_backwards(view):
         mark = f"{_LATEST_US - row.date_us:016x}{view.number:06x}{number:012x}"
         if mark > after:
             yield _listed(view, number, row) | {"order": mark, "cursor": mark}
@@ -28,7 +28,7 @@ def decisions_behind(view: TableView, after: str) -> Iterator[dict[str, Any]]:
 def decisions_about(view: TableView, host: str) -> list[dict[str, Any]]:
     """The last decisions about a host, newest first. May raise ``OutOfTime``."""
     found: list[dict[str, Any]] = []
-    for number, row in _backwards(view):
+    for number, row in decisions_backwards(view):
         if row.subject == host:
             found.append(_listed(view, number, row))
             if len(found) == _SHOWN_OF_HOST:
@@ -36,7 +36,8 @@ def decisions_about(view: TableView, host: str) -> list[dict[str, Any]]:
     return found
 
 
-def _backwards(view: TableView) -> Iterator[tuple[int, ActionRow]]:
+def decisions_backwards(view: TableView) -> Iterator[tuple[int, ActionRow]]:
+    """All decisions with their numbers, newest first."""
     value = view.get(_LAST)
     last = int(msgspec.msgpack.decode(value)) if value is not None else 0
     while last > 0:

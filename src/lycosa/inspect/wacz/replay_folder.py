@@ -17,9 +17,9 @@ from lycosa.inspect.committed_state import CrawlReader, read_folder
 from lycosa.inspect.wacz.wacz_pages import is_page, iso_second
 from lycosa.inspect.wacz.wacz_reading import WaczContent, WaczPage
 from lycosa.state.store import cdxj, layout
-from lycosa.state.store.cdxj import SortedLines
 from lycosa.state.store.removed_files import removed_files
 from lycosa.state.store.segments_port import StoredSegment
+from lycosa.state.store.sorted_lines import SortedLines
 
 COLLECTION = "crawl"
 _INDEXES, _ARCHIVES = "indexes", "archives"

@@ -29,10 +29,10 @@ from lycosa.inspect.wacz.wacz_file import EntryWriter, WaczFile
 from lycosa.inspect.wacz.wacz_index import index_line, write_index
 from lycosa.inspect.wacz.wacz_pages import PageLists, iso_second
 from lycosa.state.store import layout
-from lycosa.state.store.cdxj import SortedLines
 from lycosa.state.store.journal import JournalError
 from lycosa.state.store.journal_rows import UNCHANGED, JournalRow
 from lycosa.state.store.segments_port import StoredSegment
+from lycosa.state.store.sorted_lines import SortedLines
 from lycosa.state.store.stored_data import RecordError
 
 WACZ_VERSION, _SIGNATURE_VERSION = "1.1.1", "0.1.0"

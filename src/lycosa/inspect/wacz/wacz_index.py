@@ -20,8 +20,9 @@ import msgspec
 
 from lycosa.inspect.wacz.wacz_file import WaczFile
 from lycosa.state.store import cdxj, layout
-from lycosa.state.store.cdxj import CdxjEntry, SortedLines
+from lycosa.state.store.cdxj import CdxjEntry
 from lycosa.state.store.journal_rows import UNCHANGED, JournalRow
+from lycosa.state.store.sorted_lines import SortedLines
 
 INDEX_ENTRY, MEMBERS_ENTRY = "indexes/index.cdx.gz", "indexes/index.idx"
 _NAME = INDEX_ENTRY.rpartition("/")[2]

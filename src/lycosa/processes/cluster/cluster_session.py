@@ -27,6 +27,7 @@ from lycosa.base.system.plugins import active_plugins, inactive_lines, installed
 from lycosa.base.system.software import SOFTWARE
 from lycosa.cluster.shards.stored_crawl import StoredCrawl
 from lycosa.processes.cluster.node_folder import NodeFolder
+from lycosa.processes.earlier_crawls import prepare_archives
 from lycosa.stages.fetch.headers import build_user_agent
 from lycosa.stages.fetch.key_check import check_key
 from lycosa.state.attempts.shipping import ship_left_files
@@ -77,7 +78,7 @@ class ClusterSession:
     ``folder`` is locked for it, ``listen`` the host on which its workers listen. ``read_again``
     reads the crawl as ``shards.stored_crawl.read_crawl`` does, and blocks.
     Raises ``KeyFileError`` when requests are to be signed and cannot be, and ``SettingsError`` when
-    the crawl names an extension that is not installed here.
+    the crawl names an extension that is not installed here, or an earlier crawl that is not.
     """
 
     def __init__(
@@ -108,6 +109,8 @@ class ClusterSession:
         for line in inactive_lines(section, installed):
             show_note(line)
         self._table = self._address_table(show_note)
+        # Each node has the archives, or their indexes, at these places itself.
+        self._earlier = prepare_archives(folder.path, crawl.config.earlier)
 
     def _address_table(self, show_note: Callable[[str], None]) -> Path | None:
         """The table of the machine; without it the workers of this node share a separate one."""
@@ -182,6 +185,8 @@ class ClusterSession:
             plugins=self._plugins,
             cluster=cluster,
             code=self.code,
+            earlier=self._earlier,
+            earlier_folder=self.folder.path,
         )
 
     def open_objects(self) -> ObjectStore:

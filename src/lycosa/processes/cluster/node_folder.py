@@ -35,7 +35,7 @@ from lycosa.state.folder.names import attempts_folder, spool_folder, suffix_list
 
 _KIND = "lycosa-node"
 _LOOK_S = 0.2
-_OWN = frozenset({"lock", "node.json", ".node.json.tmp"})
+_OWN = frozenset({"lock", "node.json", ".node.json.tmp", "earlier"})
 _OWNER = re.compile(r"owner-([0-9]+)")
 
 

@@ -323,6 +323,19 @@ class SettingsRequest(WhyRequest):
     )
 
 
+class ScopeTrialAnswer(BaseModel):
+    """What a change of the scope would drop."""
+
+    waiting: int = Field(description="Waiting URLs that were judged")
+    dropped: int = Field(description="Those of them that would be dropped")
+    reasons: dict[str, int] = Field(description="Their number by reason")
+    examples: list[str] = Field(description="Some of them")
+    share: float = Field(
+        description="The share of the hosts whose URLs were judged; below 1 the numbers are those"
+        " of a random sample of hosts"
+    )
+
+
 class RecrawlRule(BaseModel):
     """A fixed interval."""
 

@@ -23,6 +23,7 @@ import msgspec
 from lycosa.base import calls
 from lycosa.base.config.fields import fields, value_of
 from lycosa.base.config.live_settings import LIVE, changed_meanwhile, check_live, with_live
+from lycosa.base.config.sources import SettingsError
 from lycosa.base.messages.coordinator_messages import (
     ChangeSettings,
     ClusterStatus,
@@ -40,6 +41,7 @@ from lycosa.inspect.queries.changed_list import (
     cursor_text,
     merged_changes,
 )
+from lycosa.inspect.queries.scope_trial import ScopeTrial, continued, together
 from lycosa.service.api.actions_list import listed_actions
 from lycosa.service.api.answers import (
     MergedList,
@@ -67,6 +69,7 @@ _SEED_CHANGES_NOTHING = {
 """A seed that failed, or was refused or retired, is queued again."""
 
 _ID_DIGITS = 32  # the hashes of host and URL, which are the key of its record
+_TRIAL_S = 10.0  # for the judgement of waiting URLs
 _SEARCH_S = 15.0  # for a hash, which takes a search of all keys
 _Listed = (
     calls.HostsQuery
@@ -123,6 +126,36 @@ class CrawlService:
         return {
             key: changed.get(key, known[key].show(value_of(config, key))) for key in sorted(LIVE)
         }
+
+    async def try_scope(self, values: dict[str, str]) -> ScopeTrial:
+        """How many waiting URLs a change of settings of the scope would drop.
+
+        It takes at most about ten seconds; then it is an estimate. Raises ``SettingsError`` for
+        values that are not allowed, and ``OwnerSilent`` when no owner answers.
+        """
+        present = self.watch.status().settings
+        check_live(values, with_live(self.addressing.config, present))
+        if strange := [key for key in values if not key.startswith("scope.")]:
+            raise SettingsError([f"{strange[0]}: it is no setting of the scope"])
+        until = asyncio.get_running_loop().time() + _TRIAL_S
+
+        async def ask(partition: int) -> ScopeTrial:
+            trial: ScopeTrial | None = None
+            while trial is None or (trial.after and asyncio.get_running_loop().time() < until):
+                after = trial.after if trial is not None else ""
+                found = await self._calls.ask(
+                    partition, calls.ScopeQuery(present=present, values=values, after=after)
+                )
+                part = ScopeTrial(**decoded_rows(found)[0])
+                part.after = found.cursor if isinstance(found, calls.Found) else ""
+                trial = part if trial is None else continued(trial, part)
+            return trial
+
+        partitions = range(self.addressing.config.frontier.partitions)
+        answers = await gathered(ask, partitions)
+        trials = [each for each in answers if isinstance(each, ScopeTrial)]
+        silent = len(partitions) - len(trials)
+        return together([*trials, *(ScopeTrial(share=0.0) for _ in range(silent))])
 
     async def change_settings(
         self, values: dict[str, str], by: str, why: str = "", shown: dict[str, str] | None = None

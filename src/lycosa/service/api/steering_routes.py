@@ -10,6 +10,7 @@ from fastapi.responses import Response
 
 from lycosa.base.calls import ActionsQuery, DeadLetterDecision, DeadLettersQuery, new_call
 from lycosa.base.model.dead_letter import DeadLetterAction
+from lycosa.inspect.queries.scope_trial import trial_values
 from lycosa.service.api.events import EventStream
 from lycosa.service.api.examples import (
     ACTION_EXAMPLE,
@@ -24,6 +25,7 @@ from lycosa.service.api.models import (
     LettersRequest,
     ReasonLabel,
     RowsPage,
+    ScopeTrialAnswer,
     SettingsAnswer,
     SettingsRequest,
     StateAnswer,
@@ -120,6 +122,12 @@ async def change_settings(
     """Change such settings. Either all are changed or none."""
     await change_tagged(request, body, if_match)
     return tagged_settings(response, await service_of(request).settings())
+
+
+@steering_router.post("/settings/trial")
+async def try_scope(request: Request, body: SettingsRequest) -> ScopeTrialAnswer:
+    """How many waiting URLs a change of `scope.*` would drop. Nothing is changed."""
+    return ScopeTrialAnswer(**trial_values(await service_of(request).try_scope(body.values)))
 
 
 @steering_router.get(

@@ -119,6 +119,21 @@ async def _change_settings(request: Request) -> Response:
         return _seen(back, "same")
     version = (await service.status()).settings_version
     known = {key: shown_before[key] for key in changed}
+    of_scope = {key: value for key, value in changed.items() if key.startswith("scope.")}
+    if of_scope and not fields.get("tried"):
+        trial = await service.try_scope(of_scope)
+        if trial.dropped or trial.share < 1:
+            return page_response(
+                request,
+                "scope_trial.html",
+                line=trial.line(),
+                reasons=trial.reasons,
+                examples=trial.examples,
+                changed=changed,
+                known=known,
+                why=_why(fields),
+                back=back,
+            )
     await service.change_settings(changed, caller_name(request), _why(fields), known)
     await _await_status(service, lambda status: status.settings_version > version)
     return _seen(back, "settings")

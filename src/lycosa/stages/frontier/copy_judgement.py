@@ -92,9 +92,9 @@ class CopyJudgement:
         history, host, url8 = done.history, lease.host, lease.entry.url8
         assert history is not None, "it is a capture"
         is_first = history.fetches == 1 and done.state is UrlState.FETCHED
-        if is_first and (history.duplicate_of or host.record.copies is not None):
+        if is_first and (history.copy_of or host.record.copies is not None):
             self.note_page(host, url8, lease.record, done.title)
-        if done.title and not history.duplicate_of:
+        if done.title and not history.copy_of:
             self.keep_title(host.host8 + url8, done.title)
 
     def note_page(self, host: VisitState, url8: bytes, record: UrlRecord, title: int = 0) -> None:
@@ -148,7 +148,7 @@ class CopyJudgement:
 
     def _original(self, host: VisitState, history: History) -> History | None:
         """The history of the page that this one is a copy of, if that is on the same host."""
-        if not history.duplicate_of or host_of(history.duplicate_of) != host.name:
+        if not history.copy_of or host_of(history.duplicate_of) != host.name:
             return None
         found = self._find(host.host8, hash8(history.duplicate_of))
         return found.history if found is not None else None
@@ -360,7 +360,7 @@ def _grade_of(history: History, original: History | None, copies: CopyRecord, ti
     has its own title. So with a new title, a page that is only near counts little. Without any
     title it counts less with each bit that differs.
     """
-    if not history.duplicate_of:
+    if not history.copy_of:
         return 0.0
     if history.is_same:
         return 1.0

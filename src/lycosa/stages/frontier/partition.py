@@ -359,7 +359,7 @@ class Partition:
         if row.why is not ReturnCause.LINK:
             self.set_aside_hosts.reopen_retired(host, now)
         record.depth = min(record.depth, row.depth)
-        self._rank(host, record, now)
+        self._rank(host, url[8:], record, now)
         self.queue_again(host, url[8:], record)
         return True
 
@@ -482,7 +482,7 @@ class Partition:
                 self.host_grids.move_page(host, lease.entry.url8, record.history, done.history)
             record.history = done.history
             self._rank(host, lease.entry.url8, record, done.history.fetched_at)
-            if done.history.duplicate_of or host.record.copies is not None:
+            if done.history.copy_of or host.record.copies is not None:
                 self.copies.note_capture(lease, done)
             elif done.title:
                 self.copies.keep_title(host.host8 + lease.entry.url8, done.title)

@@ -280,13 +280,13 @@ class _Reading:
         if shape is Shape.FEED:
             return self._read_feed(body, label)
         if self._reads.files and (file := file_type(essence, self._document.url)):
-            read_more = self._read_content if self._reads.content else None
-            page, remark = content_of_file(body, file, self._section, read_more)
+            read_content = self._read_content if self._reads.content else None
+            page, remark = content_of_file(body, file, self._section, read_content)
             self._is_cut = self._is_cut or remark.reason is Reason.BODY_TRUNCATED
             self._note(remark.reason, remark.detail)
             return page, None, {}
-        if self._reads.requisites and (file := self._read_requisite(essence, body, label)):
-            return file, None, {}
+        if self._reads.requisites and (loaded := self._read_requisite(essence, body, label)):
+            return loaded, None, {}
         if body:
             self._note(Reason.CONTENT_TYPE)
         return RawPage(""), None, {}

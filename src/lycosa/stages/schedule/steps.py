@@ -76,9 +76,16 @@ class ErrandFound(msgspec.Struct, frozen=True, gc=False):
 
 
 class UrlLeased(msgspec.Struct, frozen=True, gc=False):
-    """The next URL of the host was leased."""
+    """The next URL of the host was leased.
+
+    ``reason`` and ``detail`` say why the scope does not want it any more, since it was admitted.
+    ``judged`` is the number of URLs that the visit judged before.
+    """
 
     is_hopeless: bool
+    reason: Reason = Reason.NONE
+    detail: str = ""
+    judged: int = 0
 
 
 class BudgetsJudged(msgspec.Struct, frozen=True, gc=False):

@@ -104,6 +104,9 @@ def _begin_errand(event: steps.ErrandFound, rules: VisitRules, now: float) -> Vi
 def _begin_url(event: steps.UrlLeased, rules: VisitRules, now: float) -> VisitStep:
     if event.is_hopeless:
         return steps.EndUrl(UrlState.FAILED, Reason.CRASHED_WORKER)
+    if event.reason is not _NONE:
+        is_turn = gives_way(False, event.judged)
+        return steps.EndUrl(UrlState.REFUSED, event.reason, event.detail, is_turn)
     return steps.JudgeBudgets()
 
 

@@ -135,10 +135,20 @@ class Duplicates:
             self._told.tell_owner(key, encode_original(original))
         else:
             SeenContent(table).remember_original(digest, original)
-        if not simhash:
-            return
         # Without the place: the record of a near-duplicate has its own body.
         page = Original(original.url, original.date_us, original.record_id)
+        self.remember_text(simhash, page, answers, is_near)
+
+    def remember_text(
+        self,
+        simhash: int,
+        page: Original,
+        answers: ContentAnswers = NO_ANSWERS,
+        is_near: bool = False,
+    ) -> None:
+        """Record the text of a capture, also of one whose body an earlier crawl has."""
+        if not simhash:
+            return
         if self._verdicts is None:
             self._near.remember_capture(0 if is_near else simhash, page, answers)
         else:
@@ -157,9 +167,12 @@ class Duplicates:
     def _original(self, digest: bytes, answers: ContentAnswers) -> StoredOriginal | None:
         key = content_key(digest)
         table = self._tables.get(self.owner_of(key))
-        if table is not None:
-            return SeenContent(table).find_original(digest)
-        value = self._told.get(key, answers)
+        if table is None:
+            value = self._told.get(key, answers)
+        elif (found := SeenContent(table).find_original(digest)) is not None:
+            return found
+        else:
+            value = answers.get(key)  # of an earlier crawl
         return None if value is None else decode_stored_original(value)
 
     async def _answered(self, wanted: list[bytes]) -> ContentAnswers:

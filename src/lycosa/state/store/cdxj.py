@@ -12,21 +12,17 @@ the 304 confirmed.
 
 from __future__ import annotations
 
-import heapq
-import tempfile
-from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO
 
 import msgspec
 
 from lycosa.state.store import languages
 from lycosa.state.store.journal_rows import UNCHANGED, JournalRow, SegmentHeader
 from lycosa.state.store.layout import WARC, file_name
+from lycosa.state.store.sorted_lines import SortedLines
 
 _RUN = 50_000  # lines
-_MAX_RUNS = 128  # open files
 
 
 class CdxjEntry(msgspec.Struct, frozen=True, omit_defaults=True, rename="kebab"):
@@ -83,46 +79,6 @@ def line_of(row: JournalRow, found: CdxjEntry) -> bytes:
     return f"{row.surt} {timestamp(row.date_us)} ".encode() + _encoder.encode(found) + b"\n"
 
 
-class SortedLines:
-    """Any number of lines, sorted by their bytes.
-
-    Lines are sorted in runs that fit in memory (50,000 are about 20 MB). The runs are kept in
-    unnamed files in ``folder``, whose free space is monitored, and merged at the end. An unnamed
-    file leaves nothing behind when the process is killed.
-    """
-
-    def __init__(self, folder: Path, run: int = _RUN) -> None:
-        self._folder, self._run, self._lines = folder, run, list[bytes]()
-        self._runs: list[IO[bytes]] = []
-
-    def add_line(self, line: bytes) -> None:
-        """Add a line with its line end."""
-        self._lines.append(line)
-        if len(self._lines) >= self._run:
-            self._lines.sort()
-            self._runs.append(self._written(self._lines))
-            self._lines = []
-            if len(self._runs) >= _MAX_RUNS:
-                merged = self._written(heapq.merge(*map(_rewound, self._runs)))
-                self.close()
-                self._runs = [merged]
-
-    def merged(self) -> Iterator[bytes]:
-        """All lines in order; once, at the end."""
-        self._lines.sort()
-        return heapq.merge(*map(_rewound, self._runs), self._lines)
-
-    def close(self) -> None:
-        """Delete the runs."""
-        for run in self._runs:
-            run.close()
-
-    def _written(self, lines: Iterable[bytes]) -> IO[bytes]:
-        file = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115 (closed by ``close``)
-        file.writelines(lines)
-        return file
-
-
 class CdxjBuilder:
     """Builds the index of one segment, which may have a million lines of small captures."""
 
@@ -140,8 +96,3 @@ class CdxjBuilder:
                 file.writelines(self._lines.merged())
         finally:
             self._lines.close()
-
-
-def _rewound(run: IO[bytes]) -> IO[bytes]:
-    run.seek(0)
-    return run

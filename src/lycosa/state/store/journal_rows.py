@@ -15,7 +15,7 @@ from urllib.parse import urljoin
 
 import msgspec
 
-from lycosa.base.model.capture import Capture, Change, Original, RobotsDecision, Want
+from lycosa.base.model.capture import ELSEWHERE, Capture, Change, Original, RobotsDecision, Want
 from lycosa.base.model.compatibility import LATE_FIELDS, PROTOCOL
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.fetched import FetchKind
@@ -123,7 +123,8 @@ class JournalRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     everything that there is to note about fetch and parse, of which ``reason`` and ``parse_reason``
     are the first of each (see ``remarks_of``). ``body_segment`` (a stem) and ``body_offset`` name
     the record with the body of a revisit; the segment is empty when it is that of the row, the
-    offset 0 when no place is known. ``change`` says how the content differs from that of the
+    offset 0 when no place is known. A segment that begins with ``@`` is a WARC file of an
+    earlier crawl. ``change`` says how the content differs from that of the
     capture before, ``change_distance`` in how many SimHash bits. ``wants`` are the requisites that
     the page needs to be rendered. ``items`` are rows of user code, by the name of the extractor.
     ``preferences`` are what the site stated about the use of the page, as of this fetch.
@@ -208,6 +209,13 @@ def remarks_of(row: JournalRow) -> tuple[Remark, ...]:
         return row.remarks
     first = (Remark(row.reason, row.detail), Remark(row.parse_reason))
     return tuple(each for each in first if each.reason is not Reason.NONE)
+
+
+def original_url(row: JournalRow) -> str:
+    """The URL of the capture of this crawl that has the body of a revisit; empty without one."""
+    if row.original is None or row.body_segment.startswith(ELSEWHERE):
+        return ""
+    return row.original.url
 
 
 class RecordPlace(msgspec.Struct, frozen=True):

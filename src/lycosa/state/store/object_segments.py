@@ -36,6 +36,7 @@ from zlib import crc32
 
 import msgspec
 
+from lycosa.base.model.capture import ELSEWHERE
 from lycosa.state.objects.object_errors import ObjectError, ObjectMissing
 from lycosa.state.objects.objects_port import ObjectStore
 from lycosa.state.objects.sameness import create_or_read
@@ -313,6 +314,8 @@ class ObjectSegments:
     def read_record(self, segment: str, offset: int) -> StoredRecord:
         """See ``Segments``. The segment may be of another shard: a revisit refers to any."""
         name, place = layout.stem_of(segment), f"{segment}, byte {offset}"
+        if segment.startswith(ELSEWHERE):
+            raise RecordError(f"{place}, is in an archive of an earlier crawl")
         try:
             try:
                 return record_at(self._bytes_from(name, offset), place)

@@ -12,11 +12,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from lycosa.base.model.capture import ELSEWHERE
 from lycosa.base.system.durable import named, sync_data, sync_folder, write_all
 from lycosa.state.store import journal, layout
 from lycosa.state.store.closed_lengths import record_closed_lengths
 from lycosa.state.store.closing import build_derived, give_final_names
 from lycosa.state.store.damage import StoreDamaged
+from lycosa.state.store.earlier_bodies import ArchiveFiles, noted_archives
 from lycosa.state.store.journal_rows import JournalRow
 from lycosa.state.store.pending import PendingWrite, pieces
 from lycosa.state.store.removed_files import removed_files
@@ -104,6 +106,8 @@ class SegmentFiles:
         return ""
 
     def read_record(self, segment: str, offset: int) -> StoredRecord:
+        if segment.startswith(ELSEWHERE):
+            return ArchiveFiles(noted_archives(self._folder).folders).read_record(segment, offset)
         return read_record_at(self._folder, segment, offset)
 
     def read_warc(self, segment: str, start: int, end: int) -> bytes:

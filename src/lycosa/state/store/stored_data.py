@@ -98,6 +98,20 @@ def record_at(chunks: Iterator[bytes], place: str) -> StoredRecord:
     return _record(data, length - len(gzip.unused_data))
 
 
+def head_at(packed: bytes, place: str) -> StoredRecord:
+    """The WARC fields of the record that these bytes begin with, without its block.
+
+    Raises ``RecordError`` when they are no record, or not all fields are in its first 64 kB.
+    """
+    try:
+        data = zlib.decompressobj(_GZIP).decompress(packed, 64 * 1024)
+    except zlib.error as error:
+        raise RecordError(f"{place}: {error}") from error
+    if not data.startswith(b"WARC/") or b"\r\n\r\n" not in data:
+        raise RecordError(f"{place}: no record begins there")
+    return StoredRecord(_fields(data.partition(b"\r\n\r\n")[0]), b"", b"")
+
+
 def check_records(path: Path) -> None:
     """Read a closed WARC file: every record has its checksum and its block the recorded digest.
 
@@ -117,15 +131,20 @@ def check_records(path: Path) -> None:
 
 def _record(data: bytes, length: int) -> StoredRecord:
     head, _, rest = data.partition(b"\r\n\r\n")
-    fields: dict[str, str] = {}
-    for line in head.decode("utf-8", "replace").split("\r\n")[1:]:
-        name, _, value = line.partition(": ")
-        fields.setdefault(name, value)
+    fields = _fields(head)
     block = rest[: int(fields.get("Content-Length", "0"))]
     if not fields.get("Content-Type", "").startswith("application/http"):
         return StoredRecord(fields, b"", block, length)
     end = _header_end(block)
     return StoredRecord(fields, block[:end], block[end:], length)
+
+
+def _fields(head: bytes) -> dict[str, str]:
+    fields: dict[str, str] = {}
+    for line in head.decode("utf-8", "replace").split("\r\n")[1:]:
+        name, _, value = line.partition(": ")
+        fields.setdefault(name, value)
+    return fields
 
 
 def _header_end(block: bytes) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from lycosa.base.config.sections import BudgetSection, SitemapSection
-from lycosa.base.model.discovered import Discovered
+from lycosa.base.model.discovered import Discovered, LinkKind
 from lycosa.base.model.parsed import Link
 from lycosa.stages.admit.refusal import Refusal
 from lycosa.stages.admit.scope import Scope
@@ -38,8 +38,21 @@ class Admission(msgspec.Struct, frozen=True):
             )
         return refusal
 
-    def judge_link(self, link: Link, depth: int, via: str) -> Refusal | None:
-        """The same for a link on the page ``via``, when there are no rules of the user."""
+    def why_unwanted(self, url: str, kind: LinkKind, depth: int) -> Refusal | None:
+        """Why a URL that waited is not wanted any more, or ``None``."""
+        scope = self.scope
+        return scope.judge_waiting(url, kind, depth) if scope.judges_waiting else None
+
+    def stamps_of(self, via: str, depth: int) -> list[bytes]:
+        """What tells finds of one URL on the page ``via`` from those of a moment ago.
+
+        A link of a page in scope may pass where that of another page did not.
+        """
+        hop = 16 * self.scope.is_source(via)
+        return [bytes([min(depth, 255), hop + way]) for way in range(6)]
+
+    def judge_link(self, link: Link, depth: int, via: str = "") -> Refusal | None:
+        """The same for a link of the page ``via``, when there are no rules of the user."""
         return self.scope.judge_url(
             link.url, link.kind, depth, link.nofollow, via
         ) or self.traps.judge_url(link.url)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from lycosa.base.config.scope_sections import ScopeSection
 from lycosa.base.listing_kind import NOT_LISTED
 from lycosa.base.model.discovered import NO_HINT, NO_SCORE, Discovered, LinkKind, redirect_kind
 from lycosa.base.model.fetched import Fetched
@@ -118,21 +119,29 @@ class Intake:
         for url in urls:
             self._join(url, partition)
 
-    def _join(self, url: str, witness: Partition) -> bool:
-        """Add a place to the scope and store it in ``witness``; return whether it is new."""
-        is_new = self._widen(url)
+    def _join(self, url: str, witness: Partition, of: str = "") -> bool:
+        """Add a place to the scope and store it in ``witness``; return whether it is new.
+
+        ``of`` is the seed that redirects there.
+        """
+        is_new = self._widen(url, of)
         if is_new:
             witness.table.put(joined_key(url), b"")
         return is_new
 
-    def _widen(self, url: str) -> bool:
+    def _widen(self, url: str, of: str = "") -> bool:
         """Add a place to the scope; return whether it is new."""
-        is_new = self.admission.scope.joins(url)
+        is_new = self.admission.scope.joins(url, of)
         if is_new:
             # links that were refused a moment ago may be in scope now
             self.recent.clear()
             self._standing.forget_told()
         return is_new
+
+    def use_scope(self, section: ScopeSection) -> None:
+        """Judge by other rules from now on: links, and URLs that wait when their turn comes."""
+        self.admission.scope.use_section(section)
+        self.recent.clear()  # links that were refused a moment ago may be in scope now
 
     def take_seeds(self, raws: Iterable[str], importance: float = 1.0) -> list[tuple[str, str]]:
         """Take seeds; return those that were refused, with the reason in words."""
@@ -221,7 +230,7 @@ class Intake:
         """Give links that pass the pure rules to their owners; count others in ``page.refused``."""
         origin, source = page.origin, page.lease.host
         hints, changes, scores = page.parsed.hints, page.parsed.changes, page.scores
-        stamps = [bytes([min(origin.depth, 255), way]) for way in range(6)]
+        stamps = self.admission.stamps_of(origin.via, origin.depth)
         news = page.news
         one_by_one = bool(
             hints or page.mark or page.parsed.is_sitemap or self.admission.rules or scores
@@ -307,7 +316,7 @@ class Intake:
         if (
             record.depth == 0
             and record.kind in (LinkKind.SEED, LinkKind.REDIRECT)
-            and self._join(target, self._partitions[lease.host.partition])
+            and self._join(target, self._partitions[lease.host.partition], lease.url)
         ):
             self._outgoing.post_place(target)
         if found.kind is LinkKind.SPECULATIVE and not is_own_path(target, lease.url):

@@ -97,7 +97,7 @@ class CaptureBuilder:
         self._duplicates, self._is_judged_later = duplicates, duplicates.is_judged_later
         self._store = store
         self._intake = intake
-        self.contents = {"new": 0, "duplicate": 0, "near_duplicate": 0}
+        self.contents = {"new": 0, "duplicate": 0, "near_duplicate": 0, "earlier": 0}
         """Bodies with status 200 by what was known of their content."""
 
     def make_capture(
@@ -168,9 +168,12 @@ class CaptureBuilder:
         if capture.preferences.license:
             self._intake.take_license(lease, capture.preferences)
         if capture.fetched.status == 200:
+            original = known.original
             kind = "near_duplicate" if known.near is not None else "new"
-            self.contents["duplicate" if known.original is not None else kind] += 1
-            if known.original is None:
+            if original is not None:
+                kind = "earlier" if original.is_elsewhere else "duplicate"
+            self.contents[kind] += 1
+            if original is None or original.is_elsewhere:
                 self._remember(lease, capture.fetched, body, known, location)
         return location
 
@@ -193,7 +196,8 @@ class CaptureBuilder:
         """File the content of a capture that was just stored.
 
         The digest refers to its record and is in the same commit. So a digest is never known before
-        its record exists.
+        its record exists. That of a body which an earlier crawl has is not filed: this crawl has no
+        record of it, and its archive may be gone at the next start.
         """
         made = StoredOriginal(
             lease.url,
@@ -204,7 +208,11 @@ class CaptureBuilder:
         )
         is_near = known.near is not None
         simhash = body.parsed.simhash if body.parsed is not None else 0
-        self._duplicates.remember_capture(known.digest, simhash, made, body.known, is_near)
+        if known.original is None:
+            self._duplicates.remember_capture(known.digest, simhash, made, body.known, is_near)
+        else:
+            page = Original(made.url, made.date_us, made.record_id)
+            self._duplicates.remember_text(simhash, page, body.known, is_near)
 
     def is_extracted(
         self, lease: Lease, fetched: Fetched, body: ExaminedBody, stated: Preferences
@@ -215,7 +223,7 @@ class CaptureBuilder:
             FetchKind.SITEMAP if self._intake.is_sitemap(lease) else FetchKind.PAGE,
             fetched.status,
             lease.url,
-            original.url if original is not None else "",
+            original.url if original is not None and not original.is_elsewhere else "",
             self._store.policy.verdict(stated),
         )
 
@@ -383,10 +391,9 @@ class CaptureBuilder:
                 content = parsed.content_digest if parsed is not None else b""
                 text = text_digest_of(words, target, content or known.digest)
         if known.is_not_modified:
-            is_copy = bool(old.duplicate_of)
+            is_copy = bool(old.copy_of)
         else:
-            original = known.original
-            is_copy = known.near is not None or (original is not None and original.url != lease.url)
+            is_copy = known.near is not None or _is_other(known.original, lease.url)
         found = FoundContent(
             outcome.meaning,
             self._clock.wall(),
@@ -407,7 +414,7 @@ class CaptureBuilder:
     def _state(
         outcome: FetchOutcome,
         parsed: Parsed | None,
-        original: Original | None,
+        original: StoredOriginal | None,
         near: Original | None,
         lease: Lease,
     ) -> tuple[UrlState, Reason]:
@@ -421,7 +428,7 @@ class CaptureBuilder:
             and parsed.reason not in UNREMARKABLE
         ):
             return UrlState.FETCHED, parsed.reason
-        if outcome.reason is Reason.NONE and original is not None and original.url != lease.url:
+        if outcome.reason is Reason.NONE and _is_other(original, lease.url):
             return UrlState.FETCHED, Reason.DUPLICATE
         if outcome.reason is Reason.NONE and near is not None:
             return UrlState.FETCHED, Reason.NEAR_DUPLICATE
@@ -441,6 +448,11 @@ def _noted_reason(
     if has_failures and reason in _LIKE_OTHERS:
         return Reason.EXTENSION_FAILED  # the copy is in the history, the failure only here
     return reason
+
+
+def _is_other(original: StoredOriginal | None, url: str) -> bool:
+    """Whether another URL of this crawl has the body."""
+    return original is not None and original.url != url and not original.is_elsewhere
 
 
 def _other(alike: Original | None, url: str) -> str:

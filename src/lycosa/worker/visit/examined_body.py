@@ -20,10 +20,12 @@ from lycosa.base.model.remark import Remark
 from lycosa.base.ports import Offload
 from lycosa.stages.parse.identify import identify
 from lycosa.stages.schedule.validator_trust import NO_CONDITIONS, Conditions
+from lycosa.state.seen.content_seen import content_key, encode_original
 from lycosa.state.seen.duplicates import Duplicates
 from lycosa.state.seen.foreign_keys import NO_ANSWERS, ContentAnswers
 from lycosa.state.store.segments import SegmentStore
 from lycosa.state.store.warc_records import Packed
+from lycosa.worker.earlier_captures import EarlierCaptures
 
 LARGE_BYTES = 65_536
 """A larger body is digested and compressed in a thread.
@@ -35,11 +37,11 @@ That would take 0.3 ms in the loop, while handing it to a thread and back costs 
 class ExaminedBody(msgspec.Struct, frozen=True):
     """A body after ``BodyExaminer.examine``.
 
-    It has the digest, what the parser found, what other workers know of equal bodies and similar
-    texts, and the response record of a large body. ``sent`` are the validators of the request,
-    ``remarks`` those of user code, which got the page before it is stored. ``items`` are its rows
-    by extractor, and ``scores`` those of links by URL, of the code of that ``generation`` (0: user
-    code was not asked).
+    It has the digest, what the parser found, what other workers and earlier crawls know of equal
+    bodies and similar texts, and the response record of a large body. ``sent`` are the validators
+    of the request, ``remarks`` those of user code, which got the page before it is stored.
+    ``items`` are its rows by extractor, and ``scores`` those of links by URL, of the code of that
+    ``generation`` (0: user code was not asked).
     """
 
     digest: bytes
@@ -73,8 +75,15 @@ def media_type_in(fetched: Fetched, parsed: Parsed | None) -> str:
 class BodyExaminer:
     """One per worker."""
 
-    def __init__(self, duplicates: Duplicates, store: SegmentStore, offload: Offload) -> None:
+    def __init__(
+        self,
+        duplicates: Duplicates,
+        store: SegmentStore,
+        offload: Offload,
+        earlier: EarlierCaptures | None = None,
+    ) -> None:
         self._duplicates, self._store, self._offload = duplicates, store, offload
+        self._earlier = earlier
 
     async def examine(
         self, fetched: Fetched, parsed: Parsed | None, request: FetchRequest
@@ -92,6 +101,8 @@ class BodyExaminer:
         known = NO_ANSWERS
         if parsed is not None and self._duplicates.must_ask:
             known = await self._duplicates.ask_owners(digest, parsed.simhash)
+        if self._earlier is not None and fetched.status == 200 and fetched.body_bytes:
+            known = await self._with_earlier(self._earlier, fetched, digest, known)
         packed = (
             await self._pack(fetched, parsed, digest, known)
             if is_large and fetched.header_block
@@ -101,6 +112,17 @@ class BodyExaminer:
         if request.etag or request.last_modified:
             sent = Conditions(request.etag, request.last_modified)
         return ExaminedBody(digest, parsed, known, packed, sent)
+
+    async def _with_earlier(
+        self, earlier: EarlierCaptures, fetched: Fetched, digest: bytes, known: ContentAnswers
+    ) -> ContentAnswers:
+        """The answers with the original of an earlier crawl, unless this crawl has the body."""
+        if self._duplicates.find_original(digest, 0, known)[0] is not None:
+            return known
+        original = await earlier.find_original(fetched, digest)
+        if original is None:
+            return known
+        return {**known, content_key(digest): encode_original(original)}
 
     async def _pack(
         self, fetched: Fetched, parsed: Parsed | None, digest: bytes, known: ContentAnswers

@@ -1,4 +1,4 @@
-"""Decides which of a host's URLs may be requested next, by crash counts, budgets and robots.txt.
+"""Decides which of a host's URLs may be requested next: crash counts, scope, budgets, robots.txt.
 
 Hundreds of URLs in a row may be disallowed, and a hostile robots.txt makes each judgement cost
 milliseconds. So the loop may run other tasks between judgements (``schedule.visit_decisions`` says
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from lycosa.base.ports import Offload
 from lycosa.base.urls.identity import robots_url, tdm_url
+from lycosa.stages.admit.refusal import Refusal
 from lycosa.stages.frontier.lease import Lease
 from lycosa.stages.frontier.partition import Partition
 from lycosa.stages.frontier.visit_state import VisitState
@@ -61,7 +62,15 @@ class Leasing:
         if lease is None:
             return TurnOver()
         visit.is_secure = lease.record.secure
-        return UrlLeased(self._suspicion(lease.url) is Suspicion.HOPELESS)
+        is_hopeless = self._suspicion(lease.url) is Suspicion.HOPELESS
+        if (refusal := self._why_unwanted(lease)) is not None:
+            detail = f"{refusal.rule}: {refusal.value}"
+            return UrlLeased(is_hopeless, refusal.reason, detail, visit.passed)
+        return UrlLeased(is_hopeless)
+
+    def _why_unwanted(self, lease: Lease) -> Refusal | None:
+        record = lease.record
+        return self._intake.admission.why_unwanted(lease.url, record.kind, record.depth)
 
     async def judge_budgets(self, visit: Visit, step: JudgeBudgets) -> BudgetsJudged:
         """Judge whether the host or its site is over a budget."""
@@ -123,7 +132,8 @@ class Leasing:
                 if lease is None:
                     break
                 passed.append(lease)
-                if self._suspicion(lease.url) is Suspicion.HOPELESS:
+                is_unwanted = self._why_unwanted(lease) is not None
+                if is_unwanted or self._suspicion(lease.url) is Suspicion.HOPELESS:
                     continue
                 state = await self._robots.ready_state(partition, host, lease.record.secure, time)
                 if state.is_needed:

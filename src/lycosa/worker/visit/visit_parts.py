@@ -19,6 +19,7 @@ from lycosa.state.folder.names import addresses_path, attempts_folder
 from lycosa.state.store.journal_rows import RowBuilder
 from lycosa.state.store.segments import SegmentStore
 from lycosa.state.store.warc_records import CrawlInfo
+from lycosa.worker.earlier_captures import earlier_of_job
 from lycosa.worker.extensions import CodeCaller, Extensions
 from lycosa.worker.intake.intake_parts import IntakeParts
 from lycosa.worker.job import WorkerJob
@@ -166,7 +167,9 @@ def _steps(
         robots=RobotsTurns(stages, robots, errands, keys, missing_paths, tdm_files),
         pages=PageTurns(stages),
         parsing=parsing,
-        examining=BodyExaminer(below.duplicates, stages.store, ports.offload),
+        examining=BodyExaminer(
+            below.duplicates, stages.store, ports.offload, earlier_of_job(job, ports.offload)
+        ),
         capturing=capturing,
         tdm_files=tdm_files,
         keys=keys,

@@ -1,0 +1,223 @@
+"""``lycosa scope``: show, try and change which URLs belong to a crawl, also while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from lycosa.cli.cluster_parts import reachable_cluster
+from lycosa.cli.cluster_status import ask_coordinator
+from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, crawl_place, reading_crawl
+from lycosa.cli.live_change import change_live_settings
+from lycosa.cli.output import ExitCode, clean, emit, emit_json
+from lycosa.cli.remarks import remark_options
+
+if TYPE_CHECKING:
+    from lycosa.base.config.sections import Config
+    from lycosa.inspect.committed_state import CrawlReader
+    from lycosa.inspect.queries.scope_trial import ScopeTrial
+
+_EPILOG = """
+\b
+Examples:
+  lycosa scope show crawls/news
+  lycosa scope try crawls/news --exclude '/calendar/' --exclude '[?&]sort='
+  lycosa scope set crawls/news --surts wanted.surts --why "list of 3 May"
+  lycosa scope set crawls/news --surt '-http://(example,news,www,)/archive/' --yes
+  lycosa scope set --cluster cluster.toml --one-hop-out
+  lycosa scope set crawls/news --no-surts
+
+\b
+A SURT prefix is +http://(example,news, for a domain with all hosts below it, or
+-http://(example,news,www,)/archive/ for what is not wanted; the longest one of a URL decides. A
+file has one on each line; # begins a comment. Options that are given replace the setting as a
+whole; --surt, --exclude and --include may be repeated.
+
+A URL that waits is judged again when its turn has come, and is dropped if the scope refuses it. So
+`set` tells before it saves how many there are, and asks; --yes does not ask. What was refused
+earlier is found again when its page is fetched again.
+
+\b
+Exit codes: 0 done, 1 the crawl does not answer, or not saved, 2 bad usage or a rule that is not
+understood
+"""
+
+
+@click.group("scope", epilog=_EPILOG, short_help="Show, try or change which URLs belong to it.")
+def command() -> None:
+    """Show, try or change which URLs belong to a crawl. It may be running."""
+
+
+_as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
+
+
+def _rules(function: Callable[..., Any]) -> Callable[..., Any]:
+    for add in (
+        click.option(
+            "--surts",
+            "files",
+            multiple=True,
+            metavar="FILE",
+            type=click.Path(path_type=Path, exists=True, dir_okay=False),
+            help="File of SURT prefixes; may be repeated.",
+        ),
+        click.option("--surt", "surts", multiple=True, metavar="PREFIX", help="A SURT prefix."),
+        click.option("--no-surts", is_flag=True, help="Remove all SURT prefixes."),
+        click.option("--include", multiple=True, metavar="RE", help="Fetch only URLs that match."),
+        click.option("--no-include", is_flag=True, help="Remove all patterns of --include."),
+        click.option("--exclude", multiple=True, metavar="RE", help="Fetch no URLs that match."),
+        click.option("--no-exclude", is_flag=True, help="Remove all patterns of --exclude."),
+        click.option("--max-depth", metavar="N", help="Maximum number of links from a seed."),
+        click.option(
+            "--one-hop-out/--no-hop-out",
+            default=None,
+            help="Also fetch pages elsewhere that a page in scope links to.",
+        ),
+        _as_json,
+        crawl_place,
+    ):
+        function = add(function)
+    return function
+
+
+@command.command("show", cls=CrawlCommand, short_help="The rules in force.")
+@crawl_place
+@_as_json
+def show_scope(folder: Path, cluster: Path | None, cache: Path | None, as_json: bool) -> int:
+    """Show which URLs belong to the crawl.
+
+    DIR is the crawl folder; leave it out with --cluster.
+    """
+    import msgspec
+
+    from lycosa.inspect.saved_settings import ScopePlaces
+    from lycosa.stages.admit.scope import Scope
+
+    place = CrawlPlace(folder, cluster, cache)
+    with reading_crawl(place, tells_age=False) as reader:
+        section = _config(place, reader).scope
+        scope = Scope(section, reader.sites.site_of)
+        for url in ScopePlaces(reader).all_places():
+            scope.add_seed(url)
+        lines = scope.rules()
+    if as_json:
+        emit_json({"settings": msgspec.to_builtins(section), "rules": lines})
+    else:
+        for line in lines:
+            emit(clean(line))
+    return ExitCode.FINISHED
+
+
+@command.command("try", cls=CrawlCommand, short_help="How many waiting URLs a change would drop.")
+@_rules
+def try_change(
+    folder: Path, cluster: Path | None, cache: Path | None, as_json: bool, **given: Any
+) -> int:
+    """Tell how many of the waiting URLs the change would drop. Nothing is changed.
+
+    DIR is the crawl folder; leave it out with --cluster.
+    """
+    _tell(_tried(CrawlPlace(folder, cluster, cache), _values(given)), as_json, False)
+    return ExitCode.FINISHED
+
+
+@command.command("set", cls=CrawlCommand, short_help="Change the rules.")
+@remark_options
+@click.option("--yes", is_flag=True, help="Do not ask before waiting URLs are dropped.")
+@_rules
+def set_scope(
+    folder: Path,
+    cluster: Path | None,
+    cache: Path | None,
+    as_json: bool,
+    yes: bool,
+    why: str,
+    by: str,
+    **given: Any,
+) -> int:
+    """Change the rules, after telling how many of the waiting URLs the change drops.
+
+    The crawl may be running. DIR is the crawl folder; leave it out with --cluster.
+    """
+    place, values = CrawlPlace(folder, cluster, cache), _values(given)
+    trial = _tried(place, values)
+    if trial.dropped and not yes:
+        click.echo(trial.line(), err=True)
+        if not click.confirm("Save the change?", default=False, err=True):
+            click.echo("nothing was changed", err=True)
+            return ExitCode.INTERNAL
+    change_live_settings(place, values, by, why)
+    _tell(trial, as_json, True)
+    return ExitCode.FINISHED
+
+
+def _values(given: dict[str, Any]) -> dict[str, str]:
+    """The settings that the options give, as text."""
+    from lycosa.base.config.fields import fields
+    from lycosa.base.config.live_settings import check_live
+
+    lines = [*surt_lines(given["files"]), *given["surts"]]
+    lists = {"surts": lines, "include": given["include"], "exclude": given["exclude"]}
+    values: dict[str, str] = {}
+    for name, texts in lists.items():
+        if texts and given[f"no_{name}"]:
+            raise click.UsageError(f"--no-{name} removes what the command also gives")
+        if texts or given[f"no_{name}"]:
+            key = f"scope.{name}"
+            values[key] = fields()[key].show(tuple(texts))
+    if given["max_depth"] is not None:
+        values["scope.max_depth"] = given["max_depth"]
+    if given["one_hop_out"] is not None:
+        values["scope.one_hop_out"] = str(given["one_hop_out"]).lower()
+    if not values:
+        raise click.UsageError("give at least one rule, as --exclude RE or --surts FILE")
+    check_live(values)
+    return values
+
+
+def surt_lines(paths: Sequence[str | Path]) -> tuple[str, ...]:
+    """The SURT prefixes of files. Raises ``click.UsageError``."""
+    if not paths:
+        return ()
+    from lycosa.base.config.surt_prefixes import lines_of_file
+
+    try:
+        texts = [Path(path).read_text("utf-8") for path in paths]
+    except (OSError, UnicodeDecodeError) as error:
+        raise click.UsageError(f"the SURT prefixes cannot be read: {error}") from error
+    return tuple(line for text in texts for line in lines_of_file(text))
+
+
+def _tried(place: CrawlPlace, values: dict[str, str]) -> ScopeTrial:
+    from lycosa.inspect.queries.scope_trial import ScopeJudges, together
+
+    with reading_crawl(place) as reader:
+        judges = ScopeJudges(_config(place, reader), values)
+        return together(judges.count(view) for view in reader.partition_views())
+
+
+def _config(place: CrawlPlace, reader: CrawlReader) -> Config:
+    """The settings in force, with the live ones of a cluster."""
+    from lycosa.base.config.live_settings import with_live
+    from lycosa.inspect.saved_settings import load_saved_settings
+
+    config = load_saved_settings(reader).config
+    if place.cluster is None:  # a running crawl saves each change in its folder
+        return config
+    return with_live(config, ask_coordinator(reachable_cluster(place.cluster)).settings)
+
+
+def _tell(trial: ScopeTrial, as_json: bool, is_set: bool) -> None:
+    from lycosa.inspect.queries.scope_trial import trial_values
+
+    if as_json:
+        emit_json(trial_values(trial) | {"is_set": is_set})
+        return
+    emit(("set; " if is_set else "") + trial.line())
+    for reason, number in sorted(trial.reasons.items()):
+        emit(f"  {number:,} {reason}")
+    for url in trial.examples:
+        emit(clean(f"  such as {url}"))
