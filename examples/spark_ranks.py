@@ -245,9 +245,21 @@ def write_level(
     )
 
 
-def _write(table: DataFrame, path: str, header: bool) -> None:
-    form = table.write.mode("overwrite").option("sep", "\t").option("quote", "")
-    form.option("header", header).option("compression", "gzip").csv(path)
+def _write(table: DataFrame, path: str, has_header: bool) -> None:
+    """Write gzipped lines of text; the first part begins with the names of the columns.
+
+    The writer of CSV would put quotes around a field that begins with ``#``.
+    """
+    first = "\t".join(table.columns)
+
+    def lines(part: int, rows: Iterable[Row]) -> Iterator[str]:
+        if has_header and part == 0:
+            yield first
+        for row in rows:
+            yield "\t".join(map(str, row))
+
+    codec = "org.apache.hadoop.io.compress.GzipCodec"
+    table.rdd.mapPartitionsWithIndex(lines).saveAsTextFile(path, codec)
 
 
 def main() -> None:
