@@ -135,9 +135,9 @@ def page_rank(edges: DataFrame, vertices: DataFrame, damping: float, tolerance: 
     degrees = edges.groupBy(F.col("source").alias("id")).agg(F.count("*").alias("out"))
     base = vertices.select("id").join(degrees, "id", "left").cache()
     ranks = base.withColumn("rank", F.lit(1.0 / count))
-    change = 1.0
+    dangling = F.sum(F.when(F.col("out").isNull(), F.col("rank")))
+    change, lost = 1.0, ranks.agg(dangling).first()[0] or 0.0
     while change > tolerance:
-        lost = ranks.where("out IS NULL").agg(F.sum("rank")).first()[0] or 0.0
         share = ranks.where("out IS NOT NULL").select(
             F.col("id").alias("source"), (F.col("rank") / F.col("out")).alias("share")
         )
@@ -149,7 +149,8 @@ def page_rank(edges: DataFrame, vertices: DataFrame, damping: float, tolerance: 
             .select("id", "out", rank.alias("rank"), "before")
             .checkpoint()  # otherwise each step would repeat all steps before it
         )  # fmt: skip
-        change = following.agg(F.sum(F.abs(F.col("rank") - F.col("before")))).first()[0]
+        changes = F.sum(F.abs(F.col("rank") - F.col("before")))
+        change, lost = following.agg(changes, F.coalesce(dangling, F.lit(0.0))).first()
         ranks = following.drop("before")
         print(f"PageRank: change {change:.1e}", flush=True)
     return ranks.select("id", "rank")
@@ -244,9 +245,21 @@ def write_level(
     )
 
 
-def _write(table: DataFrame, path: str, header: bool) -> None:
-    form = table.write.mode("overwrite").option("sep", "\t").option("quote", "")
-    form.option("header", header).option("compression", "gzip").csv(path)
+def _write(table: DataFrame, path: str, has_header: bool) -> None:
+    """Write gzipped lines of text; the first part begins with the names of the columns.
+
+    The writer of CSV would put quotes around a field that begins with ``#``.
+    """
+    first = "\t".join(table.columns)
+
+    def lines(part: int, rows: Iterable[Row]) -> Iterator[str]:
+        if has_header and part == 0:
+            yield first
+        for row in rows:
+            yield "\t".join(map(str, row))
+
+    codec = "org.apache.hadoop.io.compress.GzipCodec"
+    table.rdd.mapPartitionsWithIndex(lines).saveAsTextFile(path, codec)
 
 
 def main() -> None:
