@@ -6,7 +6,8 @@ values stop the start (``config.sources``).
 
 ``scope_sections`` has the settings of a crawl's scope, ``request_sections`` those of requests,
 ``extension_section`` those of users' code, ``earlier_section`` those of earlier crawls,
-``webhook_section`` those of webhooks; here are the other sections and the whole tree.
+``cold_section`` those of cold files, ``webhook_section`` those of webhooks; here are the other
+sections and the whole tree.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Annotated
 
 import msgspec
 
+from lycosa.base.config.cold_section import ColdSection
 from lycosa.base.config.earlier_section import EarlierSection
 from lycosa.base.config.extension_section import ExtensionSection
 from lycosa.base.config.request_sections import (
@@ -331,34 +333,6 @@ class RefetchSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
             " the first that is for a URL counts, and refetch.intervals come after them."
         ),
     ] = ()
-
-
-class ColdSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Records of URLs that nothing waits for, which leave the tables for files."""
-
-    after_s: Annotated[
-        float,
-        setting(
-            "Time since a URL was found and fetched last after which its record goes to a cold"
-            " file, if no further fetch of it is due; 0 keeps all records in the tables.",
-            ge=0,
-        ),
-    ] = 0.0
-    return_after_s: Annotated[
-        float,
-        setting(
-            "Time for which a URL must be cold before a link to it brings it back to be fetched.",
-            ge=0,
-        ),
-    ] = 7776000.0
-    least_records: Annotated[
-        int,
-        setting(
-            "Minimum number of records in a cold file; fewer of a partition stay in its table.",
-            ge=1,
-            le=8192,
-        ),
-    ] = 1000
 
 
 class StoreSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
