@@ -266,7 +266,7 @@ class ColdWriter:
         )
 
     def _is_dead(self, key: str, age_s: float) -> bool:
-        """Whether nobody can name a file any more: its owner is gone, and so are its requests."""
+        """Whether no owner can name a file any more: its own is gone, and so are its requests."""
         term = key.rpartition("-")[2].removesuffix(".parquet")
         is_earlier = term.isdigit() and int(term) < self._place.term
         return not self._place.is_shared or (is_earlier and age_s >= _WEEK_S)
