@@ -10,7 +10,7 @@ import pytest
 
 from lycosa.base.config.sections import AgentSection, Config, PolitenessSection
 from lycosa.base.messages.control_records import CrawlAction, SettingsSaved
-from lycosa.cli.crawl import crawl_settings
+from lycosa.cli.run_settings import crawl_settings
 from lycosa.processes.session import open_session
 from lycosa.state.folder.live_changes import saved_changes
 from lycosa.state.folder.names import live_path

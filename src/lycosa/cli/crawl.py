@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import shlex
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +23,6 @@ from lycosa.cli.setting_options import config_option, set_option
 
 if TYPE_CHECKING:
     from lycosa.base.config.sections import Config
-    from lycosa.base.config.sources import Settings
     from lycosa.base.system.memory_plan import MemoryPlan
     from lycosa.cli.crawl_display import Display
     from lycosa.processes.api_keeper import ApiListener
@@ -261,6 +259,7 @@ def run(
     """Run the crawl; returns the exit code."""
     from lycosa.base.system.memory_plan import memory_plan
     from lycosa.cli.crawl_display import folder_display
+    from lycosa.cli.run_settings import crawl_settings
     from lycosa.processes.session import open_session
     from lycosa.state.folder.pause_note import save_pause, saved_pause
 
@@ -440,85 +439,3 @@ async def _run_supervisor(
         finally:
             if timer is not None:
                 timer.cancel()
-
-
-_SETTING_OF_FLAG = {
-    "scope": "scope.rule",
-    "surts": "scope.surts",
-    "one_hop_out": "scope.one_hop_out",
-    "include": "scope.include",
-    "exclude": "scope.exclude",
-    "max_pages": "limits.max_pages",
-    "max_depth": "scope.max_depth",
-    "max_time": "limits.max_time_s",
-    "continuous": "limits.continuous",
-    "max_bytes": "limits.max_bytes",
-    "delay": "politeness.delay_s",
-    "extension": "extensions.code",
-    "workers": "workers",
-    "memory": "memory_bytes",
-    "contact": "agent.contact",
-    "resolve": "dns.pins",
-    "allow_address": "fetch.allow_addresses",
-    "requisites": "scope.requisites",
-    "links": "parse.links",
-    "accept": "scope.accept",
-    "cookies": "fetch.cookies",
-    "upload": "upload.url",
-    "upload_remove": "upload.remove",
-    "earlier": "earlier.archives",
-}
-
-
-def crawl_settings(folder: Path, options: dict[str, Any], tell: Callable[[str], None]) -> Settings:
-    """Settings of this run: from the last run, the file, the environment, --set and options.
-
-    ``tell`` gets lines about settings that operators changed while the crawl ran.
-    """
-    import os
-
-    import msgspec
-
-    from lycosa.base.config.sections import LimitSection
-    from lycosa.base.config.sources import DEFAULT, SettingsError, load_settings
-    from lycosa.state.folder.live_changes import saved_changes, settle
-    from lycosa.state.folder.manifest import has_manifest, prepare_folder
-    from lycosa.state.folder.saved_config import saved_settings, without_code
-
-    if folder.is_dir() and not has_manifest(folder):
-        prepare_folder(folder)  # a folder with other files in it is the first error to report
-
-    from lycosa.cli.crawl_scope import surt_lines
-
-    options = {**options, "surts": surt_lines(options.get("surts", ()))}
-    flags = {
-        _SETTING_OF_FLAG[name]: value
-        for name, value in options.items()
-        if name in _SETTING_OF_FLAG and value not in (None, ())
-    }
-    saved, code = saved_settings(folder), tuple[str, ...]()
-    if saved is not None:
-        code, saved = saved.extensions.code, without_code(saved)
-        # A limit applies to one run: a crawl that reached it resumes when it is started without the
-        # limit.
-        saved = msgspec.structs.replace(saved, limits=LimitSection())
-    settings = load_settings(
-        options["config_file"], os.environ, options["pairs"], flags, base=saved
-    )
-    if code and settings.origin("extensions.code") == DEFAULT:
-        names = " ".join(f"--extension {shlex.quote(each)}" for each in code)
-        raise SettingsError(
-            [
-                f"extensions.code: the crawl has extensions, and code runs only when the command"
-                f" names it again: add {clean(names)}, or --set extensions.code= to continue"
-                " without"
-            ]
-        )
-    if (file := settings.config.fetch.ca_file) and not Path(file).is_file():
-        raise SettingsError(
-            [f"{settings.origin('fetch.ca_file')}: fetch.ca_file: there is no file {file}"]
-        )
-    config, lines = settle(settings.config, settings.origins, saved_changes(folder))
-    for line in lines:
-        tell(clean(line))
-    return msgspec.structs.replace(settings, config=config)

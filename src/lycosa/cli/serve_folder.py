@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lycosa.cli.cluster_parts import tell_line
-from lycosa.cli.crawl import crawl_settings
 from lycosa.cli.crawl_seeds import CrawlSeeds
 from lycosa.cli.output import ExitCode, clean
+from lycosa.cli.run_settings import crawl_settings
 from lycosa.cli.serve_signals import handle_signals
 
 if TYPE_CHECKING:

@@ -18,7 +18,8 @@ from lycosa.cli.output import (
 if TYPE_CHECKING:
     from lycosa.inspect.committed_state import CrawlReader
     from lycosa.inspect.completeness import IncompletePage, MissingRequisites
-    from lycosa.inspect.crawl_status import CrawlStatus, Output, ReasonLine
+    from lycosa.inspect.crawl_status import CrawlStatus, ReasonLine
+    from lycosa.inspect.output_sizes import Output
     from lycosa.inspect.queries.listing_queries import HostListings
     from lycosa.inspect.top_lists import HostLine, SiteLine
     from lycosa.state.shard.view import ShardPosition

@@ -25,6 +25,7 @@ from lycosa.base.reasons import Reason
 from lycosa.base.system.durations import long_duration
 from lycosa.inspect.address_waits import AddressWait, AddressWaits
 from lycosa.inspect.committed_state import CrawlReader, TableView
+from lycosa.inspect.output_sizes import Output, outputs_in, outputs_of, removed_outputs
 from lycosa.inspect.policy_state import PolicyState, row_and_total, sum_of_walks
 from lycosa.inspect.refetch_cost import RefetchCost, refetch_cost
 from lycosa.inspect.running import is_running, lock_holder
@@ -52,11 +53,7 @@ from lycosa.state.folder.seed_sources import SeedSource, load_sources
 from lycosa.state.kv.table_records import prefix_end
 from lycosa.state.shard.counters import Counters, total_of
 from lycosa.state.shard.view import ShardPosition
-from lycosa.state.store import layout
 from lycosa.state.store.closing import LackingFile, lacking_files
-from lycosa.state.store.derived_files import folders_of_kinds
-from lycosa.state.store.removed_files import removed_files
-from lycosa.state.store.segments_port import StoredSegment
 
 DEFAULT_HOSTS = 10
 _FRESH_S = 15.0  # an older status file is not used
@@ -71,15 +68,6 @@ class ReasonLine(msgspec.Struct, frozen=True):
     count: int
     cause: str
     meaning: str
-
-
-class Output(msgspec.Struct, frozen=True):
-    """The files of one kind: their number, open ones among them, and bytes."""
-
-    kind: str
-    files: int
-    open: int
-    bytes: int
 
 
 class ScriptedHost(msgspec.Struct, frozen=True, order=True):
@@ -210,23 +198,17 @@ def crawl_status(
         **{name: getattr(total, name) for name in _SUMS},
         remarks=_reasons(total.reasons),
         refusals=_reasons(total.rule_refusals),
-        hosts_by_state=tally.states,
         due_pages={band.label: number for band in DueBand if (number := total.due.get(band, 0))},
-        hosts=tally.hosts.lines(),
-        sites=tally.sites.lines(),
-        longest=tally.longest,
         next_due_s=max(min(tally.due) - behind - now, 0.0) if tally.due else -1.0,
         clock_set_back_s=behind,
-        outputs=_outputs(folder) if folder else _stored(reader.source.list_segments()),
+        outputs=outputs_of(folder) if folder else outputs_in(reader.source.list_segments()),
         upload_url=saved.config.upload.url,
         shards=list(reader.source.seen.shards.values()),
         preferences=total.stated,
         validators=total.validators,
         items=total.items,
-        scripted=tally.scripted,
-        scripted_hosts=sorted(tally.scripted_hosts, reverse=True),
-        hosts_distrusted=tally.distrusted,
         purpose=agent_policy(saved.config.agent).purpose,
+        **tally.values(),
         **_cold(total, tally.cold),
         **_refetching(saved.config.refetch, total.cells, reader.price, tally),
         **(_only_in(folder, runs) if folder else {}),
@@ -263,7 +245,7 @@ def _only_in(folder: Path, runs: bool) -> dict[str, Any]:
     return {
         "seeds": load_sources(folder),
         "lacking": _lacking(folder, runs),
-        "removed": _removed(folder),
+        "removed": removed_outputs(folder),
     }
 
 
@@ -331,6 +313,18 @@ class _Tally:
         else:
             heapq.heappushpop(self.scripted_hosts, line)
 
+    def values(self) -> dict[str, Any]:
+        """What the status has of it as it is."""
+        return {
+            "hosts_by_state": self.states,
+            "hosts": self.hosts.lines(),
+            "sites": self.sites.lines(),
+            "longest": self.longest,
+            "scripted": self.scripted,
+            "scripted_hosts": sorted(self.scripted_hosts, reverse=True),
+            "hosts_distrusted": self.distrusted,
+        }
+
 
 def _lacking(folder: Path, is_running: bool) -> list[LackingFile]:
     """Missing derived files, except those of the segment that a running crawl has just closed."""
@@ -370,54 +364,6 @@ def _reasons(table: dict[int, int]) -> list[ReasonLine]:
         for reason, times in found
     ]
     return sorted(lines, key=lambda line: (-line.count, line.reason))
-
-
-def _outputs(folder: Path) -> list[Output]:
-    found = []
-    for kind in (layout.WARC, layout.JOURNAL, *folders_of_kinds(folder)):
-        sizes = [
-            (path.name.endswith(layout.OPEN), _size(path)) for path in (folder / kind).glob("[!.]*")
-        ]
-        found.append(
-            Output(
-                kind,
-                len(sizes),
-                sum(is_open for is_open, _ in sizes),
-                sum(size for _, size in sizes),
-            )
-        )
-    for kind, names in (("state", "state"), ("log", "log")):
-        sizes = [(False, _size(path)) for path in (folder / names).rglob("*") if path.is_file()]
-        found.append(Output(kind, len(sizes), 0, sum(size for _, size in sizes)))
-    return found
-
-
-def _removed(folder: Path) -> list[Output]:
-    """Removed files by kind."""
-    sizes: dict[str, list[int]] = {}
-    for name, each in removed_files(folder).items():
-        if not (folder / name).exists():
-            sizes.setdefault(layout.file_kind(name), []).append(each.bytes)
-    return [Output(kind, len(each), 0, sum(each)) for kind, each in sizes.items()]
-
-
-def _stored(segments: list[StoredSegment]) -> list[Output]:
-    """The same for a view without files."""
-    opened = sum(not segment.is_closed for segment in segments)
-    sizes = {
-        layout.WARC: sum(each.length for each in segments),
-        layout.JOURNAL: sum(each.journal_length or 0 for each in segments),
-    }
-    return [Output(kind, len(segments), opened, size) for kind, size in sizes.items()]
-
-
-def _size(path: Path) -> int:
-    """The size of a file; 0 when it was deleted meanwhile."""
-    try:
-        return path.stat().st_size
-    except FileNotFoundError:
-        # A crawl that runs closes and deletes files between the listing and this line.
-        return 0
 
 
 def live_status(folder: Path, now: float) -> dict[str, Any]:

@@ -140,13 +140,9 @@ class Partition:
         self.changes = ChangeLog(table, section.changes_days * 86_400)
         self.outside = OutsideLeases(table, self._due, self.counters, self.leased)
         self.copies = CopyJudgement(table, self.visits, rules.copies, self._band, self.counters)
+        share = rules.speculative_share
         self.speculation = SpeculativeTurns(
-            table,
-            self.visits,
-            self.counters,
-            rules.speculative_share,
-            self._enqueue,
-            self.queue_again,
+            table, self.visits, self.counters, share, self._enqueue, self.queue_again
         )
         self.alike = AlikePages(table, self.counters, self.leased, self.copies.note_late_copy)
         self.doubted = DoubtedPages(table, self._due, self.counters)
