@@ -105,9 +105,7 @@ class Partition:
     ) -> None:
         """The bounds of at most ``most_bounds`` hosts are cached."""
         self.rules, self._lists_known = rules, lists_known
-        self.number = number
-        self.table = table
-        self.seen = seen
+        self.number, self.table, self.seen = number, table, seen
         self._bands = section.bands
         states = max(2 * section.workbench // section.partitions, _MIN_STATES)
         self.visits = VisitStates(table, number, section.head, states)
