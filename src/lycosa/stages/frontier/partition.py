@@ -122,14 +122,9 @@ class Partition:
         self.policy_walk, self.signals = refetched.policy_walk, refetched.signals
         self._share, self._entries = refetched.share, refetched.entries
         self.listed, self.truths = refetched.listed, refetched.truths
+        bands, share = section.bands, self._share
         self.places = WaitingPlaces(
-            table,
-            section.bands,
-            self.visits,
-            self._parked,
-            self.counters,
-            self._share,
-            self._raised_bands,
+            table, bands, self.visits, self._parked, self.counters, share, self._raised_bands
         )
         self.front, self.lines = self.places.front, self.places.lines
         self.set_aside_hosts = SetAsideHosts(self.visits, self.places, self._parked, self.counters)
@@ -138,9 +133,9 @@ class Partition:
         self.changes = ChangeLog(table, section.changes_days * 86_400)
         self.outside = OutsideLeases(table, self._due, self.counters, self.leased)
         self.copies = CopyJudgement(table, self.visits, rules.copies, self._band, self.counters)
-        share = rules.speculative_share
+        guesses = rules.speculative_share
         self.speculation = SpeculativeTurns(
-            table, self.visits, self.counters, share, self._enqueue, self.queue_again
+            table, self.visits, self.counters, guesses, self._enqueue, self.queue_again
         )
         self.alike = AlikePages(table, self.counters, self.leased, self.copies.note_late_copy)
         self.doubted = DoubtedPages(table, self._due, self.counters)
