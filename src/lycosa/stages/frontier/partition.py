@@ -115,8 +115,7 @@ class Partition:
         self.refetched = refetched = RefetchedPages(
             table, self.visits, self.counters, self.leased, rules
         )
-        self._due, self._parked = refetched.due, DueQueue(table, b"P")
-        self.alarms = self._due, self._parked
+        self.alarms = self._due, self._parked = refetched.due, DueQueue(table, b"P")
         self.probes, self.host_grids = refetched.probes, refetched.host_grids
         self.address_survey = AddressHistograms(table)
         self.policy_walk, self.signals = refetched.policy_walk, refetched.signals
