@@ -18,6 +18,7 @@ from lycosa.base.config.sources import SettingsError
 from lycosa.base.reasons import Reason
 from lycosa.inspect.audit.folder_audit import audit
 from lycosa.inspect.committed_state import read_folder
+from lycosa.state.folder.names import settings_path
 from lycosa.state.store import JournalRow
 from lycosa.state.store.stored_bodies import record_with_body
 
@@ -143,3 +144,5 @@ def test_a_file_that_is_no_index_is_refused_with_its_line(first: Path, tmp_path:
     bad.write_text("example,site)/ 20260101000000 not json\n")
     with pytest.raises(SettingsError, match=r"bad\.cdxj, line 1 is not CDXJ"):
         crawl_folder(tmp_path / "second", site(), [HOME], known(bad))
+    # It was refused before the settings were saved, so a start without it does not meet it.
+    assert not settings_path(tmp_path / "second").exists()

@@ -142,6 +142,19 @@ def test_scope_is_judged_from_the_seeds(
     assert found["scope"]["verdict"] == verdict
 
 
+def test_surt_files_count_as_for_a_crawl(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    surts = tmp_path / "wanted.surts"
+    surts.write_text("+http://(org,f,\n-http://(org,f,)/old/\n")
+    options = ("--seed", "http://e.org/", "--scope", "surt", "--surts", str(surts))
+    urls = ("http://f.org/a", "http://f.org/old/a", "http://e.org/a")
+    verdicts = [each["scope"]["verdict"] for each in check(capsys, "scope", *options, *urls)]
+    assert verdicts == ["in", "out", "out"]
+    assert main(["check", "scope", *options[:4], "--surts", str(tmp_path / "none"), *urls]) == 2
+    assert "none: No such file or directory" in capsys.readouterr().err
+
+
 def test_the_scope_is_told_in_words(capsys: pytest.CaptureFixture[str]) -> None:
     assert (
         main(

@@ -229,7 +229,10 @@ def test_too_many_open_files_is_told_with_the_limit_and_no_other_advice(
 def test_every_expected_error_is_named_as_it_is() -> None:
     for name in _EXPECTED:
         module, _, kind = name.rpartition(".")
-        assert issubclass(getattr(importlib.import_module(module), kind), Exception)
+        found = getattr(importlib.import_module(module), kind)
+        assert issubclass(found, Exception)
+        # errors are looked up by the module that defines them, not by one that imports them
+        assert f"{found.__module__}.{found.__qualname__}" == name
 
 
 def test_an_unexpected_error_leaves_its_traceback_in_a_file(

@@ -136,6 +136,11 @@ def test_a_file_that_has_no_ranks_is_refused(tmp_path: Path, content: str, said:
         given_source([path])
 
 
+def test_a_folder_that_is_no_crawl_is_not_told_to_be_ranked(tmp_path: Path) -> None:
+    with pytest.raises(RanksError, match="neither a crawl folder nor a result"):
+        given_source([tmp_path])
+
+
 def test_a_broken_line_leaves_no_files(tmp_path: Path) -> None:
     path = tmp_path / "x.txt"
     path.write_text(f"{ROWS}4\tbroken\n")

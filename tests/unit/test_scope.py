@@ -243,3 +243,11 @@ def test_other_rules_hold_from_then_on() -> None:
     with pytest.raises(ValueError, match=r"scope\.surts: .*is no SURT prefix"):
         scope.use_section(ScopeSection(surts=("a b",)))
     assert reason_of(scope, "https://www.example.co.uk/a") is Reason.EXCLUDED, "nothing changed"
+
+
+def test_a_url_among_surt_prefixes_is_told_with_its_folder() -> None:
+    lines = ("http://e.org/docs/", "-http://e.org/docs/a", "+http://(org,f,")
+    rules = Scope(ScopeSection(surts=lines), SITES.site_of).rules()
+    assert "also in scope: http://e.org/docs/" in rules
+    assert "also in scope: +http://(org,f," in rules
+    assert "refused below: -http://e.org/docs/a, that is (org,e,)/docs/" in rules

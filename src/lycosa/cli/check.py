@@ -36,6 +36,7 @@ Examples:
   lycosa check scope --seed https://example.org/ https://www.example.org/ https://example.org/a
   lycosa check scope --seed https://example.org/docs/ --scope prefix https://example.org/docs/a
   lycosa check scope --seed http://a.example/ --include '\\.html$' http://a.example/a.html
+  lycosa check scope --seed http://a.example/ --surts wanted.surts http://b.example/
   lycosa check scope --seed http://a.example/ --max-depth 3 --depth 4 http://a.example/a
 """
 _ROBOTS_EPILOG = """
@@ -56,8 +57,14 @@ def _settings_options(command: Callable[..., Any]) -> Callable[..., Any]:
         set_option,
         click.option(
             "--scope",
-            type=click.Choice(["host", "site", "prefix", "any"]),
+            type=click.Choice(["host", "site", "prefix", "page", "surt", "any"]),
             help="Which URLs belong to the crawl [host].",
+        ),
+        click.option(
+            "--surts",
+            multiple=True,
+            metavar="FILE",
+            help="File of SURT prefixes that are in scope too (+) or not (-); may be repeated.",
         ),
         click.option(
             "--include",
@@ -279,6 +286,10 @@ def _config(options: dict[str, Any]) -> Any:
         "allow_address": "fetch.allow_addresses",
     }
     flags = {key: options[name] for name, key in names.items() if name in options}
+    if options.get("surts"):
+        from lycosa.cli.crawl_scope import surt_lines
+
+        flags["scope.surts"] = surt_lines(options["surts"])
     return load_settings(options["config_file"], os.environ, options["pairs"], flags).config
 
 

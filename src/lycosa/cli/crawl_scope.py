@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lycosa.cli.callable_crawl import crawl_runs
 from lycosa.cli.cluster_parts import reachable_cluster
 from lycosa.cli.cluster_status import ask_coordinator
 from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, crawl_place, reading_crawl
@@ -151,6 +152,8 @@ def set_scope(
             return ExitCode.INTERNAL
     change_live_settings(place, values, by, why)
     _tell(trial, as_json, True)
+    if not as_json and not crawl_runs(place):
+        emit("the crawl does not run; its next run goes by this")
     return ExitCode.FINISHED
 
 
@@ -184,11 +187,15 @@ def surt_lines(paths: Sequence[str | Path]) -> tuple[str, ...]:
         return ()
     from lycosa.base.config.surt_prefixes import lines_of_file
 
-    try:
-        texts = [Path(path).read_text("utf-8") for path in paths]
-    except (OSError, UnicodeDecodeError) as error:
-        raise click.UsageError(f"the SURT prefixes cannot be read: {error}") from error
-    return tuple(line for text in texts for line in lines_of_file(text))
+    lines: list[str] = []
+    for path in paths:
+        try:
+            lines += lines_of_file(Path(path).read_text("utf-8"))
+        except OSError as error:
+            raise click.UsageError(f"--surts {path}: {error.strerror}") from error
+        except UnicodeDecodeError as error:
+            raise click.UsageError(f"--surts {path}: this is not text in UTF-8") from error
+    return tuple(lines)
 
 
 def _tried(place: CrawlPlace, values: dict[str, str]) -> ScopeTrial:

@@ -80,7 +80,7 @@ _NAMES = {"csv": "CSV", "parquet": "Parquet", "jsonl": "JSON lines"}
 @crawl_place
 @click.argument(
     "kind",
-    metavar="pages|links|content|texts|urls|hosts|fetches|items.NAME|wacz|crawl-log|commoncrawl",
+    metavar="TABLE|wacz|crawl-log|commoncrawl",
     callback=lambda context, parameter, value: _checked_table(value),
 )
 @click.option(

@@ -71,8 +71,8 @@ def _tell(report: WaczReport, output: str, as_json: bool) -> None:
         )
     if report.elsewhere:
         lines.append(
-            f"{counted(report.elsewhere, 'revisit')} without a known record of the body: if another"
-            " archive has it, replay both together"
+            f"{counted(report.elsewhere, 'revisit')} without the body, which is not in this crawl:"
+            " replay the file together with the earlier crawl that has it"
         )
     if report.public_key:
         lines.append(f"signed by {report.public_key}")

@@ -157,7 +157,7 @@ _EXPECTED: dict[str, tuple[ExitCode, str]] = {
     "lycosa.inspect.wacz.wacz_reading.WaczError": (ExitCode.USAGE, ""),
     "lycosa.feeds.extraction.extraction_versions.ExtractionRefused": (ExitCode.USAGE, ""),
     "lycosa.feeds.extraction.code_pool.CodeSuspended": (ExitCode.INTERNAL, ""),
-    "lycosa.stages.extract.code_source.CodeError": (ExitCode.USAGE, ""),
+    "lycosa.base.model.known_code.CodeError": (ExitCode.USAGE, ""),
     "lycosa.cli.replay.ReplayFailed": (ExitCode.INTERNAL, ""),
     "lycosa.cli.shell.NothingFetched": (ExitCode.NOTHING_FETCHED, ""),
     "lycosa.cli.shell.StatementFailed": (ExitCode.USAGE, ""),

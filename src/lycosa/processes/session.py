@@ -243,6 +243,9 @@ class Session:
             self.on_locked()  # not earlier, because a refused start changes no file
         if self.ranks is not None or self.config.priority.ranks:
             self._take_ranks()
+        if self._code is not None:
+            # Before the settings are saved: a file that is refused must not stay in them.
+            self._earlier = prepare_archives(self.folder, self.config.earlier)
         taken = sum(source.seeds for source in load_sources(self.folder))
         self._save_settings(self.config)
         self._changes = in_force(saved_changes(self.folder), self.config)
@@ -258,7 +261,6 @@ class Session:
             self.folder, manifest, SOFTWARE, self._clock.wall(), new_seeds, workers=workers
         )
         if self._code is not None:
-            self._earlier = prepare_archives(self.folder, self.config.earlier)
             self._push = begin_push(self.folder, self.config.earlier, self._tell_now)
             last = self.recovered.settings
             version, term = last + 1 if last else 0, self.manifest.term

@@ -309,7 +309,12 @@ class Scope:
         return lines
 
     def _surt_lines(self, admits: bool) -> list[str]:
-        texts = [text for sign, _, text in read_surts(self.section.surts) if sign is admits]
+        # A URL stands for its folder, as in Heritrix, so its prefix is shown next to it.
+        texts = [
+            text if "(" in text or text.endswith(prefix[-1]) else f"{text}, that is ({prefix}"
+            for sign, prefix, text in read_surts(self.section.surts)
+            if sign is admits
+        ]
         more = [f"{len(texts) - 20} more SURT prefixes"] if len(texts) > 20 else []
         return texts[:20] + more
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from lycosa.state.folder.manifest import has_manifest
 from lycosa.state.objects.folder import FolderStore
 from lycosa.state.ranks.rank_results import RANKS_FOLDER, RankResults, RanksError
 from lycosa.state.ranks.rank_set import Scores, make_rank_set
@@ -76,6 +77,8 @@ def _folder_source(folder: Path) -> RankSource:
     results = RankResults(FolderStore(str(top), top))
     numbers = results.numbers()
     if not numbers:
+        if not has_manifest(top):
+            raise RanksError(f"{folder} is neither a crawl folder nor a result of `lycosa rank`")
         raise RanksError(f"{folder} has no ranks; `lycosa rank {top}` computes them")
     return result_source(results, number or numbers[-1])
 
