@@ -31,7 +31,7 @@ from lycosa.stages.frontier.discovery import LinkSource
 from lycosa.stages.frontier.partition import Partition
 from lycosa.stages.frontier.partition_rules import FrontierRules
 from lycosa.state.cold.cold_keys import COLD_DAY_S, ColdKeys, notes_of
-from lycosa.state.cold.cold_rows import ColdRecord, cold_files
+from lycosa.state.cold.cold_rows import ColdRecord, ReturnCause, cold_files
 from lycosa.state.cold.cold_table import ColdTable
 from lycosa.state.kv.memory_table import MemoryKeyValue
 from lycosa.state.kv.overlay import Overlay
@@ -260,6 +260,21 @@ def test_a_cold_guess_comes_back_with_a_link_and_not_with_a_guess(bed: ColdBed) 
     assert bed.fetch(LATER + 3) == 1  # not refused at its turn
     record = bed.partition.find_record(key_of(PAGES)[:8], key_of(PAGES)[8:])
     assert record is not None and (record.state, record.kind) == (UrlState.FETCHED, LinkKind.A)
+
+
+def test_a_seed_counts_more_than_a_link_that_waits_for_the_same_file(bed: ColdBed) -> None:
+    bed.archive(bed.gather())
+    ripe = LATER + 6 * DAY
+    for kind, depth, why in (
+        (LinkKind.A, 3, ReturnCause.LINK),
+        (LinkKind.SEED, 0, ReturnCause.GIVEN),
+        (LinkKind.A, 2, ReturnCause.GIVEN),
+    ):
+        bed.partition.discover_urls([found(url_of(3), depth, kind)], ripe)
+        row = bed.partition.cold.returning[key_of(3)]
+        assert row.why is why
+    assert row.depth == 0
+    assert bed.bring_back(ripe) == 1
 
 
 def test_an_operator_retries_a_cold_url_that_failed_and_no_other(tmp_path: Path) -> None:

@@ -275,7 +275,10 @@ class ColdUrls:
         if self._table.get(url_key(url[:8], url[8:])) is not None:
             self.hashes.forget(url[8:])
             return False
-        if url not in self.returning:
+        known = self.returning.get(url)
+        # What was given counts more than a link: it reopens a host, and the store may take long.
+        if known is None or known.why is ReturnCause.LINK is not why:
+            depth = depth if known is None else min(depth, known.depth)
             self.returning[url] = row = ReturnRow(why, depth, int(now))
             self._table.put(return_key(url), encode_record(row))
             self.wake()
