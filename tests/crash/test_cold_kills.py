@@ -7,13 +7,18 @@ import random
 import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
-from clusters import LYCOSA, SETTINGS, seed_at
+from clusters import LONGEST_S, LYCOSA, SETTINGS, await_death, seed_at
 from lycosa.inspect.audit.folder_audit import audit
 from lycosa.inspect.committed_state import read_folder
+from lycosa.state.cold.cold_rows import cold_files
+from lycosa.state.shard.folder_view import FolderView
 from lycosa.synthetic import SyntheticWeb
 from lycosa.synthetic.plan import WebPlan
 from serving import served
@@ -22,12 +27,23 @@ KILLS = int(os.environ.get("KILLS", "50"))
 COLD = {
     "cold.after_s": "1",
     "cold.least_records": "1",
+    "frontier.partitions": "4",
+    "limits.continuous": "true",
     "refetch.rule": "off",
     "store.commit_s": "0.1",
     "politeness.delay_s": "0.02",
     "politeness.max_crawl_delay_s": "0",
 }
-linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="kills a process group")
+_POLL_S = 0.002
+linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
+
+
+class Found(NamedTuple):
+    """What a kill left: cold URLs, known ones, and cold files that no commit names."""
+
+    cold: int
+    known: int
+    orphans: int
 
 
 @linux
@@ -35,49 +51,57 @@ linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="kills a
 def test_fifty_kills_lose_no_record_and_leave_none_twice(tmp_path: Path) -> None:
     web = SyntheticWeb(WebPlan(seed=5, hosts=12, pages=60, cross_links=0.3, page_bytes=1000))
     folder, chance = tmp_path / "crawl", random.Random(5)
+    found: list[Found] = []
     with served(web) as port:
         pairs = {**SETTINGS, **COLD}.items()
         settings = [part for each in pairs for part in ("--set", "=".join(each))]
-        command = [
-            *LYCOSA,
-            "crawl",
-            seed_at(port),
-            "--dir",
-            str(folder),
-            *settings,
-            "--set",
-            "limits.continuous=true",
-        ]
-        found: list[tuple[int, int]] = []
-        for _ in range(4 * KILLS):
-            if len(found) < KILLS and _is_killed(command, chance, folder):
-                found.append(_judge(folder))
-    print(f"{KILLS} kills; cold, known: {found[:: max(len(found) // 10, 1)]} {found[-1]}")
-    assert found[-1][0] > found[-1][1] // 2
+        command = [*LYCOSA, "crawl", seed_at(port), "--dir", str(folder), *settings]
+        while len(found) < KILLS:
+            _kill(command, chance, folder)
+            found.append(_judge(folder))
+    orphans = sum(each.orphans > 0 for each in found)
+    grown = len({each.cold for each in found if each.cold})
+    print(f"{KILLS} kills, {orphans} between file and commit; {found[:: max(KILLS // 10, 1)]}")
+    assert orphans and grown > KILLS // 5, found
 
 
-def _is_killed(command: list[str], chance: random.Random, folder: Path) -> bool:
-    """Run a crawl and kill it; false while workers of the one before still hold the folder."""
+def _kill(command: list[str], chance: random.Random, folder: Path) -> None:
+    """Run a crawl and kill all of its processes: after some commits, or when a file is there."""
     output = folder.with_name("output")
     with output.open("w") as told:
         process = subprocess.Popen(
             command, stdout=subprocess.DEVNULL, stderr=told, start_new_session=True
         )
-    # From its first commit on, for some tenths of a second.
-    before, left, ticks = _logged(folder), 2400, chance.randrange(2, 40)
-    while ticks and left:
-        try:
-            process.wait(0.05)
-            break
-        except subprocess.TimeoutExpired:
-            left -= 1
-            ticks -= _logged(folder) != before
-    else:
+    try:
+        logged, files = _logged(folder), _files(folder)
+        _await(process, lambda: _logged(folder) != logged, LONGEST_S)
+        if chance.random() < 0.5:
+            # It may have nothing to archive, so not for long.
+            _await(process, lambda: not _files(folder) <= files, 4.0)
+        else:
+            time.sleep(chance.uniform(0.0, 1.5))
+        assert process.poll() is None, output.read_text()
+        children = _children(process.pid)
+    finally:
         os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        return True
-    assert "is in use" in output.read_text(), output.read_text()
-    return False
+        assert process.wait() == -signal.SIGKILL, output.read_text()
+    await_death(children)
+
+
+def _await(process: subprocess.Popen[bytes], happens: Callable[[], bool], longest_s: float) -> None:
+    """Wait until something happens in a crawl, its end, or the time is over."""
+    end = time.monotonic() + longest_s
+    while not happens() and process.poll() is None and time.monotonic() < end:
+        time.sleep(_POLL_S)
+
+
+def _children(pid: int) -> list[int]:
+    """All processes below one, which would hold the folder while they end."""
+    found: list[int] = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        for child in map(int, (task / "children").read_text().split()):
+            found += [child, *_children(child)]
+    return found
 
 
 def _logged(folder: Path) -> list[int]:
@@ -85,8 +109,12 @@ def _logged(folder: Path) -> list[int]:
     return [path.stat().st_size for path in sorted(folder.glob("log/commit-*"))]
 
 
-def _judge(folder: Path) -> tuple[int, int]:
-    """What the killed crawl has committed adds up; returns its cold and its known URLs."""
+def _files(folder: Path) -> set[Path]:
+    return set(folder.glob("cold/*/*.parquet"))
+
+
+def _judge(folder: Path) -> Found:
+    """What the killed crawl has committed adds up."""
     report = audit(folder)
     assert report.is_clean, report.first_breaches()
     reader = read_folder(folder)
@@ -94,4 +122,11 @@ def _judge(folder: Path) -> tuple[int, int]:
     cold, known = sum(sum(c.cold.values()) for c in counters), sum(c.discovered for c in counters)
     urls = [entry.url for entry in reader.urls()]
     assert len(urls) == len(set(urls)) == known
-    return cold, known
+    view, names = FolderView(folder), set[str]()
+    for number in view.seen.partitions:
+        table = view.open_table(number)
+        names |= {row.name for row in cold_files(table).values()}
+        table.close()
+    written = {path.relative_to(folder / "cold").as_posix() for path in _files(folder)}
+    assert names <= written
+    return Found(cold, known, len(written - names))

@@ -19,16 +19,19 @@ from lycosa.base.config.policy_classes import LISTING_CLASSES
 from lycosa.base.config.sections import ColdSection
 from lycosa.base.listing_kind import ListingKind
 from lycosa.base.model.dead_letter import DeadLetterAction, DecidedDeadLetter
-from lycosa.base.model.discovered import LinkKind
+from lycosa.base.model.discovered import Discovered, LinkKind
+from lycosa.base.model.parsed import Link
+from lycosa.base.model.speculation_record import MISSES, SpeculationRecord
 from lycosa.base.model.url_state import History, UrlState
 from lycosa.base.reasons import Reason
-from lycosa.base.urls.identity import hash8, host_of
+from lycosa.base.urls.identity import hash8, host_of, target_of
 from lycosa.stages.frontier.cold_urls import ColdUrls, may_go
 from lycosa.stages.frontier.dead_letter_actions import carry_out_decision
+from lycosa.stages.frontier.discovery import LinkSource
 from lycosa.stages.frontier.partition import Partition
 from lycosa.stages.frontier.partition_rules import FrontierRules
 from lycosa.state.cold.cold_keys import COLD_DAY_S, ColdKeys, notes_of
-from lycosa.state.cold.cold_rows import ColdRecord, cold_files
+from lycosa.state.cold.cold_rows import ColdRecord, ReturnCause, cold_files
 from lycosa.state.cold.cold_table import ColdTable
 from lycosa.state.kv.memory_table import MemoryKeyValue
 from lycosa.state.kv.overlay import Overlay
@@ -227,6 +230,51 @@ def test_what_is_given_again_comes_back_at_once(bed: ColdBed) -> None:
     assert bed.bring_back(LATER + 2) == 2
     commit(bed.store, bed.partition)
     bed.check()
+
+
+def stopped_guess(bed: ColdBed) -> tuple[Discovered, Discovered]:
+    """A guess that was refused because those like it did not exist, and a link to its URL."""
+    host = bed.partition.visits.find_host(key_of(PAGES)[:8])
+    assert host is not None
+    target = target_of(url_of(PAGES))
+    known = host.record.speculation = SpeculationRecord()
+    for _ in range(MISSES):
+        known.note_answer(target, exists=False)
+    guess = found(url_of(PAGES), kind=LinkKind.SPECULATIVE)
+    bed.partition.discover_urls([guess], START)
+    return guess, found(url_of(PAGES))
+
+
+def test_a_cold_guess_comes_back_with_a_link_and_not_with_a_guess(bed: ColdBed) -> None:
+    guess, link = stopped_guess(bed)
+    assert bed.archive(bed.gather()) == PAGES + 1
+    ripe = LATER + 6 * DAY
+    bed.partition.discover_urls([guess], ripe)
+    text = Link(guess.url, guess.host8, guess.url8, guess.kind)
+    bed.partition.gather_links(LinkSource("", 1, 0.5), [text], ripe)
+    bed.partition.take_gathered()
+    assert not bed.partition.cold.returning
+    bed.partition.discover_urls([link], LATER + 1)
+    assert set(bed.partition.cold.returning) == {key_of(PAGES)}
+    assert bed.bring_back(LATER + 2) == 1
+    assert bed.fetch(LATER + 3) == 1  # not refused at its turn
+    record = bed.partition.find_record(key_of(PAGES)[:8], key_of(PAGES)[8:])
+    assert record is not None and (record.state, record.kind) == (UrlState.FETCHED, LinkKind.A)
+
+
+def test_a_seed_counts_more_than_a_link_that_waits_for_the_same_file(bed: ColdBed) -> None:
+    bed.archive(bed.gather())
+    ripe = LATER + 6 * DAY
+    for kind, depth, why in (
+        (LinkKind.A, 3, ReturnCause.LINK),
+        (LinkKind.SEED, 0, ReturnCause.GIVEN),
+        (LinkKind.A, 2, ReturnCause.GIVEN),
+    ):
+        bed.partition.discover_urls([found(url_of(3), depth, kind)], ripe)
+        row = bed.partition.cold.returning[key_of(3)]
+        assert row.why is why
+    assert row.depth == 0
+    assert bed.bring_back(ripe) == 1
 
 
 def test_an_operator_retries_a_cold_url_that_failed_and_no_other(tmp_path: Path) -> None:

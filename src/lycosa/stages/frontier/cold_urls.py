@@ -13,9 +13,10 @@ again, signals, a list, an outside lease, a crash. Pages leave the counts by cel
 for no fetch.
 
 **Coming back.** URL-seen knows cold URLs. Of the known links in a batch, ``ripe_places`` gives
-those to URLs that are cold for long enough. Their find is noted in a row (``r``), because the file
-is read outside the loop. When it was read, the record gets its row again and the URL is queued,
-with its history. A crash before that repeats the reading.
+those to URLs that are cold for long enough; a guess is no find. A URL that was refused as a guess
+comes back with the first link to it, as an ordinary one. The find is noted in a row (``r``),
+because the file is read outside the loop. When it was read, the record gets its row again and the
+URL is queued, with its history. A crash before that repeats the reading.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from lycosa.base.config.policy_classes import LISTINGS
 from lycosa.base.config.sections import ColdSection
 from lycosa.base.model.discovered import Discovered, LinkKind
 from lycosa.base.model.url_state import UrlState
+from lycosa.base.reasons import Reason
 from lycosa.stages.frontier.host_grids import HostHistograms
 from lycosa.stages.frontier.visit_state import VisitStates
 from lycosa.state.cold.cold_rows import (
@@ -262,12 +264,21 @@ class ColdUrls:
                 why = ReturnCause.GIVEN
                 self.note_return(found.host8 + found.url8, why, found.depth, now)
 
+    def note_confirmed(self, found: Discovered, now: float) -> None:
+        """Note a URL that was refused as a guess, if it is cold: it was found as a link now."""
+        note = self.hashes.find(found.url8)
+        if note is not None and note.reason == Reason.SPECULATIVE_MISSES:
+            self.note_return(found.host8 + found.url8, ReturnCause.LINK, found.depth, now)
+
     def note_return(self, url: bytes, why: ReturnCause, depth: int, now: float) -> bool:
         """Note that a cold URL is to come back; return false if it is not cold any more."""
         if self._table.get(url_key(url[:8], url[8:])) is not None:
             self.hashes.forget(url[8:])
             return False
-        if url not in self.returning:
+        known = self.returning.get(url)
+        # What was given counts more than a link: it reopens a host, and the store may take long.
+        if known is None or known.why is ReturnCause.LINK is not why:
+            depth = depth if known is None else min(depth, known.depth)
             self.returning[url] = row = ReturnRow(why, depth, int(now))
             self._table.put(return_key(url), encode_record(row))
             self.wake()

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from lycosa.base.listing_kind import NOT_LISTED
-from lycosa.base.model.discovered import NO_HINT, NO_SCORE, Discovered
+from lycosa.base.model.discovered import NO_HINT, NO_SCORE, Discovered, LinkKind
 from lycosa.base.model.parsed import Link
 from lycosa.base.model.url_state import UrlState
 from lycosa.base.reasons import Reason
@@ -150,7 +150,9 @@ class Discovery:
             self._cold.note_given(batch, now)
             for at in self._cold.ripe_places(hashes, now):
                 found = batch[at]
-                self._cold.note_return(found.host8 + found.url8, ReturnCause.LINK, found.depth, now)
+                if found.kind is not LinkKind.SPECULATIVE:
+                    url = found.host8 + found.url8
+                    self._cold.note_return(url, ReturnCause.LINK, found.depth, now)
         return new
 
     def gather_links(self, origin: LinkSource, links: list[Link], now: float) -> None:
@@ -172,8 +174,10 @@ class Discovery:
         self._take_known(gathered, is_new, now)
         if len(self._cold.hashes):
             for at in self._cold.ripe_places(hashes, now):
-                url, depth = links[at].host8 + links[at].url8, origins[at].depth
-                self._cold.note_return(url, ReturnCause.LINK, depth, now)
+                link, depth = links[at], origins[at].depth
+                if link.kind is not LinkKind.SPECULATIVE:
+                    url = link.host8 + link.url8
+                    self._cold.note_return(url, ReturnCause.LINK, depth, now)
         return True
 
     def _take_known(self, gathered: Gathered, is_new: Mask, now: float) -> None:

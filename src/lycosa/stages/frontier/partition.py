@@ -259,8 +259,9 @@ class Partition:
             host.raise_importance(found.importance)
             self.visits.mark_changed(host)
         is_guess = found.kind is LinkKind.SPECULATIVE
-        if host.record.speculation is not None and not is_guess:
-            self.speculation.confirm(host, found)
+        has_guesses = host.record.speculation is not None
+        if has_guesses and not is_guess and not self.speculation.confirm(host, found):
+            self.cold.note_confirmed(found, now)
         is_seed = found.kind is LinkKind.SEED
         source = self.rules.forward.source_of(found, host.name, now) if found.lastmod else None
         # Most finds of a known URL end here, before its record is read.
@@ -347,6 +348,8 @@ class Partition:
         if row.why is not ReturnCause.LINK:
             self.set_aside_hosts.reopen_retired(host, now)
         record.depth = min(record.depth, row.depth)
+        if record.kind is LinkKind.SPECULATIVE and row.why is not ReturnCause.OPERATOR:
+            record.kind = LinkKind.A  # it was found by more than a guess, or given
         self._rank(host, url[8:], record, now)
         self.queue_again(host, url[8:], record)
         return True

@@ -133,11 +133,16 @@ class SpeculativeTurns:
                 return
             self._refuse(host, entry.url8, record)
 
-    def confirm(self, host: VisitState, found: Discovered) -> None:
-        """Take in that a known URL of a host with speculative URLs was found as a link."""
+    def confirm(self, host: VisitState, found: Discovered) -> bool:
+        """Take in that a known URL of a host with speculative URLs was found as a link.
+
+        Returns false if the table does not have its record.
+        """
         record = self._find(host, found.url8)
-        if record is None or record.kind is not LinkKind.SPECULATIVE:
-            return
+        if record is None:
+            return False
+        if record.kind is not LinkKind.SPECULATIVE:
+            return True
         record.kind, record.depth = found.kind, min(found.depth, record.depth)
         if record.reason not in _DECIDED:
             self._put(host, found.url8, record)
@@ -148,6 +153,7 @@ class SpeculativeTurns:
             self._queue(host, found.url8, record)
         else:
             self._queue_again(host, found.url8, record)
+        return True
 
     def _refuse(self, host: VisitState, url8: bytes, record: UrlRecord) -> None:
         self._counters.move_urls(record.state, UrlState.REFUSED)
