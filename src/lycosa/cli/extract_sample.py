@@ -64,8 +64,8 @@ class SampleRun:
                 try:
                     if (now := read_named(self._name).digest) != digest:
                         digest = now
-                        self._try()
-                        self._tell("waiting for a change of the code; Ctrl-C ends")
+                        if self._try():
+                            self._tell("waiting for a change of the code; Ctrl-C ends")
                 except (CodeError, CodeSuspended, UnreadableCode) as error:
                     # The next change may correct it.
                     if isinstance(error, UnreadableCode):
@@ -84,6 +84,8 @@ class SampleRun:
             self._pages = load_sample(choose_sample(self._source, code, self._size))
             self._matches, self._before = matches, {}
         found = asyncio.run(self._ask(code))
+        if read_named(self._name).digest != code.digest:
+            return []  # it was saved again meanwhile, so its processes may have refused it
         seconds = time.monotonic() - began
         changed = [each for each in found if self._before.get(each.url) != each]
         if self._as_json:
