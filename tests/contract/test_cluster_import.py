@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -178,3 +180,38 @@ def test_a_killed_crawl_of_a_folder_goes_on_in_shards_and_then_in_more_shards(
         assert fetched_twice(log, killed - COMMITTED_S) == []
         is_polite(log, politeness(SETTINGS), LATE_S)
         check_audit(cluster)
+
+
+@pytest.mark.long
+def test_cold_records_come_along_to_more_shards(
+    tmp_path: Path, kafka: Broker, web: tuple[int, WatchedLog]
+) -> None:
+    port, _ = web
+    cold = {
+        "cold.after_s": "1",
+        "cold.least_records": "1",
+        "limits.continuous": "true",
+        "refetch.rule": "off",
+    }
+    with real_cluster(tmp_path, kafka, SETTINGS | cold, 2) as cluster:
+        _, node = cluster.serve(), cluster.node("a")
+        cluster.crawl(seed_at(port))
+        end = time.monotonic() + LONGEST_S
+        while sum(status_of(cluster)["cold"].values()) < PLAN.hosts * PLAN.pages // 2:
+            assert time.monotonic() < end, "hardly anything became cold"
+        assert cluster.run("cluster", "stop", "cluster.toml").wait() == 0
+        node.await_line("the crawl is over")
+        before = status_of(cluster)
+        found = result(tmp_path, "cluster", "import", "cluster.toml", "--shards", "4")
+        assert (found["is_new"], found["shards"], found["notes"]) == (True, 4, [])
+        cluster.set_shards(4)
+        after = status_of(cluster)
+        assert (after["cold"], after["cold_files"]) == ({}, 0)
+        for name in ("discovered", "captures", "pages", "requests", "body_bytes"):
+            assert after[name] == before[name], name
+        assert +Counter(after["states"]) == +Counter(before["states"])
+        check_audit(cluster)
+
+
+def status_of(cluster: RealCluster) -> Any:
+    return result(cluster.folder, "status", "--cluster", "cluster.toml")

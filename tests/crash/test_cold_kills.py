@@ -34,15 +34,16 @@ COLD = {
     "politeness.delay_s": "0.02",
     "politeness.max_crawl_delay_s": "0",
 }
-_POLL_S = 0.002
+_POLL_S = 0.005
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
 
 
 class Found(NamedTuple):
-    """What a kill left: cold URLs, known ones, and cold files that no commit names."""
+    """What a kill left: cold URLs, known ones, and cold files that commits name, and that none does."""
 
     cold: int
     known: int
+    files: int
     orphans: int
 
 
@@ -60,9 +61,10 @@ def test_fifty_kills_lose_no_record_and_leave_none_twice(tmp_path: Path) -> None
             _kill(command, chance, folder)
             found.append(_judge(folder))
     orphans = sum(each.orphans > 0 for each in found)
-    grown = len({each.cold for each in found if each.cold})
-    print(f"{KILLS} kills, {orphans} between file and commit; {found[:: max(KILLS // 10, 1)]}")
-    assert orphans and grown > KILLS // 5, found
+    print(f"{len(found)} kills, {orphans} between file and commit")
+    print(*found[:: max(KILLS // 10, 1)], found[-1], sep="\n")
+    assert orphans > 0, "no kill was between a file and its commit"
+    assert found[-1].cold > 0 and found[-1].files > KILLS // 10, "hardly a life archived anything"
 
 
 def _kill(command: list[str], chance: random.Random, folder: Path) -> None:
@@ -77,9 +79,9 @@ def _kill(command: list[str], chance: random.Random, folder: Path) -> None:
         _await(process, lambda: _logged(folder) != logged, LONGEST_S)
         if chance.random() < 0.5:
             # It may have nothing to archive, so not for long.
-            _await(process, lambda: not _files(folder) <= files, 4.0)
+            _await(process, lambda: not _files(folder) <= files, 3.0)
         else:
-            time.sleep(chance.uniform(0.0, 1.5))
+            time.sleep(chance.uniform(0.0, 1.0))
         assert process.poll() is None, output.read_text()
         children = _children(process.pid)
     finally:
@@ -129,4 +131,4 @@ def _judge(folder: Path) -> Found:
         table.close()
     written = {path.relative_to(folder / "cold").as_posix() for path in _files(folder)}
     assert names <= written
-    return Found(cold, known, len(written - names))
+    return Found(cold, known, len(names), len(written - names))
