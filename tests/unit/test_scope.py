@@ -243,3 +243,26 @@ def test_other_rules_hold_from_then_on() -> None:
     with pytest.raises(ValueError, match=r"scope\.surts: .*is no SURT prefix"):
         scope.use_section(ScopeSection(surts=("a b",)))
     assert reason_of(scope, "https://www.example.co.uk/a") is Reason.EXCLUDED, "nothing changed"
+
+
+def test_kinds_of_links_with_equal_rules_are_judged_alike() -> None:
+    """Intake takes one of them for the other when it asks whether a find is recent."""
+    apart = {LinkKind.SEED, LinkKind.REDIRECT, LinkKind.SITEMAP_FILE, LinkKind.LICENSE}
+    sections = [
+        ScopeSection(requisites=requisites, accept=accept, max_depth=1)
+        for requisites in (False, True)
+        for accept in ((), ("image/png",), ("video",))
+    ]
+    for section in sections:
+        scope = Scope(section, lambda host: host)
+        scope.add_seed("http://a.test/")
+        judged: dict[int, set[tuple[bool, ...]]] = {}
+        for kind in set(LinkKind) - apart:
+            verdicts = tuple(
+                scope.judge_url(url, kind, depth, via="http://a.test/") is None
+                for url in ("http://a.test/x", "http://b.test/x")
+                for depth in (1, 2, 3)
+            )
+            judged.setdefault(kind.rules, set()).add(verdicts)
+        assert all(len(each) == 1 for each in judged.values()), section
+        assert max(judged) < 14 and not any(each % 2 for each in judged)
