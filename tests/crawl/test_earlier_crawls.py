@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from warcio.archiveiterator import ArchiveIterator
 
+import lycosa
 from crawling import QUICK, Pages, crawl_folder, page
 from lycosa.base.config.earlier_section import EarlierSection
 from lycosa.base.config.sections import Config
@@ -73,6 +74,8 @@ def test_what_an_earlier_crawl_has_is_a_revisit_of_its_record(first: Path, tmp_p
         assert (row.body_segment, row.body_offset) == (f"@{original.segment}", original.offset)
         assert body_of(second, row) == body_of(first, original) != b""
     assert rows[f"{HOME}a"].revisit == "" and b"changed" in body_of(second, rows[f"{HOME}a"])
+    whole = {page.url: page.raw_body for page in lycosa.open(second).pages()}
+    assert whole[HOME] == body_of(first, before[HOME])
     report = audit(second)
     assert report.breaches == 0, report
     with next((second / "warc").glob("*.warc.gz")).open("rb") as file:

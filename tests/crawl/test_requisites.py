@@ -166,3 +166,33 @@ def test_robots_txt_of_their_hosts_holds_and_pages_that_need_scripts_are_counted
     status = crawl_status(reader, load_saved_settings(reader), 0.0)
     assert [(each.host, each.captures) for each in status.scripted_hosts] == [("www.a.test", 2)]
     assert status.scripted == 2 and HTML
+
+
+def test_what_one_page_may_not_have_another_may(tmp_path: Path) -> None:
+    """A find that was refused does not hide the same URL where other rules apply to it."""
+    other, error = "http://www.b.test", html(f"<p>no file <a href={SITE}/help>Help</a>")
+    pages = {
+        f"{SITE}/": html(
+            f"<a href={CDN}/frame>x</a><img src={other}/own.png><img src={CDN}/none.png>"
+            "<form method=post action=/form></form><a href=/next>next</a>"
+        ),
+        f"{SITE}/next": html("<p>more"),
+        f"{CDN}/none.png": error,
+        f"{CDN}/frame": html("<p>framed"),
+        f"{SITE}/form": html("<p>a form"),
+        f"{other}/own.png": data(),
+        f"{other}/": moved("/home"),
+        f"{other}/home": html(
+            f"<iframe src={CDN}/frame></iframe><a href={SITE}/form>x</a><img src=/own.png>"
+        ),
+    }
+    for allowed in (RequisiteScope.ANY, RequisiteScope.SITE):
+        folder, web = tmp_path / allowed.value, Pages(pages)
+        crawl_folder(folder, web, [f"{SITE}/", f"{other}/"], config(requisites_from=allowed))
+        assert audit(folder).first_breaches() == []
+        left = {f"{CDN}/none.png"} if allowed is RequisiteScope.SITE else set()
+        assert {url for url in web.asked if not url.endswith("/robots.txt")} == {*pages} - left
+        if not left:
+            reader = read_folder(folder)
+            answer = explain(reader, load_saved_settings(reader), f"{SITE}/help", 1e6)
+            assert "outside the crawl's scope" in answer.headline

@@ -251,3 +251,26 @@ def test_a_url_among_surt_prefixes_is_told_with_its_folder() -> None:
     assert "also in scope: http://e.org/docs/" in rules
     assert "also in scope: +http://(org,f," in rules
     assert "refused below: -http://e.org/docs/a, that is (org,e,)/docs/" in rules
+
+
+def test_kinds_of_links_with_equal_rules_are_judged_alike() -> None:
+    """Intake takes one of them for the other when it asks whether a find is recent."""
+    apart = {LinkKind.SEED, LinkKind.REDIRECT, LinkKind.SITEMAP_FILE, LinkKind.LICENSE}
+    sections = [
+        ScopeSection(requisites=requisites, accept=accept, max_depth=1)
+        for requisites in (False, True)
+        for accept in ((), ("image/png",), ("video",))
+    ]
+    for section in sections:
+        scope = Scope(section, lambda host: host)
+        scope.add_seed("http://a.test/")
+        judged: dict[int, set[tuple[bool, ...]]] = {}
+        for kind in set(LinkKind) - apart:
+            verdicts = tuple(
+                scope.judge_url(url, kind, depth, via="http://a.test/") is None
+                for url in ("http://a.test/x", "http://b.test/x")
+                for depth in (1, 2, 3)
+            )
+            judged.setdefault(kind.rules, set()).add(verdicts)
+        assert all(len(each) == 1 for each in judged.values()), section
+        assert max(judged) < 14 and not any(each % 2 for each in judged)

@@ -30,8 +30,9 @@ from lycosa.state.folder.manifest import load_manifest
 from lycosa.state.store import layout
 from lycosa.state.store.journal import decode_journal_row
 from lycosa.state.store.journal_rows import UNCHANGED, JournalRow, Links, remarks_of
+from lycosa.state.store.segment_files import SegmentFiles
 from lycosa.state.store.stored_bodies import record_with_body, reference_of
-from lycosa.state.store.stored_data import RecordError, read_record_at
+from lycosa.state.store.stored_data import RecordError
 from lycosa.state.store.usable_rows import usable_row
 
 _BATCH = 100
@@ -199,7 +200,7 @@ _ENCODING = "content-encoding"
 
 def _received(folder: Path, row: JournalRow) -> Received:
     """The headers of a capture, and the body, which for a revisit is in another record."""
-    read = partial(read_record_at, folder)
+    read = SegmentFiles(folder).read_record
     own = read(row.segment, row.offset)
     record = own
     if reference_of(own) is not None:
@@ -209,7 +210,7 @@ def _received(folder: Path, row: JournalRow) -> Received:
         if reference_of(record) is not None:
             raise RecordError(
                 f"the body of {row.url} is that of an earlier capture, of which this folder does"
-                " not know the place"
+                " not know the place, or whose archive is not there"
             )
     headers = header_fields(own.header_block)
     encodings = [value for name, value in header_fields(record.header_block) if name == _ENCODING]

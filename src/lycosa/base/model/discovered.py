@@ -6,6 +6,8 @@ from enum import IntEnum
 
 import msgspec
 
+_RULES = {12: 2, 13: 2, 19: 4, 34: 4, 29: 6, 30: 8, 33: 10, 31: 12, 32: 12}
+
 
 class LinkKind(IntEnum):
     """Where a URL was found. The value is written to disk.
@@ -51,14 +53,14 @@ class LinkKind(IntEnum):
     """
 
     rules: int
-    """Equal for the kinds that the same rules apply to: 0 for pages, 2 for requisites, 4 for
-    ``SPECULATIVE``.
+    """An even number, equal for the kinds that the same rules apply to: pages, what is never
+    followed, guesses, frames (which may be parts of a page), images, media, other requisites.
     """
 
     def __init__(self, number: int) -> None:
         # stored, because they are read several times for each link
         self.is_requisite = number >= 30
-        self.rules = 2 * self.is_requisite + 4 * (number == 29)
+        self.rules = _RULES.get(number, 0)
 
 
 REDIRECT_KINDS = frozenset({LinkKind.REDIRECT, LinkKind.LICENSE, LinkKind.SPECULATIVE})

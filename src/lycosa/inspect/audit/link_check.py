@@ -138,6 +138,8 @@ class LinkCheck:
         if parsed.directives.nofollow:
             return
         is_part = self._rules.is_part(row.link_kind)
+        if is_part and not is_shown(row.link_kind, parsed.media_type) and self._is_outside(row):
+            return  # a page of an error in place of an image: none of its links is followed
         for link in parsed.links:
             if self._rules.is_part(link.kind) and self._may_lack(row, parsed, link):
                 continue
@@ -148,6 +150,11 @@ class LinkCheck:
             ):
                 is_inner = is_part and self._rules.is_part(link.kind)
                 self._link(row, link, row.depth + (not is_inner))
+
+    def _is_outside(self, row: JournalRow) -> bool:
+        """Whether a document was not in scope as a page; perhaps it is since then."""
+        asked = (row.url, LinkKind.A, row.depth, row.date_us / 1_000_000)
+        return bool(self._rules.judge_url(*asked) or self._rules.judge_url_then(*asked))
 
     def _may_lack(self, row: JournalRow, parsed: Parsed, link: Link) -> bool:
         """Whether a limit may have kept a requisite out: on those of a page, of a host, or on how
@@ -164,8 +171,7 @@ class LinkCheck:
         source = self._views[self._owner(hash8(row.host), row.host)].url_record(
             hash8(row.host), hash8(row.url)
         )
-        too_far = source is None or source.hops + 1 >= config.scope.requisites_depth
-        return too_far or not is_shown(row.link_kind, row.media_type_detected)
+        return source is None or source.hops + 1 >= config.scope.requisites_depth
 
     def _redirect(self, row: JournalRow, answer: Fetched) -> None:
         source = self._views[self._owner(hash8(row.host), row.host)].url_record(

@@ -9,6 +9,7 @@ import msgspec
 
 from lycosa.base.model.capture import RobotsDecision
 from lycosa.base.model.discovered import LinkKind
+from lycosa.base.model.fetched import Fetched
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8, host_of, join_url, scheme_of, target_of
 from lycosa.inspect.committed_state import CrawlReader, TableView
@@ -21,14 +22,16 @@ from lycosa.inspect.explain.facts import (
     robots_now,
     why_host,
 )
-from lycosa.inspect.explain.lookup import FoundOn, LinkSearch, Search
+from lycosa.inspect.explain.lookup import FoundOn, LinkSearch, Search, stored_capture
 from lycosa.inspect.saved_settings import PureRules, SavedSettings
 from lycosa.inspect.site_budget import site_budget
 from lycosa.inspect.wall_time import visit_in_wall_time
 from lycosa.stages.admit.refusal import Refusal
+from lycosa.stages.admit.scope import is_shown
 from lycosa.stages.admit.sitemap_scope import may_list, may_name
 from lycosa.stages.frontier.visit_state import HostState
-from lycosa.state.kv.table_records import sitemap_key
+from lycosa.stages.parse.identify import identify
+from lycosa.state.kv.table_records import UrlRecord, sitemap_key
 
 _CRAWLED = "; if it were found, it would be crawled"
 _IF_ALLOWED = ", if its host's robots.txt allows it"
@@ -55,7 +58,7 @@ class UnknownUrl:
         self._url = answer.url
         self._host8 = hash8(host_of(answer.url))
         self._never = ""
-        self._too_far = 0  # links between a requisite and its page, if they are too many
+        self._limit: Refusal | None = None  # of requisites, by the page with the link
 
     def run(self, search: LinkSearch) -> Explanation:
         found = search(self._reader, self._url)
@@ -72,7 +75,7 @@ class UnknownUrl:
                 link.page if link else "",
             )
             or self._by_sitemap(link, kind)
-            or self._by_distance()
+            or self._limit
         )
         if link is not None:
             self._answer.add_fact("found_on", link.page)
@@ -98,18 +101,44 @@ class UnknownUrl:
             return 1, LinkKind[link.kind.upper()]
         kind, record = LinkKind[link.kind.upper()], source.record
         is_inner = rules.is_part(record.kind) and rules.is_part(kind)
-        if is_inner and record.hops + 1 >= self._saved.config.scope.requisites_depth:
-            self._too_far = record.hops + 1
+        self._limit = self._limit_of(link.page, record, kind, rules)
         return record.depth + (not is_inner), kind
 
-    def _by_distance(self) -> Refusal | None:
-        """Explain a requisite of requisites."""
-        if not self._too_far:
+    def _limit_of(
+        self, page: str, record: UrlRecord, kind: LinkKind, rules: PureRules
+    ) -> Refusal | None:
+        """Explain links of parts of pages, and requisites beyond a limit."""
+        config = self._saved.config
+        if rules.is_part(record.kind):
+            refusal = rules.judge_url(page, LinkKind.A, record.depth, self._now)
+            if refusal is not None and not is_shown(record.kind, self._media_type(record)):
+                return refusal
+            if rules.is_part(kind) and record.hops + 1 >= config.scope.requisites_depth:
+                return Refusal(
+                    Reason.REQUISITE_LIMIT,
+                    "scope.requisites_depth",
+                    f"{record.hops + 2} of {config.scope.requisites_depth}",
+                )
+        budget = config.budgets.host_requisites
+        if not kind.is_requisite or not budget or host_of(page) == host_of(self._url):
             return None
-        most = self._saved.config.scope.requisites_depth
-        return Refusal(
-            Reason.REQUISITE_LIMIT, "scope.requisites_depth", f"{self._too_far + 1} of {most}"
+        with self._reader.partition_view(self._reader.partition_of(page)) as view:
+            source = view.host_record(hash8(host_of(page)))
+        brought = source.usage.requisites if source is not None else 0
+        if brought < budget:
+            return None
+        return Refusal(Reason.REQUISITE_LIMIT, "budgets.host_requisites", f"{brought} of {budget}")
+
+    def _media_type(self, record: UrlRecord) -> str:
+        """That of the last capture of a page, or the empty string."""
+        history = record.history
+        stored = history and stored_capture(self._reader.source, history.segment, history.offset)
+        if not stored:
+            return ""
+        fetched = Fetched(
+            "", Reason.NONE, body=stored.record.body, header_block=stored.record.header_block
         )
+        return identify(fetched)
 
     def _by_sitemap(self, link: FoundOn | None, kind: LinkKind) -> Refusal | None:
         """Explain a URL that a sitemap lists and that no other rule refuses."""

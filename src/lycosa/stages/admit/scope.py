@@ -150,6 +150,11 @@ class Scope:
         """Whether requisites are fetched at all."""
         return self.section.requisites
 
+    @property
+    def limits_sources(self) -> bool:
+        """Whether a requisite may be taken from one page and not from another."""
+        return self.section.requisites_from is not RequisiteScope.ANY
+
     def is_part(self, kind: LinkKind) -> bool:
         """Whether what was found so is fetched as a part of the page with the link."""
         return kind.is_requisite or kind in self._frames

@@ -142,6 +142,7 @@ class Intake:
         """Judge by other rules from now on: links, and URLs that wait when their turn comes."""
         self.admission.scope.use_section(section)
         self.recent.clear()  # links that were refused a moment ago may be in scope now
+        self._standing.forget_told()
 
     def take_seeds(self, raws: Iterable[str], importance: float = 1.0) -> list[tuple[str, str]]:
         """Take seeds; return those that were refused, with the reason in words."""
