@@ -50,6 +50,14 @@ class LinkKind(IntEnum):
     Its links are recorded, and fetched only with ``--requisites``.
     """
 
+    leads: bool
+    """Whether it leads a reader to a page, so that it counts for ranks and for the importance of
+    the host.
+
+    Requisites, forms, sitemaps and what another program gave do not: no author of a page chose the
+    target for readers.
+    """
+
     rules: int
     """Equal for the kinds that the same rules apply to: 0 for pages, 2 for requisites, 4 for
     ``SPECULATIVE``.
@@ -58,6 +66,7 @@ class LinkKind(IntEnum):
     def __init__(self, number: int) -> None:
         # stored, because they are read several times for each link
         self.is_requisite = number >= 30
+        self.leads = number == 3 or 10 <= number <= 18 or number == 20
         self.rules = 2 * self.is_requisite + 4 * (number == 29)
 
 
