@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -153,7 +154,9 @@ def command(
     if as_json:
         emit_json(_document(found))
     else:
-        _report(found, results)
+        _report(found)
+        place = f"--cluster {shlex.quote(str(cluster))}" if cluster else shlex.quote(str(folder))
+        emit(f"let the crawl go by these ranks: lycosa use-ranks {place}")
     return ExitCode.FINISHED
 
 
@@ -237,7 +240,7 @@ def _document(manifest: RankManifest) -> object:
     return msgspec.to_builtins(manifest)
 
 
-def _report(manifest: RankManifest, results: RankResults) -> None:
+def _report(manifest: RankManifest) -> None:
     emit(
         f"result {manifest.number}: {counted(manifest.links, 'link')} of"
         f" {counted(manifest.captures, 'page')}, in ranks/{manifest.number}/"
