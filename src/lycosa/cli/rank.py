@@ -172,11 +172,12 @@ class _Opened(NamedTuple):
 def _opened(place: CrawlPlace, reads_links: bool) -> Iterator[_Opened]:
     from lycosa.inspect.committed_state import CrawlReader
     from lycosa.state.objects.folder import FolderStore
+    from lycosa.state.ranks.rank_results import WORK_FOLDER
 
     if place.cluster is None:
         with reading_crawl(place) as reader:
             store = FolderStore(str(place.folder), place.folder)
-            yield _Opened(reader, store, place.folder / "ranks" / "work")
+            yield _Opened(reader, store, place.folder / WORK_FOLDER)
         return
     with opened_cluster(place) as opened:
         if reads_links:
