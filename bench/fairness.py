@@ -33,7 +33,7 @@ from bench.frontier import NOW, PARTITIONS, Crawl
 from bench.interpreter import described
 from numpy.typing import NDArray
 
-from lycosa.base.config.sections import PolitenessSection
+from lycosa.base.config.sections import FrontierSection, PolitenessSection
 from lycosa.base.model.discovered import Discovered, LinkKind
 from lycosa.base.model.url_state import Completed, UrlState
 from lycosa.base.urls.identity import hash8
@@ -264,6 +264,15 @@ def within(fetched: dict[str, list[tuple[float, int]]], least: int = 5) -> tuple
     return (sum(found) / len(found) if found else 0.0), len(found)
 
 
+def out_of_order(fetched: dict[str, list[tuple[float, int]]]) -> int:
+    """How many hosts had URLs fetched in another order than that of their bands."""
+    most = FrontierSection().bands
+    orders = (
+        [int(255 - priority) * most // 256 for priority, _ in pairs] for pairs in fetched.values()
+    )
+    return sum(bands != sorted(bands) for bands in orders)
+
+
 def measure(folder: Path, hosts: int, pages: int, slots: int) -> Report:
     """Loads, crawls, prints."""
     start = time.process_time()
@@ -293,17 +302,17 @@ def measure(folder: Path, hosts: int, pages: int, slots: int) -> Report:
     print(
         f"  nearest to its bound in visits: {visit.visit - visit.visits:,} of {visit.most_visits:,}"
     )
-    overall = [
-        pair for host, pairs in report.fetched.items() if host != "host0.example" for pair in pairs
-    ]
-    mean, count = within(
-        {host: pairs for host, pairs in report.fetched.items() if host != "host0.example"}
-    )
-    large = report.fetched["host0.example"]
+    large = report.fetched.pop("host0.example")
+    overall = [pair for pairs in report.fetched.values() for pair in pairs]
+    mean, count = within(report.fetched)
     print(
         f"rank correlation of priority with fetch order: {spearman(overall):.2f} over"
         f" {len(overall):,} URLs of {hosts // 2:,} hosts, {mean:.2f} within hosts (mean of"
         f" {count:,})"
+    )
+    print(
+        f"  not in the order of their bands: {out_of_order(report.fetched):,} of"
+        f" {len(report.fetched):,} hosts"
     )
     print(
         f"  of the large host's {len(large):,} fetched URLs the lowest priority is"

@@ -29,7 +29,7 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as F
 
 KINDS = (
-    "a", "area", "frame", "iframe", "canonical", "alternate", "next", "prev", "refresh", "feed",
+    "feed", "a", "area", "frame", "iframe", "canonical", "alternate", "next", "prev", "refresh",
     "code",
 )  # fmt: skip
 MOVED = (301, 302, 303, 307, 308)

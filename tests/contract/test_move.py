@@ -33,6 +33,7 @@ from lycosa.state.folder.upload import PlaceTaken
 from lycosa.state.kv.rocks import rocks_opener
 from lycosa.state.objects.object_errors import ObjectMissing
 from lycosa.state.objects.store_opening import open_store
+from lycosa.state.ranks.rank_results import WORK_FOLDER
 from lycosa.state.ranks.rank_set import make_rank_set, open_rank_file, read_rank_set
 from lycosa.synthetic import SyntheticWeb
 from lycosa.synthetic.plan import WebPlan
@@ -118,10 +119,14 @@ def test_cold_records_are_rows_of_the_new_shards(crawl: Path, places: ClusterPla
 
 
 def test_settings_of_a_machine_are_left_out_and_told(crawl: Path, places: ClusterPlaces) -> None:
+    unfinished = crawl / WORK_FOLDER / "links.parquet"
+    unfinished.parent.mkdir(parents=True)
+    unfinished.write_bytes(b"of a run that was interrupted")
     ranks = make_rank_set(crawl, 1, lambda host: 0, "a test", [("a.example", 0.5)])
     report = import_folder(crawl, places)
     assert read_rank_set(places.objects, ranks).hosts == 1, "ranks go along"
     assert open_rank_file(places.work, places.objects, ranks, 2, 3)[1].hosts == 1
+    assert not list(places.objects.list(WORK_FOLDER)), "it can be computed again"
     assert len(report.notes) == 1 and "limits.max_time_s is left out" in report.notes[0]
     stored = read_crawl(places.objects, places.given)
     assert stored.config.limits.max_time_s == Config().limits.max_time_s

@@ -19,7 +19,7 @@ from lycosa.state.commit import read_logs
 from lycosa.state.folder.names import log_folder
 from lycosa.state.ranks.rank_set import make_rank_set
 from lycosa.state.shard.folder_view import FolderView
-from lycosa.synthetic import VIRTUAL_EPOCH, Faults
+from lycosa.synthetic import VIRTUAL_EPOCH, Faults, Response
 from lycosa.worker.assemble import Assembled
 
 A, B, C = (f"http://www.{name}.example/" for name in "abc")
@@ -113,3 +113,19 @@ def test_a_crash_and_a_set_that_is_gone_cost_nothing(tmp_path: Path) -> None:
     web.asked.clear()
     crawl_folder(folder, web, [f"{A}new"], config, start=3000.0)
     assert f"{A}new" in web.asked and used(folder)[-1] == "", "the crawl goes on without"
+
+
+def test_what_pages_load_from_a_host_does_not_make_it_important(tmp_path: Path) -> None:
+    cdn = "http://cdn.example/style.css"
+    style_sheet = Response(200, [("Content-Type", "text/css")], b"p { margin: 0 }")
+    style = f'<link rel="stylesheet" href="{cdn}">'
+    sites = [f"http://s{number}.test/" for number in range(6)]
+    web = {each: page(B, head=style) for each in sites} | {B: page(), cdn: style_sheet}
+    config = config_of()
+    config = msgspec.structs.replace(
+        config, scope=msgspec.structs.replace(config.scope, requisites=True)
+    )
+    crawl_folder(tmp_path / "c", Pages(web), sites, config)
+    of_cdn, of_b = facts(tmp_path / "c", cdn), facts(tmp_path / "c", B)
+    assert (of_cdn.get("linking_hosts"), of_b["linking_hosts"]) == (None, 6)
+    assert of_cdn["authority"] < 0.7 < of_b["authority"]  # type: ignore[operator]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -153,7 +154,9 @@ def command(
     if as_json:
         emit_json(_document(found))
     else:
-        _report(found, results)
+        _report(found)
+        place = f"--cluster {shlex.quote(str(cluster))}" if cluster else shlex.quote(str(folder))
+        emit(f"let the crawl go by these ranks: lycosa use-ranks {place}")
     return ExitCode.FINISHED
 
 
@@ -169,11 +172,12 @@ class _Opened(NamedTuple):
 def _opened(place: CrawlPlace, reads_links: bool) -> Iterator[_Opened]:
     from lycosa.inspect.committed_state import CrawlReader
     from lycosa.state.objects.folder import FolderStore
+    from lycosa.state.ranks.rank_results import WORK_FOLDER
 
     if place.cluster is None:
         with reading_crawl(place) as reader:
             store = FolderStore(str(place.folder), place.folder)
-            yield _Opened(reader, store, place.folder / "ranks" / "work")
+            yield _Opened(reader, store, place.folder / WORK_FOLDER)
         return
     with opened_cluster(place) as opened:
         if reads_links:
@@ -237,7 +241,7 @@ def _document(manifest: RankManifest) -> object:
     return msgspec.to_builtins(manifest)
 
 
-def _report(manifest: RankManifest, results: RankResults) -> None:
+def _report(manifest: RankManifest) -> None:
     emit(
         f"result {manifest.number}: {counted(manifest.links, 'link')} of"
         f" {counted(manifest.captures, 'page')}, in ranks/{manifest.number}/"

@@ -50,7 +50,7 @@ from lycosa.state.objects.generation import PlacedObjects, generation_prefix
 from lycosa.state.objects.object_errors import ObjectMissing
 from lycosa.state.objects.objects_port import ObjectStore
 from lycosa.state.objects.stored_code import CODE_FOLDER, CODE_NAME
-from lycosa.state.ranks.rank_results import RANKS_FOLDER
+from lycosa.state.ranks.rank_results import RANKS_FOLDER, WORK_FOLDER
 from lycosa.state.shard.folder_view import FolderView
 from lycosa.state.shard.item_source import FolderItems
 from lycosa.state.shard.object_snapshots import CONSTANT_SUFFIX
@@ -181,8 +181,9 @@ class StoppedFolder:
     def _send_ranks(self) -> None:
         """Send results of ranks and the ranks in use, each with the file that completes it last."""
         for path in sorted((self._folder / RANKS_FOLDER).glob("[!.]*/**/[!.]*")):
-            if path.is_file() and "/." not in path.as_posix()[len(str(self._folder)) :]:
-                self._put(path.relative_to(self._folder).as_posix(), path)
+            name = path.relative_to(self._folder).as_posix()
+            if path.is_file() and "/." not in name and not name.startswith(f"{WORK_FOLDER}/"):
+                self._put(name, path)
 
     def _kinds(self, source: Path, segment: StoredSegment) -> list[str]:
         """The kinds of files, in the order in which they are sent: see ``ObjectSegments``."""

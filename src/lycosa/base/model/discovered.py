@@ -52,6 +52,14 @@ class LinkKind(IntEnum):
     Its links are recorded, and fetched only with ``--requisites``.
     """
 
+    leads: bool
+    """Whether it leads a reader to a page, so that it counts for ranks and for the importance of
+    the host.
+
+    Requisites, forms, sitemaps and what another program gave do not: no author of a page chose the
+    target for readers.
+    """
+
     rules: int
     """An even number, equal for the kinds that the same rules apply to: pages, what is never
     followed, guesses, frames (which may be parts of a page), images, media, other requisites.
@@ -60,6 +68,7 @@ class LinkKind(IntEnum):
     def __init__(self, number: int) -> None:
         # stored, because they are read several times for each link
         self.is_requisite = number >= 30
+        self.leads = number == 3 or 10 <= number <= 18 or number == 20
         self.rules = _RULES.get(number, 0)
 
 

@@ -85,7 +85,8 @@ class History(msgspec.Struct, frozen=True, array_like=True, gc=False):
     @property
     def copy_of(self) -> str:
         """``duplicate_of``, but empty where it is a page of an earlier crawl."""
-        return "" if self.is_elsewhere else self.duplicate_of
+        # Most pages are no copy, so this is one call.
+        return self.duplicate_of if self.duplicate_of and not self.is_elsewhere else ""
 
     @property
     def body_place(self) -> tuple[str, int]:

@@ -21,6 +21,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lycosa.base.model.discovered import LinkKind
 from lycosa.base.urls.identity import Canonicalizer, InvalidUrl, Sites, reversed_host
 from lycosa.inspect.committed_state import CrawlReader
 from lycosa.inspect.crawl_tables import CrawlTables
@@ -28,13 +29,8 @@ from lycosa.inspect.saved_settings import load_saved_settings
 from lycosa.state.ranks.rank_results import RankOptions
 from lycosa.state.store.derived_files import LINKS, PAGES
 
-LEADING_KINDS = (
-    "a", "area", "frame", "iframe", "canonical", "alternate", "next", "prev", "refresh", "feed",
-    "code",
-)  # fmt: skip
-"""The kinds of links that lead to a page. Requisites, forms, sitemaps and links that another
-program gave do not: no author of a page chose the target for readers.
-"""
+LEADING_KINDS = tuple(kind.name.lower() for kind in LinkKind if kind.leads)
+"""The kinds of links that count, as they are stored."""
 _BATCH = 1 << 16
 _PAIR = pa.schema([("source", pa.string()), ("target", pa.string())])
 _HOSTS = pa.schema([("host", pa.string()), ("name", pa.string()), ("site", pa.string())])

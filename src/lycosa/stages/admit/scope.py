@@ -60,6 +60,8 @@ class Scope:
         self._hosts: set[str] = set()  # hosts of the places, or their sites
         self._own_rules = dict(map(_own_rule, section.per_seed))
         self._kinds = {section.rule, *self._own_rules.values()} - {ScopeRule.ANY, ScopeRule.SURT}
+        is_one = self._kinds == {section.rule} <= {ScopeRule.HOST, ScopeRule.SITE}
+        self._only = section.rule if is_one else None  # of most crawls: one lookup for each URL
         self._inside = "", False  # the page that was judged last, and whether it is in scope
         self.use_section(section)
 
@@ -71,7 +73,7 @@ class Scope:
         include = Patterns("scope.include", section.include)
         exclude = Patterns("scope.exclude", section.exclude)
         try:
-            self._surts = SurtRules(section.surts)
+            self._surts = SurtRules(section.surts) if section.surts else None
         except ValueError as error:
             raise ValueError(f"scope.surts: {error}") from None
         self.section, self._include, self._exclude = section, include, exclude
@@ -135,7 +137,9 @@ class Scope:
             return refusal
         if kind.is_requisite:
             return self._judge_source(url, via)
-        refusal = self._judge_page(url, kind, surt is not None, via)
+        refusal = None if surt is not None else self._judge_place(url)
+        if refusal is None or (self.section.one_hop_out and self._is_hop_out(kind, via)):
+            refusal = self._judge_include(url) if self._include else None
         if refusal is not None and kind in self._frames:
             return self._judge_source(url, via)
         return refusal
@@ -180,7 +184,7 @@ class Scope:
             self.section.rule is ScopeRule.ANY
             or host in self._hosts
             or (ScopeRule.SITE in self._kinds and self._site_of(host) in self._hosts)
-            or (bool(self._surts) and self._surts.holds(host))
+            or (self._surts is not None and self._surts.holds(host))
         )
 
     def _judge_link(self, kind: LinkKind, depth: int, nofollow: bool) -> Refusal | None:
@@ -211,21 +215,16 @@ class Scope:
             return None
         return Refusal(Reason.REQUISITE_ELSEWHERE, "scope.requisites_from", allowed.value)
 
-    def _judge_page(self, url: str, kind: LinkKind, is_named: bool, via: str) -> Refusal | None:
-        """Why a page is not in scope; ``is_named``: a SURT prefix names it."""
-        refusal = None if is_named else self._judge_place(url)
-        if refusal is not None and not (self.section.one_hop_out and self._is_hop_out(kind, via)):
-            return refusal
-        return self._judge_include(url)
-
     def _judge_place(self, url: str) -> Refusal | None:
-        if self.section.rule is ScopeRule.ANY or self._is_in_place(url):
-            return None
         rule = self.section.rule
-        place = _schemeless(url)
-        if len(self._kinds) == 1 and rule in (ScopeRule.HOST, ScopeRule.SITE):
-            place = self._place_of(url, rule).removeprefix(_SITE)
-        return Refusal(Reason.OUT_OF_SCOPE, self._rule, place)
+        if self._only is not None:
+            place = self._place_of(url, rule)
+            if place in self._places:
+                return None
+            return Refusal(Reason.OUT_OF_SCOPE, self._rule, place.removeprefix(_SITE))
+        if rule is ScopeRule.ANY or self._is_in_place(url):
+            return None
+        return Refusal(Reason.OUT_OF_SCOPE, self._rule, _schemeless(url))
 
     def _judge_include(self, url: str) -> Refusal | None:
         if self._include and self._include.find(url) is None:

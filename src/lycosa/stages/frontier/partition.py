@@ -187,7 +187,7 @@ class Partition:
         is_parked = is_guess or self.rules.over_discovery(host.record.usage)
         rank = NO_RANK if self.ranks is None else self.ranks.page_rank(found.url8)
         authority = host.authority
-        if host.has_risen and host.record.waiting:
+        if host.record.waiting and host.has_risen:
             # As those that wait: its order is not that of its authority's history. The host's
             # place follows its authority (``_raised_bands``).
             authority = host.record.ranked_as / 255

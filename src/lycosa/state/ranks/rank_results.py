@@ -27,6 +27,9 @@ from lycosa.state.ranks.rank_text import RankedName, RankTextError, read_ranks
 
 RANKS_FOLDER = "ranks"
 RANK_FORMAT = 1
+WORK_FOLDER = f"{RANKS_FOLDER}/work"
+"""Files of a run of ``lycosa rank`` that has not ended; no part of a crawl."""
+
 PARTS = ("vertices", "edges", "ranks")
 _MANIFEST, _BEGUN = "ranks.json", "begun.json"
 _OBJECT = re.compile(r"ranks/([1-9][0-9]{0,8})/(.+)")

@@ -25,7 +25,7 @@ from lycosa.base.urls.identity import InvalidUrl, hash8, host_of, is_own_path
 from lycosa.stages.admit.refusal import Refusal
 from lycosa.stages.frontier.discovery import LinkSource
 from lycosa.stages.frontier.lease import Lease
-from lycosa.stages.frontier.partition import RAISING, Partition
+from lycosa.stages.frontier.partition import Partition
 from lycosa.stages.frontier.visit_state import VisitState
 from lycosa.stages.schedule.priority import link_importance
 from lycosa.state.kv.table_records import joined_key
@@ -251,8 +251,7 @@ class Intake:
             score = scores.get(link.url, NO_SCORE) if scores else NO_SCORE
             if score != NO_SCORE:
                 stamp += b"s%d" % score
-            # the first link to a host
-            is_news = link.host8 in news and link.kind not in RAISING
+            is_news = link.host8 in news and link.kind.leads  # the first link to a host
             is_vouched = link.kind is LinkKind.SITEMAP_FILE and bool(page.vouching)
             # First of all rules: most links of a page were seen a moment ago, and this is one
             # lookup.

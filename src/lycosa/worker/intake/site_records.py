@@ -24,7 +24,7 @@ from lycosa.base.urls.identity import hash8, host_of
 from lycosa.stages.admit.budgets import over_budget
 from lycosa.stages.admit.linking_sites import HOST_SIZE, linking_sites, with_site
 from lycosa.stages.admit.refusal import Refusal
-from lycosa.stages.frontier.partition import RAISING, Partition
+from lycosa.stages.frontier.partition import Partition
 from lycosa.stages.frontier.visit_state import VisitState
 from lycosa.stages.schedule.priority import linked_importance
 from lycosa.state.kv.table_records import encode_record, linking_key, site_key
@@ -140,7 +140,7 @@ class SiteRecords:
         """Note that the hosts of the linking pages link to the hosts of these URLs."""
         via, host, host8, known = "", "", b"", _NOBODY
         for found in batch:
-            if not found.via or found.kind in RAISING:
+            if not (found.via and found.kind.leads):
                 continue
             if found.via != via:
                 via, host = found.via, host_of(found.via)

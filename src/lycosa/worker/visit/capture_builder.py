@@ -393,7 +393,7 @@ class CaptureBuilder:
         if known.is_not_modified:
             is_copy = bool(old.copy_of)
         else:
-            is_copy = known.near is not None or _is_other(known.original, lease.url)
+            is_copy = known.near is not None or _is_other(known.original, lease)
         found = FoundContent(
             outcome.meaning,
             self._clock.wall(),
@@ -428,7 +428,7 @@ class CaptureBuilder:
             and parsed.reason not in UNREMARKABLE
         ):
             return UrlState.FETCHED, parsed.reason
-        if outcome.reason is Reason.NONE and _is_other(original, lease.url):
+        if outcome.reason is Reason.NONE and _is_other(original, lease):
             return UrlState.FETCHED, Reason.DUPLICATE
         if outcome.reason is Reason.NONE and near is not None:
             return UrlState.FETCHED, Reason.NEAR_DUPLICATE
@@ -450,9 +450,9 @@ def _noted_reason(
     return reason
 
 
-def _is_other(original: StoredOriginal | None, url: str) -> bool:
+def _is_other(original: StoredOriginal | None, lease: Lease) -> bool:
     """Whether another URL of this crawl has the body."""
-    return original is not None and original.url != url and not original.is_elsewhere
+    return original is not None and original.url != lease.url and not original.is_elsewhere
 
 
 def _other(alike: Original | None, url: str) -> str:
