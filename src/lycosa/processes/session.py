@@ -47,7 +47,7 @@ from lycosa.state.folder.live_changes import (
     save_changes,
     saved_changes,
 )
-from lycosa.state.folder.lock import CrawlLock
+from lycosa.state.folder.lock import LOCK_PATIENCE_S, CrawlLock
 from lycosa.state.folder.manifest import Manifest, identity_of
 from lycosa.state.folder.names import (
     begin_logs,
@@ -123,7 +123,8 @@ class Session:
 
     def __enter__(self) -> Session:
         manifests.prepare_folder(self.folder)
-        self._lock.take_lock()
+        # The workers of a run that was killed end when they notice it.
+        self._lock.take_lock(LOCK_PATIENCE_S)
         try:
             self._begin()
         except BaseException:
