@@ -33,7 +33,12 @@ from lycosa.base.system.memory_plan import RECOVERY_BYTES, MemoryPlan, fitted, w
 from lycosa.base.system.plugins import active_plugins
 from lycosa.base.system.software import SOFTWARE
 from lycosa.base.urls.identity import partition_of
-from lycosa.processes.earlier_crawls import begin_push, check_archives, prepare_archives
+from lycosa.processes.earlier_crawls import (
+    begin_push,
+    check_archives,
+    prepare_archives,
+    told_at_start,
+)
 from lycosa.processes.folder_code import FolderCode
 from lycosa.stages.fetch.headers import build_user_agent
 from lycosa.stages.fetch.key_check import check_key
@@ -184,6 +189,11 @@ class Session:
         except NoMachineTable as error:
             return f"this crawl does not share address delays with others on this machine ({error})"
         return ""
+
+    @property
+    def uncompared(self) -> str:
+        """What cannot be compared with earlier crawls, as a line, or an empty text."""
+        return told_at_start(self.config.earlier, self._earlier)
 
     @property
     def lock_filenos(self) -> tuple[int, ...]:
