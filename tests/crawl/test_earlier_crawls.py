@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gzip
 import shutil
+import subprocess
+import sys
+import threading
 from contextlib import closing
 from pathlib import Path
 
@@ -14,8 +17,8 @@ from warcio.archiveiterator import ArchiveIterator
 import lycosa
 from crawling import QUICK, Pages, crawl_folder, page
 from lycosa.base.config.earlier_section import EarlierSection
-from lycosa.base.config.sections import Config
-from lycosa.base.config.sources import SettingsError
+from lycosa.base.config.sections import Config, FrontierSection
+from lycosa.base.config.sources import SettingsError, load_settings
 from lycosa.base.reasons import Reason
 from lycosa.inspect.audit.folder_audit import audit
 from lycosa.inspect.committed_state import read_folder
@@ -24,6 +27,7 @@ from lycosa.state.store import JournalRow
 from lycosa.state.store.stored_bodies import record_with_body
 
 HOME = "https://site.example/"
+ONE = msgspec.structs.replace(QUICK, frontier=FrontierSection(partitions=1))
 LONG = "a text that is long enough to be told from others by its words " * 8
 
 
@@ -40,7 +44,7 @@ def site(*, changed: bool = False) -> Pages:
 
 def known(*archives: Path, check_every: int = 1) -> Config:
     section = EarlierSection(archives=tuple(map(str, archives)), check_every=check_every)
-    return msgspec.structs.replace(QUICK, earlier=section)
+    return msgspec.structs.replace(ONE, earlier=section)
 
 
 def rows_of(folder: Path) -> dict[str, JournalRow]:
@@ -57,7 +61,7 @@ def body_of(folder: Path, row: JournalRow) -> bytes:
 
 @pytest.fixture
 def first(tmp_path: Path) -> Path:
-    crawl_folder(tmp_path / "first", site(), [HOME])
+    crawl_folder(tmp_path / "first", site(), [HOME], ONE)
     return tmp_path / "first"
 
 
@@ -123,7 +127,7 @@ def test_a_cdxj_file_is_enough_where_the_archive_is_not_here(first: Path, tmp_pa
 
 def test_a_record_with_another_body_is_not_referred_to(first: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
-    crawl_folder(other, Pages({HOME: page(text="x" * 40)}), [HOME])
+    crawl_folder(other, Pages({HOME: page(text="x" * 40)}), [HOME], ONE)
     stolen = next((other / "warc").glob("*.warc.gz")).read_bytes()
     for warc in (first / "warc").glob("*.warc.gz"):
         warc.write_bytes(stolen.ljust(warc.stat().st_size, b"\0"))
@@ -135,6 +139,40 @@ def test_a_record_with_another_body_is_not_referred_to(first: Path, tmp_path: Pa
     index.write_bytes(line + home[home.index(b',"filename"') :])
     crawl_folder(tmp_path / "second", site(), [HOME], known(first))
     assert all(row.original is None for row in rows_of(tmp_path / "second").values())
+
+
+ORPHAN = """
+import os, subprocess, sys, time
+from pathlib import Path
+from lycosa.state.folder.lock import CrawlLock
+lock = CrawlLock(Path(sys.argv[1])).acquire(time.time())
+wait = "import sys; sys.stdin.read()"
+subprocess.Popen([sys.executable, "-c", wait], pass_fds=lock.filenos(), stdout=subprocess.DEVNULL)
+print("held", flush=True)
+os._exit(0)
+"""
+
+
+def test_a_crawl_that_was_killed_at_its_start_is_started_again(first: Path, tmp_path: Path) -> None:
+    """Its workers are just starting, and have the lock until they notice."""
+    second = tmp_path / "second"
+    second.mkdir()
+    command = [sys.executable, "-c", ORPHAN, second]
+    killed = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert killed.stdin is not None and killed.stdout is not None
+    assert killed.stdout.readline() == b"held\n" and killed.wait() == 0
+    ending = threading.Timer(0.3, killed.stdin.close)
+    ending.start()
+    crawl_folder(second, site(), [HOME], known(first))
+    ending.join()
+    killed.stdout.close()
+    assert all(row.original is not None for row in rows_of(second).values() if row.status == 200)
+
+
+def test_a_url_is_no_place_of_an_archive() -> None:
+    for name in ("archives", "warcs"):
+        with pytest.raises(SettingsError, match=rf"earlier\.{name}: .*is a URL; only folders"):
+            load_settings(None, {}, [f"earlier.{name}=https://archive.example/"])
 
 
 def test_a_crawl_is_not_its_own_earlier_crawl(first: Path) -> None:

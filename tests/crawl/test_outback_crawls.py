@@ -13,7 +13,7 @@ import pytest
 
 from crawling import QUICK, Pages, crawl_folder, page
 from lycosa.base.config.earlier_section import EarlierSection
-from lycosa.base.config.sections import Config
+from lycosa.base.config.sections import Config, FrontierSection
 from lycosa.base.model.fetched import Fetched
 from lycosa.base.reasons import Reason
 from lycosa.feeds.index_lines import cdx_line
@@ -25,6 +25,7 @@ from outback_server import JAR, OutbackServer, jar_server
 
 HOME = "https://site.example/"
 LOOPBACK = ("127.0.0.0/8",)
+ONE = msgspec.structs.replace(QUICK, frontier=FrontierSection(partitions=1))
 
 
 def site() -> Pages:
@@ -32,14 +33,15 @@ def site() -> Pages:
         {
             HOME: page("/a", "/b", text="home"),
             f"{HOME}a": page(text="some words " * 30),
-            f"{HOME}b": page(text="other words " * 30),
+            f"{HOME}b": page("/c", text="other words " * 30),
+            f"{HOME}c": page(text="last words " * 30),
         }
     )
 
 
 def with_earlier(**settings: object) -> Config:
     section = EarlierSection(allow_addresses=LOOPBACK, timeout_s=5.0, **settings)  # type: ignore[arg-type]
-    return msgspec.structs.replace(QUICK, earlier=section)
+    return msgspec.structs.replace(ONE, earlier=section)
 
 
 def rows_of(folder: Path) -> dict[str, JournalRow]:
@@ -90,11 +92,11 @@ def test_a_server_that_fails_costs_three_questions_and_no_page(way: str, tmp_pat
             timeout_s=0.1 if server.slow else 5.0,
             allow_addresses=() if way == "is forbidden" else LOOPBACK,
         )
-        config = msgspec.structs.replace(QUICK, earlier=section)
+        config = msgspec.structs.replace(ONE, earlier=section)
         crawl_folder(tmp_path / "crawl", site(), [HOME], config)
         assert len(server.questions) == (0 if way == "is forbidden" else 3)
     rows = rows_of(tmp_path / "crawl")
-    assert all(row.original is None for row in rows.values()) and len(rows) == 4
+    assert all(row.original is None for row in rows.values()) and len(rows) == 5
 
 
 def found(asked: Asked, server: OutbackServer, fetched: Fetched, **changed: str) -> bool:
@@ -196,12 +198,19 @@ def test_a_line_of_cdx_has_eleven_fields() -> None:
         cdx_line(b"a b c\n")
 
 
-def test_a_server_whose_archive_is_away_is_not_believed_at_the_samples(tmp_path: Path) -> None:
+def test_a_server_whose_archive_is_away_is_asked_on_and_samples_are_stored(tmp_path: Path) -> None:
     first = tmp_path / "first"
     with OutbackServer().running() as server:
         crawl_folder(first, site(), [HOME], with_earlier(push=server.url))
         shutil.rmtree(first)
+        server.questions.clear()
+        # All are to be compared: more than the failures after which a server is not asked.
+        crawl_folder(
+            tmp_path / "second", site(), [HOME], with_earlier(outbackcdx=server.url, check_every=1)
+        )
+        assert len(server.questions) == 4
         asking = with_earlier(outbackcdx=server.url, check_every=2)
-        crawl_folder(tmp_path / "second", site(), [HOME], asking)
-    revisits = [row for row in rows_of(tmp_path / "second").values() if row.original is not None]
-    assert len(revisits) == 1, "of three, the first and the third are to be compared"
+        crawl_folder(tmp_path / "third", site(), [HOME], asking)
+    assert all(row.original is None for row in rows_of(tmp_path / "second").values())
+    rows = rows_of(tmp_path / "third")
+    assert sum(row.original is not None for row in rows.values()) == 2, "every second is stored"

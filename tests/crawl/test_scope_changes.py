@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from contextlib import closing
 from pathlib import Path
 
@@ -31,11 +32,18 @@ def site() -> Pages:
     return Pages({HOME: page(*NAMES, text="home"), **pages, **listed})
 
 
-@pytest.fixture
-def waiting(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A crawl that stopped while most of its URLs waited."""
-    crawl_folder(tmp_path / "crawl", site(), [HOME], stop_after_s=3.5)
-    return tmp_path / "crawl"
+    folder = tmp_path_factory.mktemp("stopped") / "crawl"
+    crawl_folder(folder, site(), [HOME], stop_after_s=3.5)
+    return folder
+
+
+@pytest.fixture
+def waiting(stopped: Path, tmp_path: Path) -> Path:
+    """A copy of it."""
+    return Path(shutil.copytree(stopped, tmp_path / "crawl"))
 
 
 def states(folder: Path) -> dict[str, tuple[str, Reason]]:

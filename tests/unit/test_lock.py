@@ -7,6 +7,8 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import msgspec
@@ -67,6 +69,47 @@ def test_a_child_that_was_given_the_descriptor_holds_the_lock_too(tmp_path: Path
         CrawlLock(tmp_path).acquire(1.8e9)
     child.communicate()
     CrawlLock(tmp_path).acquire(1.8e9).release()
+
+
+ORPHAN = """
+import os, subprocess, sys, time
+from pathlib import Path
+from lycosa.state.folder.lock import CrawlLock
+lock = CrawlLock(Path(sys.argv[1])).acquire(time.time())
+wait = "import sys; sys.stdin.read()"
+subprocess.Popen([sys.executable, "-c", wait], pass_fds=lock.filenos(), stdout=subprocess.DEVNULL)
+print("held", flush=True)
+os._exit(0)  # as after a kill: the lock is not released in order
+"""
+
+
+def test_a_start_waits_for_the_workers_of_a_run_that_was_killed(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", ORPHAN, tmp_path], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"held\n"
+    process.wait()
+    with pytest.raises(CrawlInUse, match=f"process {process.pid}"):
+        CrawlLock(tmp_path).take_lock()
+    with pytest.raises(CrawlInUse, match=f"process {process.pid}"):
+        CrawlLock(tmp_path).take_lock(patience_s=0.1)
+    ending = threading.Timer(0.3, process.stdin.close)
+    ending.start()
+    lock = CrawlLock(tmp_path)
+    lock.take_lock(patience_s=30.0)
+    lock.release()
+    ending.join()
+    process.stdout.close()
+
+
+def test_a_start_does_not_wait_for_a_crawl_that_runs(tmp_path: Path) -> None:
+    with CrawlLock(tmp_path).acquire(1.7e9):
+        begun = time.monotonic()
+        with pytest.raises(CrawlInUse):
+            CrawlLock(tmp_path).take_lock(patience_s=60.0)
+        assert time.monotonic() - begun < 30
 
 
 def test_a_deleted_lock_file_opens_the_folder_to_nobody(tmp_path: Path) -> None:

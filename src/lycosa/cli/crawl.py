@@ -285,6 +285,8 @@ def run(
             display.show_line(f"{file} is missing and cannot be built: {reason}")
         if unshared := session.share_addresses():
             display.show_line(unshared)
+        if uncompared := session.uncompared:
+            display.show_line(uncompared)
         if session.clock_set_back_s >= _NOTED_S:
             behind = human_duration(session.clock_set_back_s)
             display.show_line(

@@ -50,6 +50,16 @@ def prepare_archives(folder: Path, section: EarlierSection) -> EarlierSources:
         raise _refused(error) from error
 
 
+def told_at_start(section: EarlierSection, sources: EarlierSources) -> str:
+    """A line for the operator about what cannot be compared, or an empty text."""
+    if not section.outbackcdx or sources.folders or not section.check_every:
+        return ""
+    return (
+        "earlier.warcs names no folder, so what OutbackCDX says is compared with no archive; one"
+        f" of {section.check_every} bodies that it knows is stored"
+    )
+
+
 def begin_push(
     folder: Path, section: EarlierSection, tell: Callable[[str], None]
 ) -> IndexSender | None:

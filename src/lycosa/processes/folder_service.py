@@ -133,6 +133,8 @@ class FolderService:
     ) -> CrawlOutcome:
         if unshared := session.share_addresses():
             self._tell(unshared)
+        if uncompared := session.uncompared:
+            self._tell(uncompared)
         session.tell = self._tell
         uploads = begin_uploads(session, self._tell)
         seeds, self._seeds = self._seeds, NoSeeds()

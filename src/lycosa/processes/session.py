@@ -33,7 +33,12 @@ from lycosa.base.system.memory_plan import RECOVERY_BYTES, MemoryPlan, fitted, w
 from lycosa.base.system.plugins import active_plugins
 from lycosa.base.system.software import SOFTWARE
 from lycosa.base.urls.identity import partition_of
-from lycosa.processes.earlier_crawls import begin_push, check_archives, prepare_archives
+from lycosa.processes.earlier_crawls import (
+    begin_push,
+    check_archives,
+    prepare_archives,
+    told_at_start,
+)
 from lycosa.processes.folder_code import FolderCode
 from lycosa.stages.fetch.headers import build_user_agent
 from lycosa.stages.fetch.key_check import check_key
@@ -47,7 +52,7 @@ from lycosa.state.folder.live_changes import (
     save_changes,
     saved_changes,
 )
-from lycosa.state.folder.lock import CrawlLock
+from lycosa.state.folder.lock import LOCK_PATIENCE_S, CrawlLock
 from lycosa.state.folder.manifest import Manifest, identity_of
 from lycosa.state.folder.names import (
     begin_logs,
@@ -123,7 +128,8 @@ class Session:
 
     def __enter__(self) -> Session:
         manifests.prepare_folder(self.folder)
-        self._lock.take_lock()
+        # The workers of a run that was killed end when they notice it.
+        self._lock.take_lock(LOCK_PATIENCE_S)
         try:
             self._begin()
         except BaseException:
@@ -183,6 +189,11 @@ class Session:
         except NoMachineTable as error:
             return f"this crawl does not share address delays with others on this machine ({error})"
         return ""
+
+    @property
+    def uncompared(self) -> str:
+        """What cannot be compared with earlier crawls, as a line, or an empty text."""
+        return told_at_start(self.config.earlier, self._earlier)
 
     @property
     def lock_filenos(self) -> tuple[int, ...]:

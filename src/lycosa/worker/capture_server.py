@@ -8,8 +8,9 @@ write to, so it is trusted less than an index of files:
 
 * a question has a time limit, and the connection must be to an address that the guard allows;
 * after three questions in a row without an answer it is not asked for ten minutes;
-* after three captures whose record in the archive was another one, or was not there when it was to
-  be compared, it is not asked any more in this run.
+* after three captures whose record in the archive was another one, it is not asked any more in this
+  run. An archive that is not within reach is no failure: the bodies that would be compared are
+  stored.
 
 In all these cases the body is stored in full.
 """

@@ -39,7 +39,7 @@ class CaptureServer(Protocol):
         ...
 
     def note(self, is_right: bool) -> None:
-        """A capture that the server named was looked at in its archive."""
+        """A capture that the server named was looked at in its archive, which is within reach."""
         ...
 
 
@@ -80,7 +80,7 @@ class EarlierCaptures:
         if found is None:
             return None
         record, is_right = self._record(found, fetched, digest, of_server)
-        if of_server and self._server is not None:
+        if record is not None and of_server and self._server is not None:
             self._server.note(is_right)
         return original_elsewhere(found, record) if is_right else None
 
@@ -92,7 +92,8 @@ class EarlierCaptures:
         try:
             record = self._files.read_head(*place)
         except (RecordError, OSError):
-            # What a server says is compared from time to time, or it is not believed at all.
+            # What a server says cannot be compared without the archive. The body that would be is
+            # stored, so that not all of them depend on what it says; that is no error of its.
             is_due = of_server and self._every and counts["unseen"] % self._every == 0
             counts["unseen"] += 1
             return None, not is_due

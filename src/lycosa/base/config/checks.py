@@ -305,6 +305,8 @@ def check_earlier(archives: Sequence[str]) -> None:
         raise ValueError(f"{len(archives)} entries; at most {_MAX_ARCHIVES} are searched")
     if not all(map(str.strip, archives)):
         raise ValueError("an entry is empty; write a folder or a file")
+    if remote := next((each for each in archives if "://" in each), ""):
+        raise ValueError(f"{remote} is a URL; only folders and files of this machine are read")
 
 
 def check_collection(url: str) -> None:

@@ -22,8 +22,8 @@ class EarlierSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     warcs: Annotated[
         tuple[str, ...],
         setting(
-            "Folders, or URLs that end with a slash, below which the WARC files of these indexes"
-            " are; those of a crawl folder, and files next to an index, are found without it."
+            "Folders in which the WARC files of these indexes are, or in their warc/ or archive/;"
+            " those of a crawl folder, and files next to an index, are found without it."
         ),
     ] = ()
     check_every: Annotated[

@@ -27,7 +27,7 @@ from lycosa.base.system.plugins import active_plugins, inactive_lines, installed
 from lycosa.base.system.software import SOFTWARE
 from lycosa.cluster.shards.stored_crawl import StoredCrawl
 from lycosa.processes.cluster.node_folder import NodeFolder
-from lycosa.processes.earlier_crawls import prepare_archives
+from lycosa.processes.earlier_crawls import prepare_archives, told_at_start
 from lycosa.stages.fetch.headers import build_user_agent
 from lycosa.stages.fetch.key_check import check_key
 from lycosa.state.attempts.shipping import ship_left_files
@@ -111,6 +111,8 @@ class ClusterSession:
         self._table = self._address_table(show_note)
         # Each node has the archives, or their indexes, at these places itself.
         self._earlier = prepare_archives(folder.path, crawl.config.earlier)
+        if uncompared := told_at_start(crawl.config.earlier, self._earlier):
+            show_note(uncompared)
 
     def _address_table(self, show_note: Callable[[str], None]) -> Path | None:
         """The table of the machine; without it the workers of this node share a separate one."""

@@ -20,8 +20,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import socket
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -29,12 +27,11 @@ import msgspec
 
 from lycosa.base.system.durable import replace_file
 from lycosa.base.system.frames import UNREADABLE
-from lycosa.state.folder.lock import CrawlInUse, CrawlLock, LockHolder
+from lycosa.state.folder.lock import LOCK_PATIENCE_S, CrawlInUse, CrawlLock
 from lycosa.state.folder.manifest import MANIFEST_NAME
 from lycosa.state.folder.names import attempts_folder, spool_folder, suffix_list
 
 _KIND = "lycosa-node"
-_LOOK_S = 0.2
 _OWN = frozenset({"lock", "node.json", ".node.json.tmp", "earlier"})
 _OWNER = re.compile(r"owner-([0-9]+)")
 
@@ -75,7 +72,7 @@ class NodeFolder:
         cluster: str,
         name: str,
         wall: float,
-        patience_s: float = 30.0,
+        patience_s: float = LOCK_PATIENCE_S,
         generation: str = "",
     ) -> None:
         """Lock the folder for a node of this crawl; it is made when it is missing. Blocks.
@@ -86,18 +83,13 @@ class NodeFolder:
         ``LockUnsupported`` or ``OSError``.
         """
         self._prepare()
-        deadline = time.monotonic() + patience_s
-        while True:
-            try:
-                self._lock.take_lock()
-                break
-            except CrawlInUse as error:
-                if time.monotonic() >= deadline or not _is_gone(error.holder):
-                    raise NodeFolderError(
-                        f"{str(error).partition(';')[0]}; stop that node first (its workers end"
-                        " with it), or give this one another folder: --folder DIR"
-                    ) from error
-                time.sleep(_LOOK_S)
+        try:
+            self._lock.take_lock(patience_s)
+        except CrawlInUse as error:
+            raise NodeFolderError(
+                f"{str(error).partition(';')[0]}; stop that node first (its workers end"
+                " with it), or give this one another folder: --folder DIR"
+            ) from error
         try:
             self._check(crawl, cluster)
             self._lock.sign_lock(wall)
@@ -234,19 +226,3 @@ class NodeFolder:
                 f"{self.path} belongs to a node of another crawl ({found.cluster}, {found.crawl};"
                 f" this one is {cluster}, {crawl}); use another folder (--folder DIR), or delete it"
             )
-
-
-def _is_gone(holder: LockHolder | None) -> bool:
-    """Whether the holder of a lock was a process of this machine that runs no more.
-
-    Then its workers have the lock, and end when they notice.
-    """
-    if holder is None or holder.host != socket.gethostname():
-        return False
-    try:
-        os.kill(holder.pid, 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        pass  # a process of another user
-    return False

@@ -31,6 +31,12 @@ _NOT_ON_FOLDERS = _UNSUPPORTED | {
     errno.EISDIR,
 }
 
+LOCK_PATIENCE_S = 30.0
+"""How long a start waits for the workers of a run that was killed: one that is just starting
+notices the end of its parent when its modules are imported, which takes seconds on a busy machine.
+"""
+_LOOK_S = 0.2
+
 
 class LockHolder(msgspec.Struct, frozen=True):
     """The present or last holder of the lock.
@@ -90,11 +96,23 @@ class CrawlLock:
             raise
         return self
 
-    def take_lock(self) -> None:
-        """Take the lock without waiting, and change no file.
+    def take_lock(self, patience_s: float = 0.0) -> None:
+        """Take the lock, and change no file.
 
-        Raises ``CrawlInUse``, ``LockUnsupported`` or ``OSError``.
+        Waits up to ``patience_s`` for the workers of a process that was killed, and for nothing
+        else. Raises ``CrawlInUse``, ``LockUnsupported`` or ``OSError``.
         """
+        deadline = time.monotonic() + patience_s
+        while True:
+            try:
+                self._take_both()
+                return
+            except CrawlInUse as error:
+                if time.monotonic() >= deadline or not _is_gone(error.holder):
+                    raise
+                time.sleep(_LOOK_S)
+
+    def _take_both(self) -> None:
         assert not self._fds, "taken already"
         try:
             self._take(os.O_RDONLY | os.O_DIRECTORY, self._folder, _NOT_ON_FOLDERS)
@@ -191,6 +209,22 @@ class CrawlLock:
 
 def _read(fd: int) -> LockHolder | None:
     return _decoded(os.pread(fd, 4096, 0))
+
+
+def _is_gone(holder: LockHolder | None) -> bool:
+    """Whether the holder of a lock was a process of this machine that runs no more.
+
+    Then its workers have the lock, and end when they notice.
+    """
+    if holder is None or holder.host != socket.gethostname():
+        return False
+    try:
+        os.kill(holder.pid, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        pass  # a process of another user
+    return False
 
 
 def _decoded(data: bytes) -> LockHolder | None:

@@ -40,7 +40,7 @@ def index_archives(folder: Path, archives: Sequence[Path], warcs: Sequence[str])
         build_index(place / name, source)
         indexes.append(name)
         folders += _folders_of(source)
-    folders += [Path(each).expanduser().absolute() for each in warcs if "://" not in each]
+    folders += [Path(each).expanduser().absolute() for each in warcs]
     found = EarlierSources(tuple(indexes), tuple(dict.fromkeys(map(str, folders))))
     # What an earlier run referred to is read as long as its archive is there.
     known = noted_archives(folder)
