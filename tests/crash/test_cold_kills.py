@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -81,7 +82,7 @@ def _kill(command: list[str], chance: random.Random, folder: Path) -> None:
             # It may have nothing to archive, so not for long.
             _await(process, lambda: not _files(folder) <= files, 3.0)
         else:
-            time.sleep(chance.uniform(0.0, 1.0))
+            _await(process, lambda: False, chance.uniform(0.0, 1.0))
         assert process.poll() is None, output.read_text()
         children = _children(process.pid)
     finally:
@@ -94,7 +95,8 @@ def _await(process: subprocess.Popen[bytes], happens: Callable[[], bool], longes
     """Wait until something happens in a crawl, its end, or the time is over."""
     end = time.monotonic() + longest_s
     while not happens() and process.poll() is None and time.monotonic() < end:
-        time.sleep(_POLL_S)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_POLL_S)
 
 
 def _children(pid: int) -> list[int]:
