@@ -98,6 +98,7 @@ def make_links(folder: Path, edges: int, pages: int, hosts: int, seed: int = 1) 
                         pa.array(np.zeros(count, dtype=np.bool_)),
                         words,
                         pa.DictionaryArray.from_arrays(words, ["made"]),
+                        pa.nulls(count, pa.float32()),
                     ],
                     schema=LINKS_SCHEMA,
                 )
