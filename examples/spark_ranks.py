@@ -1,6 +1,6 @@
 """Ranks of more links than one machine can hold: ``lycosa rank`` as a Spark job.
 
-    pip install lycosa "pyspark>=4"
+    pip install "pyspark>=4"        # into the environment of Lycosa
     spark-submit examples/spark_ranks.py crawls/example.org out/
     spark-submit --packages org.apache.hadoop:hadoop-aws:3.4.2 examples/spark_ranks.py \\
         s3a://archive/news s3a://archive/news-ranks --levels host,domain --registers 8

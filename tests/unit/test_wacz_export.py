@@ -125,7 +125,7 @@ def test_the_report_counts(
         (["pages", "--sign", "x"], "--sign is for wacz"),
         (["wacz", "-o", "a.wacz", "--sign", "missing.pem"], "no such key file"),
         (["wacz", "-o", "a.wacz", "--purpose", "dance"], "'dance' is not a use"),
-        (["Wacz"], "wacz is the whole crawl"),
+        (["Wacz"], "wacz, crawl-log, commoncrawl are the whole crawl"),
     ],
 )
 def test_wrong_options_are_told(
