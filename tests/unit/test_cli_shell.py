@@ -221,12 +221,18 @@ def test_a_change_of_the_code_is_tried_at_once(tmp_path: Path) -> None:
     ) as watching:
         assert watching.stdout is not None and watching.stderr is not None
         assert [len(page["items"]["products"]) for page in _pages(watching.stdout)] == [1] * 3
-        code.write_text("def products(:")
+        _replace(code, "def products(:")
         assert "waiting for a change" in watching.stderr.readline()
         assert "SyntaxError" in watching.stderr.readline()
-        code.write_text(CODE.replace("    for box in", "    return\n    for box in"))
+        _replace(code, CODE.replace("    for box in", "    return\n    for box in"))
         assert [page["items"] for page in _pages(watching.stdout)] == [{"products": []}] * 3
         watching.terminate()
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write a file at once: half of it would be another change."""
+    path.with_suffix(".new").write_text(text)
+    path.with_suffix(".new").replace(path)
 
 
 def _pages(output: IO[str]) -> list[dict[str, Any]]:
