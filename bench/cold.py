@@ -17,7 +17,6 @@ import shutil
 import tempfile
 import time
 from collections.abc import Sequence
-from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -81,16 +80,7 @@ class ColdCrawl(Crawl):
         number = max(partition.cold.files, default=0) + 1
         content, name = encode_file(gathered), cold_name(partition.number, number, 1, now)
         self.files.put(object_key(name), content)
-        row = ColdFileRow(
-            name,
-            len(content),
-            sha256(content).digest(),
-            len(gathered),
-            gathered[0].url,
-            gathered[-1].url,
-            int(now),
-            0,
-        )
+        row = ColdFileRow.of(name, content, gathered, int(now))
         mark = self._lap("encode and store", mark)
         steps = partition.cold.remove(number, row, gathered)
         removed = [each for part in steps for each in part]

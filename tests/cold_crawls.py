@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from hashlib import sha256
 from pathlib import Path
 
 import msgspec
@@ -75,16 +74,7 @@ def cold_writes(table: SavedTable, partition: int, store: ObjectStore | None) ->
             data, name = encode_file(part), cold_name(partition, number, 1, 1_000_000_000.0)
             assert store is not None
             store.put(object_key(name), data)
-            row = ColdFileRow(
-                name,
-                len(data),
-                sha256(data).digest(),
-                len(part),
-                part[0].url,
-                part[-1].url,
-                1_000_000_000,
-                len(part),
-            )
+            row = ColdFileRow.of(name, data, part, 1_000_000_000, len(part))
             writes[cold_key(number)] = encode_record(row)
     states = Counter(int(each.record.state) for each in records) if store is not None else {}
     counters = msgspec.structs.replace(counters_of(table), cold=dict(states))

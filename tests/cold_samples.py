@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from hashlib import sha256
 
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.url_state import History, UrlState
@@ -39,16 +38,7 @@ def named(store: ObjectStore, records: Sequence[ColdRecord], number: int = 1) ->
     """Write a file and return the row that names it."""
     data, name = encode_file(records), cold_name(0, number, 1, 1_100_000_000.0)
     store.put(object_key(name), data)
-    return ColdFileRow(
-        name,
-        len(data),
-        sha256(data).digest(),
-        len(records),
-        records[0].url,
-        records[-1].url,
-        1_100_000_000,
-        len(records),
-    )
+    return ColdFileRow.of(name, data, records, 1_100_000_000, len(records))
 
 
 def write_cold(

@@ -14,9 +14,10 @@ Imported by the stages, so it is pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from enum import IntEnum
+from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgspec
@@ -94,6 +95,14 @@ class ColdFileRow(msgspec.Struct, frozen=True, array_like=True):
     last: bytes
     archived_at: int
     removed: int
+
+    @classmethod
+    def of(
+        cls, name: str, content: bytes, records: Sequence[ColdRecord], at: int, removed: int = 0
+    ) -> ColdFileRow:
+        """The row of a file with this content and these records, which are sorted by ``url``."""
+        digest, first, last = sha256(content).digest(), records[0].url, records[-1].url
+        return cls(name, len(content), digest, len(records), first, last, at, removed)
 
 
 class ReturnCause(IntEnum):

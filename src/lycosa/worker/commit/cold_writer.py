@@ -17,7 +17,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from hashlib import sha256
 from pathlib import Path
 
 import msgspec
@@ -201,16 +200,7 @@ class ColdWriter:
 
         content = encode_file(gathered)
         self._place.store.put(object_key(name), content)
-        return ColdFileRow(
-            name,
-            len(content),
-            sha256(content).digest(),
-            len(gathered),
-            gathered[0].url,
-            gathered[-1].url,
-            time,
-            0,
-        )
+        return ColdFileRow.of(name, content, gathered, time)
 
     async def _next_commit(self) -> None:
         """Wait until what was done so far is in the log."""
