@@ -13,7 +13,7 @@ from hostile_documents import DOCUMENTS
 from lycosa.base.config.sections import CanonicalSection, LinkRule, ParseSection
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.parsed import Parsed, ParseInput
-from lycosa.base.reasons import Reason
+from lycosa.base.reasons import UNREMARKABLE, Reason
 from lycosa.base.urls.identity import Canonicalizer, hash8, host_of
 from lycosa.stages.parse.document import DocumentParser
 
@@ -26,7 +26,7 @@ _GUESSER = DocumentParser(
     "lycosa",
 )
 _URL = "https://www.example.org/a/b?c"
-_REASONS = frozenset({Reason.NONE, Reason.DECODE_FAILED, Reason.DECODE_LIMIT, Reason.CONTENT_TYPE})
+_REASONS = UNREMARKABLE | {Reason.DECODE_FAILED, Reason.DECODE_LIMIT, Reason.CONTENT_TYPE}
 _FORMS = frozenset({LinkKind.FORM})  # the address of one may be a guess
 _DECODER = msgspec.msgpack.Decoder(Parsed)
 
