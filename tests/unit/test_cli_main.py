@@ -202,7 +202,7 @@ def test_without_arguments_the_help_is_shown_as_bad_usage() -> None:
 def test_an_expected_error_has_its_code_and_no_traceback(
     error: Exception, code: ExitCode, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert _explain(error, debug=False) == code
+    assert _explain(error, ()) == code
     out, err = capsys.readouterr()
     assert out == ""
     assert all(line.startswith("lycosa: ") for line in err.splitlines())
@@ -221,7 +221,7 @@ def test_an_expected_error_has_its_code_and_no_traceback(
 def test_too_many_open_files_is_told_with_the_limit_and_no_other_advice(
     error: Exception, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    _explain(error, debug=False)
+    _explain(error, ())
     err = capsys.readouterr().err
     assert "raise the limit of open files (ulimit -n; it is " in err and "restore" not in err
 
@@ -241,7 +241,7 @@ def test_an_unexpected_error_leaves_its_traceback_in_a_file(
     try:
         raise ZeroDivisionError("never\nthis")
     except ZeroDivisionError as error:
-        assert _explain(error, debug=False) == ExitCode.INTERNAL
+        assert _explain(error, ()) == ExitCode.INTERNAL
     err = capsys.readouterr().err
     found = re.fullmatch(
         r"lycosa: internal error: ZeroDivisionError: never this; the traceback is in (\S+)\n", err
@@ -308,7 +308,7 @@ def test_a_lock_that_is_held_is_told_with_its_holder(
 ) -> None:
     with CrawlLock(tmp_path).acquire(0.0), pytest.raises(CrawlInUse) as caught:
         CrawlLock(tmp_path).acquire(0.0)
-    _explain(caught.value, debug=False)
+    _explain(caught.value, ())
     assert f"is in use by process {os.getpid()}" in capsys.readouterr().err
 
 
@@ -376,3 +376,10 @@ def test_tables_are_plain_where_nobody_looks(capsys: pytest.CaptureFixture[str])
     assert (
         capsys.readouterr().out == "a      long name\n1\nx y z  yes\nkey     value\nlonger  1.5\n"
     )
+
+
+def test_a_missing_value_of_the_last_option_refers_to_the_help_of_its_command(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["crawl", "http://example.org/", "--accept"]) == ExitCode.USAGE
+    assert capsys.readouterr().err.rstrip().endswith("see `lycosa crawl --help`")

@@ -223,7 +223,7 @@ def _tell(trial: ScopeTrial, as_json: bool, is_set: bool) -> None:
     if as_json:
         emit_json(trial_values(trial) | {"is_set": is_set})
         return
-    emit(("set; " if is_set else "") + trial.line())
+    emit(("set; " if is_set else "") + trial.line(is_set))
     for reason, number in sorted(trial.reasons.items()):
         emit(f"  {number:,} {reason}")
     for url in trial.examples:

@@ -288,7 +288,7 @@ def main(args: Sequence[str] | None = None) -> int:
         # command, and scripts run with pipefail
         return ExitCode.FINISHED
     except Exception as error:
-        return _explain(error, debug="--debug" in arguments)
+        return _explain(error, arguments)
     return result if isinstance(result, int) else ExitCode.FINISHED
 
 
@@ -310,12 +310,12 @@ def _open_standard_files() -> None:
     sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8", closefd=False)
 
 
-def _explain(error: Exception, debug: bool) -> ExitCode:
+def _explain(error: Exception, arguments: Sequence[str]) -> ExitCode:
     """Print one line about an error on standard error; returns the exit code."""
-    if debug and not isinstance(error, click.ClickException):
-        traceback.print_exception(error)
     if isinstance(error, click.ClickException):
-        return _tell(_usage(error), ExitCode.USAGE)
+        return _tell(_usage(error, arguments), ExitCode.USAGE)
+    if "--debug" in arguments:
+        traceback.print_exception(error)
     # RocksDB and DuckDB report this only in their text
     if os.strerror(errno.EMFILE) in str(error) and not getattr(error, "errno", 0):
         return _tell(f"{error}; {_raise_limit()}", ExitCode.USAGE)
@@ -334,7 +334,7 @@ def _explain(error: Exception, debug: bool) -> ExitCode:
             return told
     # the first error of a task group is the cause of the others
     if isinstance(error, ExceptionGroup):
-        return _explain(error.exceptions[0], debug)
+        return _explain(error.exceptions[0], arguments)
     if (
         isinstance(error, OSError)
         and error.errno is not None
@@ -378,9 +378,12 @@ def _raise_limit() -> str:
     return f"raise the limit of open files (ulimit -n; it is {soft}{most})"
 
 
-def _usage(error: click.ClickException) -> str:
+def _usage(error: click.ClickException, arguments: Sequence[str]) -> str:
     context = getattr(error, "ctx", None)
-    path = context.command_path if context is not None else "lycosa"
+    if context is not None:
+        path = context.command_path
+    else:  # an option at the end without its value
+        path = " ".join(["lycosa", *(each for each in arguments[:1] if each in _COMMANDS)])
     text = " ".join(error.format_message().split()).rstrip(".")
     return f"{text}; see `{path} --help`"
 

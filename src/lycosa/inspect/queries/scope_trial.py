@@ -42,14 +42,15 @@ class ScopeTrial(msgspec.Struct):
     after: str = ""
     share: float = 1.0
 
-    def line(self) -> str:
-        """The result in words."""
+    def line(self, is_set: bool = False) -> str:
+        """The result in words; ``is_set`` when the change is saved."""
+        drops = "it drops" if is_set else "it would drop"
         if self.share >= 1:
-            return f"it would drop {self.dropped:,} of {self.waiting:,} waiting URLs"
+            return f"{drops} {self.dropped:,} of {self.waiting:,} waiting URLs"
         if not self.share:
             return "no waiting URL could be judged in time"
         return (
-            f"it would drop about {self.dropped / self.share:,.0f} of"
+            f"{drops} about {self.dropped / self.share:,.0f} of"
             f" {self.waiting / self.share:,.0f} waiting URLs: {self.dropped:,} of the"
             f" {self.waiting:,} at {self.share:.1%} of the hosts, which were judged"
         )
