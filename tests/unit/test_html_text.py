@@ -422,3 +422,12 @@ def test_many_noscript_elements_cost_in_proportion_and_hide_nothing(content: str
 def test_each_of_a_thousand_noscript_elements_is_read() -> None:
     noscripts = "".join(f"<noscript><a href={n}><!-- </noscript>" for n in range(1000))
     assert len(parse(noscripts).links) == 1000
+
+
+def test_text_in_shadow_roots_is_text_and_that_in_other_templates_is_not() -> None:
+    """HTML standard 4.12.3; so are documents written whose components a browser has drawn."""
+    inner = "<x-b><template shadowrootmode=closed><p>two</p></template></x-b>"
+    page = (
+        f"<x-a><template shadowrootmode=open><style>p{{}}</style>one{inner}</template>three</x-a>"
+    )
+    assert parse(f"<body>{page}<template>four</template>").text == "one\ntwo\nthree"

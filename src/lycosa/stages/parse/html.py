@@ -83,6 +83,7 @@ def read_html(
     page = RawPage((tree.encoding or "utf-8").lower(), max_links=max_links)
     if tree.select("template"):
         _remove_templates(tree)
+        _open_shadow_roots(tree)
     root = tree.root
     if root is not None:
         page.language = root.attr("lang") or root.attr("xml:lang") or ""
@@ -171,6 +172,16 @@ class _Noscripts:
 def _remove_templates(tree: turbohtml.Document) -> None:
     for element in tree.select(_TEMPLATE):
         if element.namespace is _HTML:
+            element.decompose()
+
+
+def _open_shadow_roots(tree: turbohtml.Document) -> None:
+    """Put the content of declarative shadow roots in their places: it is shown, so it is text."""
+    for element in tree.select("template"):
+        if element.namespace is _HTML:
+            # not ``unwrap``, which leaves the fragment of the template around the content
+            for child in tuple(element.children):
+                element.insert_before(child)
             element.decompose()
 
 
