@@ -160,3 +160,30 @@ def test_the_time_is_linear_in_a_hostile_text(piece: str, frame: str) -> None:
     began = time.process_time()
     links(text, LinkRule.ALL)
     assert time.process_time() - began < 5
+
+
+@pytest.mark.parametrize(
+    ("script", "found"),
+    [
+        ('var url = "/reports/a";', {"/reports/a"}),
+        ("// see http://example.org/notes", {"/notes"}),
+        ("fetch(`/data/b.json`); go('http://other.example/c')", {"/data/b.json"}),
+        ('location = "\\/escaped\\/d"', {"/escaped/d"}),
+        ('get("/search?q=" + word)', set()),
+        ("ratio = width / height; pattern = /ab+c/g;", set()),
+    ],
+)
+def test_script_files_have_guesses_in_strings_and_complete_urls_in_comments(
+    script: str, found: set[str]
+) -> None:
+    for how in LinkRule:
+        parser = DocumentParser(
+            ParseSection(language=False, links=how),
+            Canonicalizer(CanonicalSection()),
+            "lycosa",
+            reads_requisites=True,
+        )
+        headers = [("content-type", "text/javascript")]
+        parsed = parser.parse(ParseInput(f"{SITE}/a.js", 200, headers, script.encode()))
+        urls = {link.url.removeprefix(SITE): link.kind for link in parsed.links}
+        assert urls == dict.fromkeys(found if how is LinkRule.ALL else (), GUESS)

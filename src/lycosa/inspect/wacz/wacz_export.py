@@ -84,7 +84,7 @@ def write_wacz(
     """
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, "is a folder", str(path))
-    if not path.parent.is_dir():  # temporary files beside it would be named in the message
+    if not path.parent.is_dir():  # else the message would name a temporary file
         raise FileNotFoundError(errno.ENOENT, "there is no such folder", str(path.parent))
     temporary = path.with_name(f".{path.name}.tmp")
     try:

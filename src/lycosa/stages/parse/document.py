@@ -34,7 +34,7 @@ from lycosa.stages.parse.charset import decode_text
 from lycosa.stages.parse.content_reader import ContentReader
 from lycosa.stages.parse.directives import read_directives
 from lycosa.stages.parse.element_readers import RawLink, RawPage
-from lycosa.stages.parse.extra_links import all_guesses, read_extra
+from lycosa.stages.parse.extra_links import all_guesses, guesses_in_script, read_extra
 from lycosa.stages.parse.feed_text import add_feed_text
 from lycosa.stages.parse.file_reader import content_of_file
 from lycosa.stages.parse.fingerprint import simhash
@@ -299,8 +299,10 @@ class _Reading:
 
     def _read_requisite(self, essence: str, body: bytes, label: str | None) -> RawPage | None:
         # Here, because a child of a crawl without requisites needs no tokenizer of style sheets.
-        from lycosa.stages.parse.requisite_files import read_requisite_file
+        from lycosa.stages.parse.requisite_files import SCRIPTS, read_requisite_file
 
+        if self._section.links is LinkRule.ALL and essence in SCRIPTS:
+            self._guesses = guesses_in_script(decode_text(body, label)[0])
         most = self._section.max_links
         page, is_cut = read_requisite_file(essence, self._document.url, body, label, most)
         self._is_cut = self._is_cut or is_cut

@@ -7,10 +7,10 @@ the address of which is a page. A form that is sent by POST is never requested, 
 address of a ``ping`` or of a report: a request there is an event, not a page.
 
 The second kind is a guess, so it is narrow. It is taken from comments, ``data-`` attributes,
-contents of metas, strings in scripts (JSON-LD too) and the visible text. It must begin as a path or
-a URL does, or end with the extension of a document. ``document`` keeps those of the same host
-without a query, because scripts fill queries in, and ``stages.frontier.speculation`` bounds the
-requests for them.
+contents of metas, strings in scripts (JSON-LD and script files too) and the visible text. It must
+begin as a path or a URL does, or end with the extension of a document. ``document`` keeps those of
+the same host without a query, because scripts fill queries in, and ``stages.frontier.speculation``
+bounds the requests for them.
 
 Nothing here is called for ``parse.links = a``.
 """
@@ -194,6 +194,15 @@ def _is_get(method: str | None) -> bool:
 def _is_sent(field: turbohtml.Element) -> bool:
     """Whether a control with a name adds something to what a form sends."""
     return bool(field.attr("name")) and (field.attr("type") or "").lower() not in _NOT_SENT
+
+
+def guesses_in_script(text: str) -> list[str]:
+    """What looks like a URL in a script file: in its strings, and complete ones in comments too."""
+    found: dict[str, None] = {}
+    text = text.replace("\\/", "/")
+    _add(found, _IN_SCRIPTS, 2, (text,))
+    _add(found, _IN_TEXT, 1, (text,))
+    return list(found)
 
 
 def _address(raw: str | None) -> str:

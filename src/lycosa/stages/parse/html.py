@@ -81,9 +81,10 @@ def read_html(
     """
     tree = parse_tree(body, label)
     page = RawPage((tree.encoding or "utf-8").lower(), max_links=max_links)
+    hosts: list[turbohtml.Element] = []
     if tree.select("template"):
         _remove_templates(tree)
-        _open_shadow_roots(tree)
+        hosts = _open_shadow_roots(tree)
     root = tree.root
     if root is not None:
         page.language = root.attr("lang") or root.attr("xml:lang") or ""
@@ -95,6 +96,8 @@ def read_html(
     scripts = tree.select("script")
     if read_more is not None:
         read_more(tree, page)
+    for host in hosts:
+        host.unwrap()  # what ends a line in a component ends it
     page.text = render_text(tree)
     if len(page.text) < SHORT_TEXT and scripts:
         page.looks_scripted = looks_scripted(page, scripts, body)
@@ -175,14 +178,22 @@ def _remove_templates(tree: turbohtml.Document) -> None:
             element.decompose()
 
 
-def _open_shadow_roots(tree: turbohtml.Document) -> None:
-    """Put the content of declarative shadow roots in their places: it is shown, so it is text."""
+def _open_shadow_roots(tree: turbohtml.Document) -> list[turbohtml.Element]:
+    """Put the content of declarative shadow roots in their places, because it is shown.
+
+    Returns the components that had them: custom elements.
+    """
+    hosts: list[turbohtml.Element] = []
     for element in tree.select("template"):
         if element.namespace is _HTML:
             # not ``unwrap``, which leaves the fragment of the template around the content
             for child in tuple(element.children):
                 element.insert_before(child)
+            host = element.parent
+            if isinstance(host, turbohtml.Element) and "-" in host.tag:
+                hosts.append(host)
             element.decompose()
+    return hosts
 
 
 def parse_tree(body: bytes | str, label: str | None = None) -> turbohtml.Document:

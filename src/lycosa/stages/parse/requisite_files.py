@@ -20,8 +20,7 @@ from lycosa.stages.parse.style_sheets import MAX_STYLE_BYTES, read_style_file
 _JSON = frozenset({"application/json", "text/json"})
 _MANIFEST = "application/manifest+json"
 _MAX_MANIFEST = 1 << 20
-# MIME Sniffing standard 4.6, "JavaScript MIME type"
-_SCRIPTS = frozenset(
+SCRIPTS = frozenset(
     {f"{kind}/{name}" for kind in ("text", "application") for name in ("javascript", "ecmascript")}
     | {
         f"{kind}/x-{name}"
@@ -30,6 +29,7 @@ _SCRIPTS = frozenset(
     }
     | {"text/jscript", "text/livescript", *(f"text/javascript1.{each}" for each in range(6))}
 )
+"""Media types of scripts (MIME Sniffing standard 4.6, "JavaScript MIME type")."""
 
 
 def read_requisite_file(
@@ -46,7 +46,7 @@ def read_requisite_file(
         for loaded, kind in found:
             page.add(loaded, kind)
         return page, len(body) > MAX_STYLE_BYTES
-    if essence in _SCRIPTS:
+    if essence in SCRIPTS:
         # Only "import" and "export" begin what is read. Most scripts are not even decoded.
         page = RawPage(label.lower() if label else "", max_links=max_links)
         if b"import" in body or b"export" in body:
