@@ -12,7 +12,7 @@ from enum import Enum
 
 import msgspec
 
-from lycosa.base.model.rendering import RenderTask
+from lycosa.base.model.rendered_page import RenderTask
 from lycosa.base.reasons import Reason
 
 MOST_RENDERS, MOST_CAPTURES = 64, 200
@@ -60,9 +60,9 @@ class RendersLent(msgspec.Struct, frozen=True, tag=True):
 class AskedCapture(msgspec.Struct, frozen=True, gc=False):
     """A capture that a page needs: of a canonical URL of a host of the partition that is called.
 
-    With ``record``, the capture of that record id, which an earlier round had; else the newest with
-    a body. ``also`` is looked up when nothing is stored of ``url``. ``digest`` is the payload digest
-    that the renderer expects and has: such a body is not sent.
+    With ``record``, the capture of that record id, which an earlier round had; else the newest
+    with a body. ``also`` is looked up when nothing is stored of ``url``. ``digest`` is the payload
+    digest that the renderer expects and has: such a body is not sent.
     """
 
     url: str
@@ -107,8 +107,8 @@ class GiveRender(msgspec.Struct, frozen=True, tag=True):
     """The result of a page that was lent: answered when the commit that took it is in the log.
 
     ``result`` is a ``Rendered`` (``model.packed_render``). An empty one gives the page back: it was
-    not rendered, is not to blame, and may be lent again at once. ``found_here`` counts the bodies that the renderer had already, ``found_there`` those that were
-    sent to it.
+    not rendered, is not to blame, and may be lent again at once. ``found_here`` counts the bodies
+    that the renderer had already, ``found_there`` those that were sent to it.
     """
 
     renderer: str

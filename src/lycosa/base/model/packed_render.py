@@ -10,7 +10,7 @@ import sys
 
 import msgspec
 
-from lycosa.base.model.rendering import Rendered, RenderEnd
+from lycosa.base.model.rendered_page import Rendered, RenderEnd
 
 if sys.version_info >= (3, 14):
     from compression import zstd
