@@ -1,8 +1,7 @@
-"""Rows of pages that are rendered, and what partitions say to each other about them.
+"""Rows of pages that are rendered.
 
 A render is a page's own row (``v``) from the moment at which its capture is committed until its
-result is. A round that misses something posts a ``Demand`` to the owner of each URL, and the owner
-answers it by one ``Settled``. The last render of a page that ended is a row of its own (``o``): a
+result is. The last render of a page that ended is a row of its own (``o``): a
 page is rendered again only when its body is another one, or when an operator asks.
 """
 
@@ -10,51 +9,10 @@ from __future__ import annotations
 
 import msgspec
 
-from lycosa.base.model.capture import Want
 from lycosa.base.model.parsed import Directives
-from lycosa.base.reasons import Reason
 
 ROUNDS_OF_LENDING = 100
 """A lending is the number of a render times this, plus its round."""
-
-
-class RenderId(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A render: of the page ``row`` (host8 and url8) of a partition.
-
-    ``number`` grows in the partition. What comes for an earlier render of the page is ignored.
-    """
-
-    partition: int
-    row: bytes
-    number: int
-
-
-class Demand(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A URL that a render wants, for the partition that owns the URL.
-
-    ``destination`` is that of the Fetch standard (``model.capture.Want``). ``page`` is the URL of
-    the page, ``depth`` its depth.
-    """
-
-    render: RenderId
-    url: str
-    destination: str
-    page: str
-    depth: int = 0
-
-
-class Settled(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What became of a URL that a render wanted: the answer to a ``Demand``.
-
-    ``record`` is the id of the WARC record, empty when there is none; ``reason`` says why.
-    ``loads`` are what a script or style sheet imports statically: the page will ask for them.
-    """
-
-    render: RenderId
-    url: str
-    reason: Reason = Reason.NONE
-    record: str = ""
-    loads: tuple[Want, ...] = ()
 
 
 class RoundNote(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -111,12 +69,12 @@ class RenderRow(msgspec.Struct, array_like=True, gc=False):
 class RenderStory(msgspec.Struct, array_like=True, gc=False):
     """What a page was answered, and what it wanted: written once a round, read at the next one.
 
-    ``records`` has the id of the record that answered each canonical URL. ``wanted`` are the URLs
-    of ``RenderRow.asked``. ``failed`` has the reasons of those that were not stored.
+    ``records`` has the id of the record that answered each canonical URL, ``wanted`` the
+    destination of each URL of ``RenderRow.asked`` (``model.capture.Want``).
     """
 
     records: dict[str, str] = {}
-    wanted: list[str] = []
+    wanted: dict[str, str] = {}
     rounds: list[RoundNote] = []
 
 
