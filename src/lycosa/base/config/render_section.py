@@ -123,5 +123,5 @@ class RenderSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     def is_on(self) -> bool:
         """Whether any page may be rendered, so that a renderer process is needed."""
         return self.mode is not RenderMode.NEVER or any(
-            each.split()[-1:] != [RenderMode.NEVER.value] for each in self.policies
+            each.lower().split()[-1:] != [RenderMode.NEVER.value] for each in self.policies
         )
