@@ -9,48 +9,48 @@ from __future__ import annotations
 
 import msgspec
 
+from lycosa.base.model.finished_render import RoundNote
 from lycosa.base.model.parsed import Directives
+from lycosa.base.preferences.preference_model import NOTHING_STATED, Preferences
 
 ROUNDS_OF_LENDING = 100
 """A lending is the number of a render times this, plus its round."""
 
 
-class RoundNote(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One round of a render that has ended.
+class PageFacts(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What is remembered of the capture of a page until its render ends.
 
-    ``at`` is its end (wall time in seconds), ``end`` how it ended (``RenderEnd``, or ``lost`` when
-    no result came). ``wants`` is the number of URLs that were wanted after it, ``found`` that of
-    requests that were answered.
+    ``date_us`` and ``record`` are those of the record with the body, ``digest`` is that of the
+    body. ``directives`` are what the capture says to robots, with its headers, ``preferences`` what
+    it states about the use of the page. ``characters`` and ``links`` are what the parser found.
     """
 
-    at: int
-    end: str
-    elapsed_s: float = 0.0
-    processor_s: float = 0.0
-    wants: int = 0
-    found: int = 0
+    url: str
+    date_us: int
+    record: str
+    digest: bytes
+    fetch_number: int = 1
+    directives: Directives = Directives()
+    preferences: Preferences = NOTHING_STATED
+    characters: int = 0
+    links: int = 0
+    priority: int = 0
+    depth: int = 0
 
 
 class RenderRow(msgspec.Struct, array_like=True, gc=False):
     """A page that is to be rendered.
 
-    ``date_us`` and ``record`` are those of its capture, ``digest`` that of its body. ``directives``
-    are what the capture says to robots, with its headers. ``began`` is crawl time, as is ``until``,
-    the latest time to which it waits for its wants. ``round`` is the next one. ``asked`` has the
-    url8 of each URL that was wanted so far, ``open`` those without an answer. ``foreign`` counts
-    those of other sites. ``failures`` are rounds in a row without a document, ``processor_s`` is
-    that of all rounds. ``priority`` is in 255ths. ``is_ordered``: an operator asked for it.
+    ``began`` is crawl time, as is ``until``, the latest time to which it waits for its wants.
+    ``round`` is the next one. ``asked`` has the url8 of each URL that was wanted so far, ``open``
+    those without an answer; ``foreign`` counts those of other sites. ``failures`` are rounds in a
+    row without a document, ``processor_s`` is that of all rounds.
+    ``is_ordered``: an operator asked for it.
     """
 
-    url: str
+    page: PageFacts
     number: int
-    date_us: int
-    record: str
-    digest: bytes
-    directives: Directives
     began: float
-    priority: int = 0
-    depth: int = 0
     is_ordered: bool = False
     round: int = 1
     until: float = 0.0

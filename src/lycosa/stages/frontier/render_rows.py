@@ -25,15 +25,9 @@ import msgspec
 
 from lycosa.base.config.sections import RenderSection
 from lycosa.base.model.capture import Want
-from lycosa.base.model.parsed import Directives
-from lycosa.base.model.render_row import (
-    RenderOutcome,
-    RenderRow,
-    RenderStory,
-    RoundNote,
-)
+from lycosa.base.model.finished_render import RoundNote
+from lycosa.base.model.render_row import PageFacts, RenderOutcome, RenderRow, RenderStory
 from lycosa.base.model.rendered_page import RenderEnd
-from lycosa.base.model.url_state import History
 from lycosa.base.urls.identity import hash8, host_of
 from lycosa.state.kv.overlay import Overlay
 from lycosa.state.kv.table_records import (
@@ -118,21 +112,17 @@ class RenderRows:
         """Whether a page with this body was not rendered yet, and is not going to be."""
         row = self._rows.get(page)
         if row is not None:
-            return row.digest != digest
+            return row.page.digest != digest
         last = self.outcome(page)
         return last is None or last.digest != digest
 
     def begin(
         self,
         page: bytes,
-        url: str,
-        capture: History,
-        directives: Directives,
+        facts: PageFacts,
         loads: Sequence[Want],
         site_of: SiteOf,
         now: float,
-        priority: int = 0,
-        depth: int = 0,
         is_ordered: bool = False,
     ) -> list[Want]:
         """Let a page be rendered from its capture; return what it loads and has to be posted.
@@ -141,18 +131,7 @@ class RenderRows:
         """
         self._drop(page)
         self._counters.renders += 1
-        row = RenderRow(
-            url,
-            self._counters.renders,
-            capture.date_us,
-            capture.record_id,
-            capture.digest,
-            directives,
-            now,
-            priority,
-            depth,
-            is_ordered,
-        )
+        row = RenderRow(facts, self._counters.renders, now, is_ordered)
         self._rows[page] = row
         heappush(self._ages, (now, row.number, page))
         story = RenderStory({}, {}, [])
@@ -307,7 +286,7 @@ class RenderRows:
         until: float = 0.0,
     ) -> list[Want]:
         """Want those that are new, as many as the page may want."""
-        section, site = self._section, site_of(host_of(row.url))
+        section, site = self._section, site_of(host_of(row.page.url))
         asked, fresh = set(_parts(row.asked)), list[Want]()
         asked.add(page[_URL8:])
         for want in wants:
@@ -343,7 +322,7 @@ class RenderRows:
         if row.open:
             heappush(self._waits, (row.until, row.lending, page))
         else:
-            heappush(self._due, (-row.priority - 256 * row.is_ordered, row.lending, page))
+            heappush(self._due, (-row.page.priority - 256 * row.is_ordered, row.lending, page))
 
     def _put(self, page: bytes, row: RenderRow) -> None:
         self._table.put(render_key(page), encode_record(row))
