@@ -77,7 +77,7 @@ class FinishedRender(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         if self.parsed is None or not self.rendered.end.has_document:
             return False
         found = len(self.parsed.text)
-        return found > self.page_characters or 0 < found and self.page_characters < _PLACEHOLDER
+        return found > self.page_characters or (found > 0 and self.page_characters < _PLACEHOLDER)
 
 
 def without_nonces(html: str) -> str:
