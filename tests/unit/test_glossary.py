@@ -31,7 +31,7 @@ SENTENCES = {
 _ORDINARY = """
 acknowledgement action address addressing alternate anchor answered article ask asked asker
 assembled back batch began belief block board book borrowed bound builder byte cache caller
-candidate canonicalizer cause change checker claim client clock code column committer completed
+candidate canonicalizer cause change choice checker claim client clock code column committer completed
 condition config connection contact content control cookie cost count counter crash credential cut
 data decoded delivery delta demand dialer died directive disagreement discovered discovery
 distribution divided division document draft element end ended entry examined examiner export
@@ -41,7 +41,7 @@ handover hash head header heading health held hello histogram holder hook identi
 inbox index info input inquiry interval item jar job joined judge judged judgement keep keeper
 keeping key kind known lag lane lateness learned leased leasing lending level likeness limit limiter
 line link list listener listing live location lock log machine manner matcher meaning member memory
-merge message metadata meter model move name new news note notice number object obstacle offload
+merge message metadata meter mode model move name need new news note notice number object obstacle offload
 opener opening option order original outcome owned pacing packed pair park parsed parser part passed
 path pattern peer piece pin place plan planner plugin point position post postpone price process
 progress projector protocol purpose query question queue quota range rank rate reader reading ready
