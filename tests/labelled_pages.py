@@ -236,7 +236,7 @@ _NO_NEED = {
     ),
     "search form": _page(
         '<form action="/search"><input name="q"><button>Search the harbour</button></form>'
-        f'<a href="/about">About</a> <a href="/imprint">Imprint</a> <a href="/help">Help</a>'
+        '<a href="/about">About</a> <a href="/imprint">Imprint</a> <a href="/help">Help</a>'
         + _ANALYTICS
     ),
     "contact with a map": _page(

@@ -11,7 +11,7 @@ from lycosa.base.config.fixed_intervals import LONGEST_S
 from lycosa.base.config.near_names import near_name
 from lycosa.base.config.sections import RefetchSection
 from lycosa.base.config.units import read_seconds, show_seconds
-from lycosa.base.config.url_matchers import MAX_CHARACTERS, UrlMatcher, read_matcher
+from lycosa.base.config.url_matchers import MAX_RULE_CHARACTERS, UrlMatcher, read_matcher
 
 POLICIES, INTERVALS = "refetch.policies", "refetch.intervals"
 _MAX_WEIGHT = 1000.0
@@ -96,7 +96,7 @@ _NAMED = {
 def read_policy(text: str) -> PolicyRule:
     """One rule. Raises ``ValueError``, which says what to write."""
     words = text.split()
-    if len(words) < 2 or len(text) > MAX_CHARACTERS:
+    if len(words) < 2 or len(text) > MAX_RULE_CHARACTERS:
         raise ValueError(
             f"{text[:100]!r} is no policy; write MATCHER POLICY, as news.example every 1h"
         )

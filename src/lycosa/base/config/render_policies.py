@@ -16,7 +16,12 @@ from functools import lru_cache
 
 from lycosa.base.config.near_names import near_name
 from lycosa.base.config.render_section import RenderMode, RenderSection
-from lycosa.base.config.url_matchers import MAX_CHARACTERS, MatcherBook, UrlMatcher, read_matcher
+from lycosa.base.config.url_matchers import (
+    MAX_RULE_CHARACTERS,
+    MatcherBook,
+    UrlMatcher,
+    read_matcher,
+)
 
 MAX_RENDER_POLICIES = 1000
 
@@ -26,7 +31,7 @@ _MODES = {each.value: each for each in RenderMode}
 def read_render_policy(text: str) -> tuple[UrlMatcher, RenderMode]:
     """One rule. Raises ``ValueError``, which says what to write."""
     words = text.split()
-    if len(words) < 2 or len(text) > MAX_CHARACTERS:
+    if len(words) < 2 or len(text) > MAX_RULE_CHARACTERS:
         raise ValueError(f"{text[:100]!r} is no policy; write MATCHER MODE, as app.example auto")
     matcher = read_matcher(words)
     if matcher.sitemap:

@@ -50,7 +50,7 @@ class RenderSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         setting(
             "Number of pages of a worker that may wait to be rendered; beyond it those of low"
             " priority stay as they are, and say so.",
-            ge=0,
+            ge=1,
         ),
     ] = 10_000
     wait_s: Annotated[

@@ -24,7 +24,7 @@ import msgspec
 from lycosa.base.config.fixed_intervals import matches_stars
 from lycosa.base.config.patterns import compile_pattern, compiled_together
 
-MAX_CHARACTERS = 2000
+MAX_RULE_CHARACTERS = 2000
 """Of the text of one rule."""
 
 _MAX_STARS = 20
