@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
+from lycosa.base.model.capture import Want
 from lycosa.base.reasons import Reason
 
 MAX_WANT_CHARS = 2048
@@ -41,7 +42,8 @@ class SettledWant(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     With a ``record_id`` a response is stored, also a redirect (to ``location``, canonical) or an
     error page: it is the record with the body, which is another URL's where that has the same body.
-    Otherwise ``reason`` and ``detail`` say why nothing will come for these pages.
+    Otherwise ``reason`` and ``detail`` say why nothing will come for these pages. ``loads`` is what
+    a script or style sheet imports; it is empty if it was fetched before it was wanted.
     """
 
     url: str
@@ -51,3 +53,4 @@ class SettledWant(msgspec.Struct, frozen=True, array_like=True, gc=False):
     status: int = 0
     record_id: str = ""
     location: str = ""
+    loads: tuple[Want, ...] = ()

@@ -9,8 +9,8 @@ how far the walk is, so a restart continues there.
 
 **What never goes.** URLs that are queued or parked, or whose next fetch has a time. Sitemaps and
 feeds. URLs with another row that expects the record: a stored body that is to be parsed
-again, signals, a list, an outside lease, a crash. Pages leave the counts by cell, because they ask
-for no fetch.
+again, signals, a list, an outside lease, a demand, a render, a crash. Pages leave the counts by
+cell, because they ask for no fetch.
 
 **Coming back.** URL-seen knows cold URLs. Of the known links in a batch, ``ripe_places`` gives
 those to URLs that are cold for long enough; a guess is no find. A URL that was refused as a guess
@@ -51,6 +51,7 @@ from lycosa.state.kv.table_records import (
     UrlRecord,
     announced_key,
     decode_url,
+    demand_key,
     encode_record,
     listing_key,
     meta_key,
@@ -69,6 +70,8 @@ _REMOVED = 512  # rows that are compared and deleted in one step of the loop: 5 
 _DAY_S = 86_400
 _PASSES = 8  # in the time after which a record goes
 _SHORTEST_PASS_S = 3600.0
+RENDERS = b"v"
+"""Prefix of the rows of pages that are to be rendered."""
 _AT_ONCE = frozenset({LinkKind.SEED, LinkKind.GIVEN})
 _ENDED = frozenset(
     {
@@ -87,6 +90,8 @@ _KEEPING = tuple(
         announced_key(b""),
         listing_key(b""),
         outside_key(b"", b""),
+        demand_key(b""),
+        RENDERS,
         CRASH_PREFIX,
     )
 )
