@@ -29,8 +29,8 @@ SENTENCES = {
 # Words that need no entry: ordinary English, the usual words of programs and of the web, and words
 # that one module alone uses and defines.
 _ORDINARY = """
-acknowledgement action address addressing alternate anchor answered article ask asked asker
-assembled back batch began belief block board book borrowed bound builder byte cache caller
+acknowledgement action address addressing alternate anchor answered archive article ask asked asker
+assembled back batch began belief block board book borrowed bound bounds builder byte cache caller
 candidate canonicalizer cause change checker claim client clock code column committer completed
 condition config connection contact content control cookie cost count counter crash credential cut
 data decoded delivery delta demand dialer died directive disagreement discovered discovery
@@ -45,7 +45,7 @@ merge message metadata meter model move name new news note notice number object 
 opener opening option order original outcome owned pacing packed pair park parsed parser part passed
 path pattern peer piece pin place plan planner plugin point position post postpone price process
 progress projector protocol purpose query question queue quota range rank rate reader reading ready
-received receiver record recovered recycled reliever reparsed reparser reply report request
+received receiver record recovered recycled reliever rendered renderer reparsed reparser reply report request
 requisite resolver response rest result retire robot round route router row run runner said saved
 saver schema scorer search section sender server service session set setting shape shipper sign
 signal signer silence since size slice snooze socket source stalled state status step stop storage

@@ -57,6 +57,7 @@ from lycosa.state.kv.table_records import (
     meta_key,
     outside_key,
     prefix_end,
+    render_key,
     unparsed_key,
     url_key,
 )
@@ -70,8 +71,6 @@ _REMOVED = 512  # rows that are compared and deleted in one step of the loop: 5 
 _DAY_S = 86_400
 _PASSES = 8  # in the time after which a record goes
 _SHORTEST_PASS_S = 3600.0
-RENDERS = b"v"
-"""Prefix of the rows of pages that are to be rendered."""
 _AT_ONCE = frozenset({LinkKind.SEED, LinkKind.GIVEN})
 _ENDED = frozenset(
     {
@@ -91,7 +90,7 @@ _KEEPING = tuple(
         listing_key(b""),
         outside_key(b"", b""),
         demand_key(b""),
-        RENDERS,
+        render_key(b""),
         CRASH_PREFIX,
     )
 )

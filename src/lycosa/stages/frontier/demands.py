@@ -33,7 +33,8 @@ MAX_DEMANDS = 100_000
 """Maximum number of open demands of a partition, about 1 kB of memory each."""
 
 WAITING = frozenset({UrlState.QUEUED, UrlState.PARKED})
-_URL_KEY = 17  # bytes of the key of a demand; that of a host's count has 9
+DEMAND_KEY = 17
+"""Bytes of the key of a demand; that of a host's count has 9."""
 _MAX_SITES = 1000
 _MAX_LOADS = 200
 _LOADED = {LinkKind.SCRIPT: "script", LinkKind.STYLE: "style"}
@@ -70,7 +71,7 @@ class Demands:
         self.rows = {
             key[1:]: decode_demand(value)
             for key, value in table.scan(DEMANDS, prefix_end(DEMANDS))
-            if len(key) == _URL_KEY
+            if len(key) == DEMAND_KEY
         }
         """The open demands by URL."""
         self._loads: tuple[bytes, tuple[Want, ...]] = b"", ()

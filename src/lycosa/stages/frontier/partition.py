@@ -44,6 +44,7 @@ from lycosa.stages.frontier.outside_leases import OutsideLeases, is_outside
 from lycosa.stages.frontier.partition_rules import FrontierRules
 from lycosa.stages.frontier.ranking import Ranks, factors_of_found, factors_of_known
 from lycosa.stages.frontier.refetched_pages import RefetchedPages
+from lycosa.stages.frontier.render_rows import RenderRows
 from lycosa.stages.frontier.set_aside_hosts import SetAsideHosts
 from lycosa.stages.frontier.speculation import SpeculativeTurns
 from lycosa.stages.frontier.turn_shares import FIRST_DUE
@@ -142,6 +143,7 @@ class Partition:
         )
         self.alike = AlikePages(table, self.counters, self.leased, self.copies.note_late_copy)
         self.doubted = DoubtedPages(table, self._due, self.counters)
+        self.renders = RenderRows(number, table, self.counters, rules.render)
         self.bounds = Bounds(min(max(_BOUNDS // section.partitions, 1000), most_bounds))
         self.cold = ColdUrls(
             table, self.visits, self.counters, self.leased, self.host_grids, rules.cold
