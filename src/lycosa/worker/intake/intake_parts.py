@@ -19,6 +19,7 @@ from lycosa.worker.intake.intake import Intake
 from lycosa.worker.intake.near_duplicates import NearDuplicates
 from lycosa.worker.intake.outgoing_parcels import OutgoingParcels
 from lycosa.worker.intake.owners import MOST_HOSTS, Addressing
+from lycosa.worker.intake.wants import Wants
 from lycosa.worker.owned_shard import OwnedShard
 from lycosa.worker.run_signals import RunSignals
 from lycosa.worker.worker_ports import Ports
@@ -32,6 +33,7 @@ class IntakeParts(msgspec.Struct, frozen=True):
     topic: InboxTopic
     duplicates: Duplicates
     near: NearDuplicates
+    wants: Wants
 
 
 def build_intake(
@@ -59,7 +61,8 @@ def build_intake(
     # read their parcels from a topic judge by events (docs/decisions/near-duplicates.md).
     later = near if ports.has_topic else None
     duplicates = Duplicates(count, pending, outgoing, distance, later)
-    return IntakeParts(intake, outgoing, topic, duplicates, near)
+    wants = Wants(owned.partitions, intake, outgoing, owned.clock, config.render.site_wants)
+    return IntakeParts(intake, outgoing, topic, duplicates, near, wants)
 
 
 def _intake(owned: OwnedShard, outgoing: OutgoingParcels, extensions: Extensions) -> Intake:

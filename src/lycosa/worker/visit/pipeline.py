@@ -326,6 +326,9 @@ class Pipeline:
         visit.use_permit(fetched.body_bytes)
         capture = self._capturing.make_capture
         ended = capture(lease, fetched, body, visit.decision, step.outcome, step.target, stated)
+        demands = visit.partition.demands
+        if demands.rows and body.parsed is not None:
+            demands.note_loads(ended.host8 + ended.url8, body.parsed.links)
         self._end(visit, ended)
         has_rules = bool(self._extensions.rules)
         if has_rules:
