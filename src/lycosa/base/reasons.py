@@ -118,6 +118,7 @@ class Reason(IntEnum):
     LIKE_MISSING = 154
     LOOKS_SCRIPTED = 155
     TYPE_REFUSED = 156
+    RENDER_CROWDED_OUT = 157
 
     @property
     def meaning(self) -> str:
@@ -288,6 +289,10 @@ _TABLE: dict[Reason, tuple[Cause, str]] = {
     Reason.TYPE_REFUSED: (
         _O,
         "stored without its body, which has a media type that the crawl does not accept (--accept)",
+    ),
+    Reason.RENDER_CROWDED_OUT: (
+        _O,
+        "stays without what its scripts add: too many pages of higher priority wait to be rendered",
     ),
     Reason.REDIRECTED: (_T, "redirects to another URL"),
     Reason.EXTENSION_FAILED: (_O, "stored, but your code (--extension, rule or sink) failed at it"),

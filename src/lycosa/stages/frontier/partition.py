@@ -143,7 +143,7 @@ class Partition:
         )
         self.alike = AlikePages(table, self.counters, self.leased, self.copies.note_late_copy)
         self.doubted = DoubtedPages(table, self._due, self.counters)
-        self.renders = RenderRows(number, table, self.counters, rules.render)
+        self.renders = RenderRows(table, self.counters, rules.render)
         self.bounds = Bounds(min(max(_BOUNDS // section.partitions, 1000), most_bounds))
         self.cold = ColdUrls(
             table, self.visits, self.counters, self.leased, self.host_grids, rules.cold

@@ -25,18 +25,9 @@ import msgspec
 
 from lycosa.base.config.sections import RenderSection
 from lycosa.base.model.capture import Want
-from lycosa.base.model.parsed import Directives
-from lycosa.base.model.render_row import (
-    Demand,
-    RenderId,
-    RenderOutcome,
-    RenderRow,
-    RenderStory,
-    RoundNote,
-    Settled,
-)
+from lycosa.base.model.finished_render import RoundNote
+from lycosa.base.model.render_row import PageFacts, RenderOutcome, RenderRow, RenderStory
 from lycosa.base.model.rendered_page import RenderEnd
-from lycosa.base.model.url_state import History
 from lycosa.base.urls.identity import hash8, host_of
 from lycosa.state.kv.overlay import Overlay
 from lycosa.state.kv.table_records import (
@@ -67,10 +58,8 @@ SiteOf = Callable[[str], str]
 class RenderRows:
     """One per partition. A page is given as its host8 and url8 in one."""
 
-    def __init__(
-        self, number: int, table: Overlay, counters: Counters, section: RenderSection
-    ) -> None:
-        self._number, self._table, self._counters = number, table, counters
+    def __init__(self, table: Overlay, counters: Counters, section: RenderSection) -> None:
+        self._table, self._counters = table, counters
         self._section = section
         self._rows: dict[bytes, RenderRow] = {}
         self._due: list[tuple[int, int, bytes]] = []  # -priority, lending, page
@@ -110,7 +99,7 @@ class RenderRows:
     def story(self, page: bytes) -> RenderStory:
         """What a page was answered so far."""
         value = self._table.get(story_key(page))
-        return _decode_story(value) if value is not None else RenderStory({}, [], [])
+        return _decode_story(value) if value is not None else RenderStory({}, {}, [])
 
     def outcome(self, page: bytes) -> RenderOutcome | None:
         """The last render of a page that ended."""
@@ -123,49 +112,34 @@ class RenderRows:
         """Whether a page with this body was not rendered yet, and is not going to be."""
         row = self._rows.get(page)
         if row is not None:
-            return row.digest != digest
+            return row.page.digest != digest
         last = self.outcome(page)
         return last is None or last.digest != digest
 
     def begin(
         self,
         page: bytes,
-        url: str,
-        capture: History,
-        directives: Directives,
+        facts: PageFacts,
         loads: Sequence[Want],
         site_of: SiteOf,
         now: float,
-        priority: int = 0,
-        depth: int = 0,
         is_ordered: bool = False,
-    ) -> list[Demand]:
-        """Let a page be rendered from its capture; return what it loads, to be demanded.
+    ) -> list[Want]:
+        """Let a page be rendered from its capture; return what it loads and has to be posted.
 
         A render of an earlier capture of the page ends without a result.
         """
         self._drop(page)
         self._counters.renders += 1
-        row = RenderRow(
-            url,
-            self._counters.renders,
-            capture.date_us,
-            capture.record_id,
-            capture.digest,
-            directives,
-            now,
-            priority,
-            depth,
-            is_ordered,
-        )
+        row = RenderRow(facts, self._counters.renders, now, is_ordered)
         self._rows[page] = row
         heappush(self._ages, (now, row.number, page))
-        story = RenderStory({}, [], [])
-        demands = self._demand(page, row, story, loads, site_of, now)
+        story = RenderStory({}, {}, [])
+        fresh = self._ask(page, row, story, loads, site_of, now)
         self._put_story(page, story)
         self._put(page, row)
         self._line_up(page, row)
-        return demands
+        return fresh
 
     # -- lending
 
@@ -237,7 +211,7 @@ class RenderRows:
         wants: Sequence[Want],
         site_of: SiteOf,
         now: float,
-    ) -> list[Demand]:
+    ) -> list[Want]:
         """A round ended with a document; return what it wants, within the bounds of a page.
 
         Nothing is wanted when the render is over. ``records`` answered this round.
@@ -249,47 +223,49 @@ class RenderRows:
         for url, record in records.items():
             if len(story.records) < _MOST_RECORDS:
                 story.records.setdefault(url, record)
-        demands: list[Demand] = []
+        fresh: list[Want] = []
         if (
             row.round < section.max_rounds
             and row.processor_s < section.processor_s
             and now - row.began < section.max_age_s
         ):
-            demands = self._demand(page, row, story, wants, site_of, now)
-        story.rounds.append(msgspec.structs.replace(note, wants=len(demands)))
+            fresh = self._ask(page, row, story, wants, site_of, now)
+        story.rounds.append(msgspec.structs.replace(note, wants=len(fresh)))
         self._put_story(page, story)
-        if demands:
+        if fresh:
             # Otherwise the page stays lent until its document is stored.
             self._lent.pop(page, None)
             row.round += 1
             self._line_up(page, row)
         self._put(page, row)
-        return demands
+        return fresh
 
-    def take_settled(self, settled: Settled, site_of: SiteOf) -> list[Demand]:
-        """Take in what became of a want; return what is wanted because of it.
+    def take_settled(
+        self, page: bytes, url: str, location: str, loads: Sequence[Want], site_of: SiteOf
+    ) -> list[Want]:
+        """A want of a page is settled; return what is wanted because of it.
 
-        An answer to an earlier render, or a second one, changes nothing.
+        ``location`` is where it redirects, ``loads`` what it loads itself. An answer to an earlier
+        render, or a second one, changes nothing.
         """
-        page = settled.render.row
-        row = self._rows.get(page)
-        if row is None or row.number != settled.render.number:
+        row, url8 = self._rows.get(page), hash8(url)
+        if row is None:
             return []
-        url8 = hash8(settled.url)
         left = [each for each in _parts(row.open) if each != url8]
         if len(left) * _URL8 == len(row.open):
             return []  # it was answered before, or waited for too long
         row.open = b"".join(left)
-        demands: list[Demand] = []
-        if settled.loads:
+        fresh: list[Want] = []
+        if location or loads:
             story = self.story(page)
-            demands = self._demand(page, row, story, settled.loads, site_of, row.until, row.until)
-            if demands:
+            more = [*loads, Want(location, story.wanted.get(url, ""))] if location else loads
+            fresh = self._ask(page, row, story, more, site_of, row.until, row.until)
+            if fresh:
                 self._put_story(page, story)
         if not row.open:
             self._line_up(page, row)
         self._put(page, row)
-        return demands
+        return fresh
 
     def end(self, page: bytes, outcome: RenderOutcome) -> None:
         """End a render."""
@@ -299,7 +275,7 @@ class RenderRows:
 
     # -- wants and places
 
-    def _demand(
+    def _ask(
         self,
         page: bytes,
         row: RenderRow,
@@ -308,10 +284,10 @@ class RenderRows:
         site_of: SiteOf,
         now: float,
         until: float = 0.0,
-    ) -> list[Demand]:
-        """Demand those that are new, as many as the page may want."""
-        section, site = self._section, site_of(host_of(row.url))
-        asked, demands = set(_parts(row.asked)), list[Demand]()
+    ) -> list[Want]:
+        """Want those that are new, as many as the page may want."""
+        section, site = self._section, site_of(host_of(row.page.url))
+        asked, fresh = set(_parts(row.asked)), list[Want]()
         asked.add(page[_URL8:])
         for want in wants:
             url8 = hash8(want.url)
@@ -326,12 +302,11 @@ class RenderRows:
             asked.add(url8)
             row.asked += url8
             row.open += url8
-            story.wanted.append(want.url)
-            render = RenderId(self._number, page, row.number)
-            demands.append(Demand(render, want.url, want.destination, row.url, row.depth))
-        if demands:
+            story.wanted[want.url] = want.destination
+            fresh.append(want)
+        if fresh:
             row.until = until or now + section.wait_s
-        return demands
+        return fresh
 
     def _end_waits(self, now: float) -> None:
         """Let pages be rendered without what they have waited for too long."""
@@ -347,7 +322,7 @@ class RenderRows:
         if row.open:
             heappush(self._waits, (row.until, row.lending, page))
         else:
-            heappush(self._due, (-row.priority - 256 * row.is_ordered, row.lending, page))
+            heappush(self._due, (-row.page.priority - 256 * row.is_ordered, row.lending, page))
 
     def _put(self, page: bytes, row: RenderRow) -> None:
         self._table.put(render_key(page), encode_record(row))

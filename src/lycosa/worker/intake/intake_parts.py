@@ -19,6 +19,7 @@ from lycosa.worker.intake.intake import Intake
 from lycosa.worker.intake.near_duplicates import NearDuplicates
 from lycosa.worker.intake.outgoing_parcels import OutgoingParcels
 from lycosa.worker.intake.owners import MOST_HOSTS, Addressing
+from lycosa.worker.intake.render_queue import RenderQueue
 from lycosa.worker.intake.wants import Wants
 from lycosa.worker.owned_shard import OwnedShard
 from lycosa.worker.run_signals import RunSignals
@@ -34,6 +35,7 @@ class IntakeParts(msgspec.Struct, frozen=True):
     duplicates: Duplicates
     near: NearDuplicates
     wants: Wants
+    renders: RenderQueue | None
 
 
 def build_intake(
@@ -62,7 +64,13 @@ def build_intake(
     later = near if ports.has_topic else None
     duplicates = Duplicates(count, pending, outgoing, distance, later)
     wants = Wants(owned.partitions, intake, outgoing, owned.clock, config.render.site_wants)
-    return IntakeParts(intake, outgoing, topic, duplicates, near, wants)
+    renders = None
+    # Formats 1 have no records of renders.
+    if config.render.is_on and owned.job.formats >= LATE_FIELDS:
+        site_of = owned.sites.site_of
+        renders = RenderQueue(owned.partitions, wants.post, site_of, owned.clock, config.render)
+        wants.receive = renders.receive
+    return IntakeParts(intake, outgoing, topic, duplicates, near, wants, renders)
 
 
 def _intake(owned: OwnedShard, outgoing: OutgoingParcels, extensions: Extensions) -> Intake:
