@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 import msgspec
-from crawling import QUICK
 
+from crawling import QUICK
 from lycosa.base.calls import AskedCapture, LentRender, RenderVerdict
 from lycosa.base.config.sections import Config, RenderMode, RenderSection
 from lycosa.base.model.rendered_page import ArchiveQuery, MissingAnswer, Rendered, StoredAnswer
@@ -28,9 +28,7 @@ def rendering(config: Config = QUICK, **section: object) -> Config:
 
 def script(*lines: str) -> Response:
     """A script in the language of ``ScriptedRenderer``."""
-    return Response(
-        200, [("Content-Type", "text/javascript")], "\n".join([*lines, ""]).encode()
-    )
+    return Response(200, [("Content-Type", "text/javascript")], "\n".join([*lines, ""]).encode())
 
 
 def shell(*scripts: str, text: str = "", links: str = "") -> Response:
@@ -47,10 +45,7 @@ class WorkerArchive:
         self._assembled, self._records = assembled, lent.records
 
     async def find(self, requests: Sequence[ArchiveQuery]) -> list[StoredAnswer | MissingAnswer]:
-        found: list[StoredAnswer | MissingAnswer] = []
-        for request in requests:
-            found.append(await self._find(request.url))
-        return found
+        return [await self._find(request.url) for request in requests]
 
     async def _find(self, url: str) -> StoredAnswer | MissingAnswer:
         intake = self._assembled.intake
