@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from crawling import Pages, crawl_folder, page, robots
-from rendering import Renderers, rendering, script, shell
-
 from lycosa.base.calls import RenderVerdict
 from lycosa.base.model.end import End
-from lycosa.synthetic import Faults, Response
+from lycosa.synthetic import Response
+from rendering import Renderers, rendering, script, shell
 
 SITE = "http://app.example"
 
