@@ -45,7 +45,7 @@ merge message metadata meter model move name new news note notice number object 
 opener opening option order original outcome owned pacing packed pair park parsed parser part passed
 path pattern peer piece pin place plan planner plugin point position post postpone price process
 progress projector protocol purpose query question queue quota range rank rate reader reading ready
-received receiver record recovered recycled reliever rendered renderer reparsed reparser reply report request
+received receiver record recovered recycled reliever render rendered renderer reparsed reparser reply report request
 requisite resolver response rest result retire robot round route router row run runner said saved
 saver schema scorer search section sender server service session set setting shape shipper sign
 signal signer silence since size slice snooze socket source stalled state status step stop storage

@@ -2,7 +2,7 @@
 
 A body is found by its payload digest and the encoding in which it was sent: equal bytes on the wire
 are another body under another ``Content-Encoding``. The files are of one process and are deleted
-with its folder, so nothing is synced or checked. What is used least recently goes first.
+with its folder, so nothing is synced or checked. The body whose last use is the oldest goes first.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class OwnerLost(Exception):
     """The owner of a partition does not answer. What it would say must not be guessed."""
 
 
-class Found(NamedTuple):
+class CaptureAnswer(NamedTuple):
     """A capture with its body; ``was_here``: no owner had to send the body."""
 
     capture: FoundCapture
@@ -63,10 +63,10 @@ class CaptureCaller:
         waiting = sum(map(len, self._waiting.values()))
         return f"<CaptureCaller {len(self._captures)} captures, {waiting} waiting, {self._bodies}>"
 
-    async def find(self, partition: int, asked: AskedCapture) -> Found:
+    async def find(self, partition: int, asked: AskedCapture) -> CaptureAnswer:
         """What is stored, from here or from the owner. Raises ``OwnerLost``."""
         if (here := self._find_here(asked)) is not None:
-            return Found(here, True)
+            return CaptureAnswer(here, True)
         known = self._captures.get(asked.record or self._newest.get(asked.url, ("",))[0])
         if known is not None and _key_of(known) in self._bodies:
             asked = msgspec.structs.replace(asked, digest=known.digest)
@@ -75,13 +75,13 @@ class CaptureCaller:
             if (body := self._bodies.find(_key_of(found))) is not None:
                 found = msgspec.structs.replace(found, body=body)
                 self._remember(asked, found)
-                return Found(found, True)
+                return CaptureAnswer(found, True)
             # the same bytes in another encoding, or the file is gone
             found = await self._ask(partition, msgspec.structs.replace(asked, digest=""))
         if found.is_cut:
             found = FoundCapture(reason=Reason.BODY_TRUNCATED)
         self._remember(asked, found)
-        return Found(found, False)
+        return CaptureAnswer(found, False)
 
     # -- what is here
 

@@ -22,13 +22,13 @@ from lycosa.base.calls import (
     RenderVerdict,
     TakeRenders,
 )
+from lycosa.base.messages.renderer_messages import RendererReport
 from lycosa.base.model.packed_render import pack_rendered
 from lycosa.base.model.rendered_page import Rendered, RenderEnd
 from lycosa.base.ports import Renderer
 from lycosa.base.system.kept_tasks import KeptTasks, error_line
 from lycosa.processes.rendering.called_archive import CalledArchive
 from lycosa.processes.rendering.capture_caller import CaptureCaller
-from lycosa.processes.rendering.renderer_job import RendererReport
 from lycosa.service.api.places import CallableCrawl
 from lycosa.state.exchange import CallRefused, NoAnswer
 
@@ -193,7 +193,7 @@ class RenderLoop:
             rendered = Rendered(RenderEnd.HUNG, f"no result within {bound_s:.0f} s")
         except Exception as error:
             # A renderer promises not to raise. The page counts as failed, so that it is not tried
-            # for ever.
+            # endlessly.
             self._tell(f"rendering {lent.task.url} failed: {error_line(error)}")
             rendered = Rendered(RenderEnd.CRASHED, error_line(error)[:500])
         self._here += archive.found_here

@@ -1,6 +1,6 @@
 """Keeps a renderer process running next to a crawl, which never waits for it.
 
-The process leads a group of its own, which has the browser too. When the process has ended, however
+The process leads a separate group, which has the browser too. When the process has ended, however
 that came, the whole group is killed, so nothing of a browser is left behind. A process that is
 silent for too long is killed; one that died is started again after a pause. What it had in work is
 lent again by the owners of the pages.
@@ -15,18 +15,17 @@ import subprocess
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
+from lycosa.base.messages.renderer_messages import (
+    RendererNote,
+    RendererReport,
+    decode_renderer_message,
+)
 from lycosa.base.system.child_start import start_module
 from lycosa.base.system.environment import for_worker
 from lycosa.base.system.frame_stream import FrameStream
 from lycosa.base.system.frames import UNREADABLE, FrameError
 from lycosa.processes.kept_process import how_it_ended, keep_running
-from lycosa.processes.rendering.renderer_job import (
-    RendererJob,
-    RendererNote,
-    RendererReport,
-    decode_renderer_message,
-    encode_renderer_job,
-)
+from lycosa.processes.rendering.renderer_job import RendererJob, encode_renderer_job
 from lycosa.processes.worker_handle import WorkerSilence, reap
 
 _MODULE = "lycosa.processes.rendering.renderer_process"

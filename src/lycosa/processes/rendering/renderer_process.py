@@ -24,6 +24,11 @@ from typing import cast
 from lycosa.base.logs.log_records import LogLevel
 from lycosa.base.logs.log_writer import EventLog, opened_log
 from lycosa.base.messages.coordinator_messages import ClusterStatus
+from lycosa.base.messages.renderer_messages import (
+    RendererNote,
+    RendererReport,
+    encode_renderer_message,
+)
 from lycosa.base.ports import Renderer
 from lycosa.base.system.child_limits import die_with_parent
 from lycosa.base.system.frame_stream import FrameStream
@@ -34,13 +39,7 @@ from lycosa.base.system.process_memory import group_bytes
 from lycosa.processes.rendering.body_cache import BodyCache
 from lycosa.processes.rendering.capture_caller import CaptureCaller
 from lycosa.processes.rendering.render_loop import RenderLoop
-from lycosa.processes.rendering.renderer_job import (
-    RendererJob,
-    RendererNote,
-    RendererReport,
-    decode_renderer_job,
-    encode_renderer_message,
-)
+from lycosa.processes.rendering.renderer_job import RendererJob, decode_renderer_job
 from lycosa.service.api.api_job import ApiJob, ApiSettings
 from lycosa.service.api.places import CoordinatedCrawl, reach_crawl
 from lycosa.service.api.slow_clients import yield_to_crawl

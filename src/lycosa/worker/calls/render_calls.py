@@ -89,7 +89,7 @@ class RenderCalls:
             # up to 100 MB, which would hold up the loop
             rendered = await self._offload.run(lambda: unpack_rendered(call.result))
         except UnreadableRender as error:
-            # Counts as a failed render: otherwise the page would be lent again for ever.
+            # Counts as a failed render: otherwise the page would be lent again endlessly.
             why = str(error)
             rendered = Rendered(RenderEnd.CRASHED, why)
         verdict = await self._desk.give(partition, call.row, call.lending, rendered)
