@@ -50,7 +50,7 @@ class RenderSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         setting(
             "Number of pages of a worker that may wait to be rendered; beyond it those of low"
             " priority stay as they are, and say so.",
-            ge=0,
+            ge=1,
         ),
     ] = 10_000
     wait_s: Annotated[
@@ -123,5 +123,5 @@ class RenderSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     def is_on(self) -> bool:
         """Whether any page may be rendered, so that a renderer process is needed."""
         return self.mode is not RenderMode.NEVER or any(
-            each.split()[-1:] != [RenderMode.NEVER.value] for each in self.policies
+            each.lower().split()[-1:] != [RenderMode.NEVER.value] for each in self.policies
         )

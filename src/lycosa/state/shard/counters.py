@@ -47,7 +47,8 @@ class Counters(msgspec.Struct):
     ``set_back`` counts the waiting URLs that are set back: pages like them were near copies.
     ``items`` counts the rows of user code by the name of the extractor. ``cold`` counts the URLs
     whose records are in cold files, by state; ``states`` and ``reasons`` count them too, ``cells``
-    does not.
+    does not. ``renders`` counts the renders that began, and gives each its number; ``rendered``
+    those that ended, by how.
     """
 
     discovered: int = 0
@@ -74,6 +75,8 @@ class Counters(msgspec.Struct):
     set_back: int = 0
     items: dict[str, int] = {}
     cold: dict[int, int] = {}
+    renders: int = 0
+    rendered: dict[str, int] = {}
 
     def move_urls(self, before: UrlState | None, after: UrlState | None, count: int = 1) -> None:
         """Move ``count`` URLs to another state; ``before`` is ``None`` for a discovery."""
@@ -136,6 +139,7 @@ class Counters(msgspec.Struct):
             validators=dict(self.validators),
             items=dict(self.items),
             cold=dict(self.cold),
+            rendered=dict(self.rendered),
         )
 
     def count_in(self, state: UrlState) -> int:

@@ -14,6 +14,7 @@ import pyarrow as pa
 from lycosa.base.model.discovered import LinkKind
 from lycosa.state.store.journal_rows import JournalRow, SegmentHeader
 from lycosa.state.store.parquet import TableWriter
+from lycosa.state.store.texts_table import of_capture
 
 _WORD = pa.dictionary(pa.int32(), pa.string())
 _TIME = pa.timestamp("us")
@@ -29,6 +30,7 @@ LINKS_SCHEMA = pa.schema(
         pa.field("position", pa.int32(), nullable=False),
         pa.field("warc_segment", _WORD, nullable=False),
         pa.field("score", pa.float32()),
+        pa.field("is_rendered", pa.bool_()),
     ]
 )
 
@@ -41,7 +43,8 @@ _CODES[[int(kind) for kind in LinkKind]] = np.arange(len(_KINDS), dtype=np.int32
 class LinksBuilder:
     """Builds the links file of one segment.
 
-    Rows of revisits have no links unless the page was parsed again.
+    Rows of revisits have no links unless the page was parsed again. Links of a render have the page
+    and the time of its capture as their source, so they join it as its own links do.
     """
 
     def __init__(self, path: Path, header: SegmentHeader) -> None:
@@ -90,7 +93,8 @@ def batch(rows: list[JournalRow], segment: str) -> pa.RecordBatch:
                 pa.array(source), pa.array([row.url for row in rows], pa.string())
             ),
             pa.array(
-                np.repeat(np.array([row.date_us for row in rows], dtype=np.int64), counts), _TIME
+                np.repeat(np.array([of_capture(row)[0] for row in rows], dtype=np.int64), counts),
+                _TIME,
             ),
             pa.array([url for row in rows for url in row.links.urls], pa.string()),
             pa.DictionaryArray.from_arrays(pa.array(_CODES[kinds]), pa.array(_KINDS, pa.string())),
@@ -103,6 +107,7 @@ def batch(rows: list[JournalRow], segment: str) -> pa.RecordBatch:
                 pa.array(np.zeros(total, dtype=np.int32)), pa.array([segment], pa.string())
             ),
             _scores(rows, total),
+            pa.array(np.repeat(np.array([row.render is not None for row in rows]), counts)),
         ],
         schema=LINKS_SCHEMA,
     )

@@ -7,7 +7,6 @@ commit, and neither keeps a worker from its end. A result is answered after the 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol
 
 from lycosa.base.calls import (
     MOST_CAPTURES,
@@ -18,47 +17,23 @@ from lycosa.base.calls import (
     FindCaptures,
     FoundCapture,
     GiveRender,
-    LentRender,
     RendersLent,
     RenderTaken,
-    RenderVerdict,
     TakeRenders,
 )
 from lycosa.base.model.packed_render import UnreadableRender, unpack_rendered
-from lycosa.base.model.rendered_page import Rendered, RenderEnd
 from lycosa.base.ports import Offload
 from lycosa.stages.frontier.partition import Partition
+from lycosa.worker.render.desk import RenderDesk
 
 FindStored = Callable[[Partition, Sequence[AskedCapture]], Awaitable[list[FoundCapture]]]
 """Finds captures of hosts of a partition, in the order of the question."""
 
 
-class LendingDesk(Protocol):
-    """The pages of a worker that are to be rendered; see ``worker.render.desk``."""
-
-    def take(self, most: int) -> list[LentRender]:
-        """Lend the pages that are due, at most that many."""
-        ...
-
-    def next_in_s(self) -> float:
-        """When another one is due; negative when that is unknown."""
-        ...
-
-    async def give(
-        self, partition: Partition, row: bytes, lending: int, rendered: Rendered
-    ) -> RenderVerdict:
-        """Take the result of a page that was lent."""
-        ...
-
-    def hand_back(self, partition: Partition, row: bytes, lending: int) -> RenderVerdict:
-        """Let a page that was not rendered be due at once."""
-        ...
-
-
 class RenderCalls:
     """One per worker."""
 
-    def __init__(self, desk: LendingDesk, find: FindStored, offload: Offload) -> None:
+    def __init__(self, desk: RenderDesk, find: FindStored, offload: Offload) -> None:
         self._desk, self._find, self._offload = desk, find, offload
 
     async def take_renders(
@@ -84,13 +59,12 @@ class RenderCalls:
         """Take a result, or a page that was not rendered."""
         if not call.result:
             return RenderTaken(self._desk.hand_back(partition, call.row, call.lending))
-        why = ""
+        rendered, why = None, ""
         try:
             # up to 100 MB, which would hold up the loop
             rendered = await self._offload.run(lambda: unpack_rendered(call.result))
         except UnreadableRender as error:
-            # Counts as a failed render: otherwise the page would be lent again endlessly.
-            why = str(error)
-            rendered = Rendered(RenderEnd.CRASHED, why)
-        verdict = await self._desk.give(partition, call.row, call.lending, rendered)
-        return RenderTaken(RenderVerdict.REFUSED if why else verdict, why)
+            why = str(error)  # counts as a failed render: otherwise it would be lent endlessly
+        return RenderTaken(
+            await self._desk.give(partition, call.row, call.lending, rendered, call.renderer), why
+        )
