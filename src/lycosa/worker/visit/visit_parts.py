@@ -200,7 +200,7 @@ def _permits(owned: OwnedShard, ports: Ports, signals: RunSignals) -> LocalPermi
     """A worker that is alone knows what the crawl has; others are granted permits."""
     limits = owned.job.config.limits
     counters = [partition.counters for partition in owned.partitions.values()]
-    captures = sum(each.captures for each in counters)
+    captures = sum(each.limited_captures for each in counters)
     if ports.exchange is not None:
         return GrantedPermits(limits, captures)
     body_bytes = sum(each.body_bytes for each in counters)
