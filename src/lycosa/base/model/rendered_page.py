@@ -126,13 +126,16 @@ class PageRequest(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     ``record`` is the id of the record that answered it. Without one, ``refusal`` is ``wanted``, the
     label of the archive's reason, or why a browser that opens no connection cannot send it
-    (``method``, ``scheme``, ``bounds``).
+    (``method``, ``scheme``, ``bounds``, ``navigation``). ``status`` and ``media_type`` are those of
+    the stored response.
     """
 
     url: str
     destination: str = ""
     record: str = ""
     refusal: str = ""
+    status: int = 0
+    media_type: str = ""
 
 
 class FrameDocument(msgspec.Struct, frozen=True, array_like=True, gc=False):
