@@ -17,10 +17,10 @@ _LARGEST_SHARE = 4  # a body may take that part of the space
 
 
 class BodyCache:
-    """At most ``most_bytes`` in files of a folder, which is empty at first."""
+    """At most ``most_bytes`` in files of a new folder, which only the user can open."""
 
     def __init__(self, folder: Path, most_bytes: int) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700)
         self._folder, self._most = folder, most_bytes
         self._sizes: OrderedDict[BodyKey, tuple[int, int]] = OrderedDict()  # size, number of file
         self._number = 0

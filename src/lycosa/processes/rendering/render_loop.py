@@ -42,19 +42,21 @@ _NO_BROWSER_S = 10.0  # between two tries to start a browser
 class RenderLoop:
     """One per renderer process. ``tell`` gets lines for the operator.
 
-    It takes no pages before ``set_most``. All times are of the loop.
+    ``new_renderer`` makes a renderer of one page at a time. No pages are taken before ``set_most``.
     """
 
     def __init__(
         self,
         name: str,
         crawl: CallableCrawl,
-        renderer: Renderer,
+        new_renderer: Callable[[], Renderer],
         captures: CaptureCaller,
         tell: Callable[[str], None],
     ) -> None:
-        self._name, self._crawl, self._renderer = name, crawl, renderer
+        self._name, self._crawl, self._new_renderer = name, crawl, new_renderer
         self._captures, self._tell = captures, tell
+        self._idle: list[Renderer] = []  # the one that was used last at the end
+        self._browser = ""
         self._most, self._first = 0, 0
         self._rest_until: dict[int, float] = {}  # by shard
         self._giving: dict[int, asyncio.Lock] = {}
@@ -86,7 +88,7 @@ class RenderLoop:
             self._there,
             self._missing,
             memory_bytes,
-            self._renderer.describe(),
+            self._browser,
             self._trouble,
         )
 
@@ -104,6 +106,7 @@ class RenderLoop:
                     pass
         finally:
             await self._tasks.cancel()
+            await asyncio.gather(*(each.close() for each in self._idle), return_exceptions=True)
 
     # -- taking
 
@@ -140,7 +143,7 @@ class RenderLoop:
         return list(found.items())
 
     async def _take(self, shard: int, partition: int, most: int) -> RendersLent:
-        call = TakeRenders(self._name, most, self._renderer.describe())
+        call = TakeRenders(self._name, most, self._browser)
         try:
             async with asyncio.timeout(_TAKE_S):
                 reply = await self._crawl.call_owner(partition, call)
@@ -186,9 +189,10 @@ class RenderLoop:
         """The packed result, empty when the page is to be given back."""
         archive = CalledArchive(self._captures, self._crawl.addressing, lent.records)
         bound_s = min(2 * lent.task.bounds.whole_s, lent.within_s)
+        renderer = self._idle.pop() if self._idle else self._new_renderer()
         try:
             async with asyncio.timeout(bound_s):
-                rendered = await self._renderer.render(lent.task, archive)
+                rendered = await renderer.render(lent.task, archive)
         except TimeoutError:
             rendered = Rendered(RenderEnd.HUNG, f"no result within {bound_s:.0f} s")
         except Exception as error:
@@ -196,6 +200,8 @@ class RenderLoop:
             # endlessly.
             self._tell(f"rendering {lent.task.url} failed: {error_line(error)}")
             rendered = Rendered(RenderEnd.CRASHED, error_line(error)[:500])
+        finally:
+            await self._put_back(renderer)
         self._here += archive.found_here
         self._there += archive.found_there
         self._missing += archive.missing
@@ -203,6 +209,13 @@ class RenderLoop:
         if archive.lost or rendered.end is RenderEnd.NO_BROWSER:
             return b"", archive
         return await asyncio.to_thread(pack_rendered, rendered), archive
+
+    async def _put_back(self, renderer: Renderer) -> None:
+        """Keep a renderer for the next page, or end it when there are enough."""
+        self._browser = renderer.describe()
+        self._idle.append(renderer)
+        if len(self._idle) > max(self._most, 1):
+            await self._idle.pop(0).close()
 
     def _note_browser(self, rendered: Rendered) -> None:
         is_away = rendered.end is RenderEnd.NO_BROWSER

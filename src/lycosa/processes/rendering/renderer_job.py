@@ -6,8 +6,8 @@ import msgspec
 
 from lycosa.base.config.render_section import RenderSection
 
-BROWSER = "lycosa.stages.render.renderer:open_renderer"
-"""What builds the renderer of a crawl, as ``module:function`` of section and folder."""
+BROWSER = "lycosa.stages.render.chromium_renderer:chromium_of"
+"""What makes a renderer of a crawl, as ``module:function`` of section and folder."""
 
 
 class RendererJob(msgspec.Struct, frozen=True):

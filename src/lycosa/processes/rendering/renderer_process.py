@@ -16,11 +16,14 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import cast
 
+from lycosa.base.config.render_section import RenderSection
 from lycosa.base.logs.log_records import LogLevel
 from lycosa.base.logs.log_writer import EventLog, opened_log
 from lycosa.base.messages.coordinator_messages import ClusterStatus
@@ -65,14 +68,15 @@ class RendererProcess:
         """Render until the other end of the socket closes, or SIGTERM comes."""
         place = await asyncio.to_thread(reach_crawl, _place_of(job), self._tell)
         with private_folder("render") as folder:
-            renderer = await asyncio.to_thread(_built, job, folder)
+            if os.geteuid() == 0:
+                folder.chmod(0o711)  # its browsers have folders in it, and run as another user
+            new_renderer = await asyncio.to_thread(_builder, job, folder)
             bodies = BodyCache(folder / "bodies", job.section.cache_bytes)
             captures = CaptureCaller(place, bodies, time.monotonic)
-            pages = RenderLoop(job.name, place, renderer, captures, self._tell)
+            pages = RenderLoop(job.name, place, new_renderer, captures, self._tell)
             try:
                 await self._run_tasks(job, place, pages)
             finally:
-                await renderer.close()
                 await place.close()
 
     async def _run_tasks(
@@ -141,9 +145,11 @@ def _place_of(job: RendererJob) -> ApiJob:
     )
 
 
-def _built(job: RendererJob, folder: Path) -> Renderer:
+def _builder(job: RendererJob, folder: Path) -> Callable[[], Renderer]:
+    """What makes a renderer of one page at a time."""
     module, _, name = job.build.partition(":")
-    return cast(Renderer, getattr(import_module(module), name)(job.section, folder))
+    build = cast(Callable[[RenderSection, Path], Renderer], getattr(import_module(module), name))
+    return partial(build, job.section, folder)
 
 
 async def _wait(ended: asyncio.Event) -> None:
