@@ -73,8 +73,7 @@ from lycosa.stages.schedule.visit_decisions import decide
 from lycosa.state.store.warc_records import packed_file
 from lycosa.worker.extensions import Extensions, called_sinks
 from lycosa.worker.intake.intake import MANY_LINKS
-from lycosa.worker.intake.render_queue import loads_of
-from lycosa.worker.intake.render_queue import RenderQueue
+from lycosa.worker.intake.render_queue import RenderQueue, loads_of
 from lycosa.worker.visit.address_finder import AddressFinder
 from lycosa.worker.visit.capture_builder import CaptureBuilder
 from lycosa.worker.visit.errands import Errands
