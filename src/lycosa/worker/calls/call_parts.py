@@ -7,24 +7,31 @@ import msgspec
 from lycosa.base.calls import (
     AnnounceChanges,
     DeadLetterDecision,
+    FindCaptures,
+    GiveRender,
     GiveResults,
     GiveUrls,
     HostDecision,
     LeaseUrls,
     ReparseDecision,
     SiteNotice,
+    TakeRenders,
 )
 from lycosa.worker.calls.announced_changes import AnnouncedChanges
 from lycosa.worker.calls.call_router import CallHandler, CallRouter
+from lycosa.worker.calls.capture_finder import CaptureFinder
 from lycosa.worker.calls.dead_letter_decisions import DeadLetterHandler
 from lycosa.worker.calls.host_decisions import HostDecisionHandler
 from lycosa.worker.calls.incoming_parcels import IncomingParcels, ParcelReceivers
 from lycosa.worker.calls.lease_service import LeaseService
+from lycosa.worker.calls.render_calls import RenderCalls
 from lycosa.worker.calls.url_submission import UrlSubmission
 from lycosa.worker.intake.intake_parts import IntakeParts
 from lycosa.worker.owned_shard import OwnedShard
+from lycosa.worker.render.desk import RenderDesk
 from lycosa.worker.visit.visit_parts import VisitParts
 from lycosa.worker.worker import Worker
+from lycosa.worker.worker_ports import Ports
 
 
 class CallParts(msgspec.Struct, frozen=True):
@@ -35,7 +42,12 @@ class CallParts(msgspec.Struct, frozen=True):
 
 
 def build_calls(
-    owned: OwnedShard, intake: IntakeParts, visit: VisitParts, worker: Worker
+    owned: OwnedShard,
+    intake: IntakeParts,
+    visit: VisitParts,
+    worker: Worker,
+    ports: Ports,
+    renders: RenderDesk | None,
 ) -> CallParts:
     """The parts over all others of a worker."""
     receivers = ParcelReceivers(
@@ -59,4 +71,11 @@ def build_calls(
         LeaseUrls: leases.lease_urls,
         GiveResults: leases.give_results,
     }
+    if renders is not None:
+        segments = owned.opened.storage.segments
+        finder = CaptureFinder(segments, ports.offload, worker.next_commit)
+        rendering = RenderCalls(renders, finder.find_captures, ports.offload)
+        handlers[TakeRenders] = rendering.take_renders
+        handlers[FindCaptures] = rendering.find_captures
+        handlers[GiveRender] = rendering.give_render
     return CallParts(CallRouter(owned.partitions, handlers, worker), incoming)
