@@ -7,7 +7,6 @@ from __future__ import annotations
 import asyncio
 import random
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,7 @@ from judging import (
     quick_config,
     tables,
 )
-from lycosa.base.calls import AskedCapture, LentRender, RenderVerdict
+from lycosa.base.calls import Call, CallReply, RenderVerdict
 from lycosa.base.config.sections import (
     Config,
     FrontierSection,
@@ -30,17 +29,14 @@ from lycosa.base.config.sections import (
     ScopeRule,
     ScopeSection,
 )
-from lycosa.base.model.rendered_page import ArchiveQuery, MissingAnswer, StoredAnswer
 from lycosa.base.model.url_state import UrlState
 from lycosa.base.reasons import Reason
-from lycosa.base.urls.identity import host_of
 from lycosa.inspect.audit.folder_audit import audit
 from lycosa.state.kv.memory_table import MemoryTables
 from lycosa.state.kv.table_records import prefix_end
 from lycosa.synthetic import Crash, Response
-from lycosa.synthetic.scripted_renderer import ScriptedRenderer
 from lycosa.worker.assemble import Assembled
-from rendering import script, shell
+from rendering import Renderers, script, shell
 from scripted import Answer, moved, page, robots, scripted_crawl
 from several_workers import run_workers
 from virtual_crawl import VirtualCrawl, in_memory
@@ -70,80 +66,64 @@ def data(text: str) -> Response:
 
 
 def web_of(number: int) -> dict[str, Answer]:
-    """Pages that all load one script of another site, which asks the site of the page for data."""
+    """Pages that load a script of another site, which asks for more, and scripts of their own."""
     web: dict[str, Answer] = {
         f"{CDN}robots.txt": robots("User-agent: *\nDisallow: /no"),
         f"{CDN}lib.js": moved("/lib-2.js"),
         f"{CDN}lib-2.js": script("import ./more.js", "import ./no.js", "text lib"),
         f"{CDN}more.js": script("load /data.json", "text more"),
         f"{CDN}no.js": script("text forbidden"),
+        f"{CDN}data.json": data("data of another site"),
     }
     for n, site in enumerate(sites(number)):
         web |= {
             site: shell(f"{CDN}lib.js", "/own.js"),
             f"{site}own.js": script(f"load /own{n}.json", "load /gone.json", "link /found"),
             f"{site}own{n}.json": data(f"data of {n}"),
-            f"{site}data.json": data("data for the library"),
             f"{site}found": page(text="found by a script"),
         }
     return web
 
 
-class Everywhere:
-    """A renderer for each worker of a run, and what it finds at all of them."""
+class Everywhere(Renderers):
+    """A renderer for each worker of a run. It finds captures at all workers."""
 
     def __init__(self) -> None:
+        super().__init__(0.3)
         self.workers: list[Assembled] = []
-        self.documents: dict[str, list[str]] = {}
-        self.verdicts: list[RenderVerdict] = []
+        self._tasks: list[asyncio.Task[None]] = []
 
-    def __call__(self, assembled: Assembled) -> None:
+    def begin(self, assembled: Assembled) -> None:
+        """As ``meanwhile`` of ``run_workers``."""
         self.workers.append(assembled)
-        self._tasks = [*getattr(self, "_tasks", []), asyncio.ensure_future(self._run(assembled))]
+        owner_of, first = assembled.intake.partition_of_host, _partitions(assembled)[0]
+        self._tasks.append(asyncio.ensure_future(self.run(self._call, owner_of, first)))
 
-    async def _run(self, assembled: Assembled) -> None:
-        desk = assembled.renders
-        assert desk is not None
-        while True:
-            for lent in desk.take(2):
-                await self._render(assembled, lent)
-            await asyncio.sleep(0.5)
+    async def _call(self, partition: int, call: Call) -> CallReply:
+        owner = next(each for each in self.workers if partition in _partitions(each))
+        return await owner.calls.answer(partition, call)
 
-    async def _render(self, assembled: Assembled, lent: LentRender) -> None:
-        self._records = lent.records
-        desk, partition = assembled.renders, assembled.worker.frontier.partitions[lent.partition]
-        assert desk is not None
-        rendered = await ScriptedRenderer(asyncio.sleep, 0.3).render(lent.task, self)
-        self.documents.setdefault(lent.task.url, []).append(rendered.html)
-        self.verdicts.append(await desk.give(partition, lent.row, lent.lending, rendered))
-        assembled.worker.wake()
+    def document(self, url: str) -> str:
+        """What the last round of a page gave."""
+        return [rendered.html for lent, rendered in self.given if lent.task.url == url][-1]
 
-    async def find(self, requests: Sequence[ArchiveQuery]) -> list[StoredAnswer | MissingAnswer]:
-        return [await self._find(request.url) for request in requests]
 
-    async def _find(self, url: str) -> StoredAnswer | MissingAnswer:
-        number = self.workers[0].intake.partition_of_host(host_of(url))
-        for assembled in self.workers:
-            partition = assembled.worker.frontier.partitions.get(number)
-            if partition is not None:
-                asked = AskedCapture(url, self._records.get(url, ""))
-                (found,) = await assembled.captures.find_captures(partition, [asked])
-                if found.record:
-                    return StoredAnswer(found.record, found.status, found.headers, found.body)
-                return MissingAnswer(found.reason)
-        return MissingAnswer(Reason.INTERNAL)
+def _partitions(assembled: Assembled) -> list[int]:
+    return list(assembled.worker.frontier.partitions)
 
 
 def judge(crawl: VirtualCrawl, number: int) -> None:
     """Everything that pages needed was fetched once, by the rules of its host, and all are done."""
     asked = [url for url in crawl.log.urls() if not url.endswith("/robots.txt")]
-    wanted = {url for url in web_of(number) if not url.endswith(("robots.txt", "no.js"))}
+    wanted = {
+        url for url in web_of(number) if not url.endswith(("robots.txt", "no.js", "/data.json"))
+    }
     assert set(asked) == wanted | {f"{site}gone.json" for site in sites(number)}
     is_polite(crawl.log, crawl.config.politeness)
     found = outcomes(crawl)
     assert found[f"{CDN}no.js"] == (UrlState.REFUSED, Reason.ROBOTS_DISALLOWED)
     counters = are_balanced(crawl)
-    assert counters.wanted == 3 + 4 * number, "what pages needed, without the pages"
+    assert counters.wanted == 3 + 3 * number, "what pages needed, without the pages"
     with tables(crawl) as opened:
         for table in opened:
             left = [
@@ -158,15 +138,15 @@ def judge(crawl: VirtualCrawl, number: int) -> None:
 def test_what_pages_of_many_sites_need_is_fetched_once(workers: int, tmp_path: Path) -> None:
     number, renderers = 6, Everywhere()
     crawl, web = scripted_crawl(tmp_path / "c", web_of(number), settings())
-    run_workers(crawl, workers, sites(number), meanwhile=renderers)
+    run_workers(crawl, workers, sites(number), meanwhile=renderers.begin)
     judge(crawl, number)
     assert len(crawl.log.urls()) == len(set(crawl.log.urls()))
     assert set(renderers.verdicts) == {RenderVerdict.TAKEN}
     for n, site in enumerate(sites(number)):
-        document = renderers.documents[site][-1]
-        for text in (f"data of {n}", "data for the library", "lib", "more"):
+        document = renderers.document(site)
+        for text in (f"data of {n}", "lib", "more"):
             assert text in document, (site, text)
-        assert "forbidden" not in document
+        assert "forbidden" not in document and "another" not in document
     (fields,) = web.headers[f"{CDN}more.js"]
     assert (fields["accept"], fields["referer"][-9:]) == ("*/*", ".example/")
     (fields,) = web.headers["http://s0.example/own0.json"]
@@ -186,13 +166,13 @@ def test_no_want_is_lost_when_workers_die(seed: int, tmp_path: Path) -> None:
         workers, at = chance.choice((1, 2, 4)), chance.randrange(40, 400)
         dying = Dying(copied(crawl, image), random.Random(at), at)
         try:
-            run_workers(crawl, workers, sites(number), dying, meanwhile=Everywhere())
+            run_workers(crawl, workers, sites(number), dying, meanwhile=Everywhere().begin)
         except Crash:
             deaths += 1
             stores.crash()
             shutil.rmtree(crawl.folder)
             image.rename(crawl.folder)
             are_balanced(crawl)
-    run_workers(crawl, 2, sites(number), meanwhile=Everywhere())
+    run_workers(crawl, 2, sites(number), meanwhile=Everywhere().begin)
     assert deaths >= 2
     judge(crawl, number)

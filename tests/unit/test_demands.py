@@ -32,8 +32,7 @@ from lycosa.base.model.url_state import Completed, History, UrlState
 from lycosa.base.model.wanted import PostedWant, SettledWant, WantingPage
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8, host_of
-from lycosa.stages.frontier import demands as demands_module
-from lycosa.stages.frontier.demands import MAX_PAGES, decode_demand
+from lycosa.stages.frontier.demands import MAX_SITES, MAX_WAITING_PAGES, decode_demand
 from lycosa.stages.frontier.partition import Partition
 from lycosa.stages.frontier.visit_state import HostState
 from lycosa.stages.frontier.wanted_urls import WantTime, take_want
@@ -320,26 +319,21 @@ def test_a_site_gets_so_many_urls_of_another_ones_host_in_a_day() -> None:
         assert (answer is None) == (number < 3), "the number survives a restart"
 
 
-def test_so_many_pages_wait_for_one_url(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert MAX_PAGES == 1000
+def test_so_many_pages_wait_for_one_url() -> None:
     partition = open_partition(MemoryKeyValue())
-    monkeypatch.setattr(demands_module, "MAX_PAGES", 3)
-    answers = [take(partition, want(page=page)) for page in (0, 1, 2, 2, 3)]
-    assert [each and each.reason for each in answers] == [None] * 4 + [Reason.WANT_LIMIT]
+    assert not any(take(partition, want(page=page)) for page in range(MAX_WAITING_PAGES))
+    assert take(partition, want(page=5)) is None, "it waits already"
+    refused = take(partition, want(page=MAX_WAITING_PAGES))
+    assert refused is not None and refused.reason is Reason.WANT_LIMIT
 
 
-def test_the_least_counts_are_forgotten_when_too_many_sites_want(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(demands_module, "_MAX_SITES", 2)
+def test_the_least_counts_are_forgotten_when_too_many_sites_want() -> None:
     demands = open_partition(MemoryKeyValue()).demands
-    assert [demands.allow(b"hosthost", site, 5, 2) for site in (b"a", b"a", b"b", b"c", b"a")] == [
-        True,
-        True,
-        True,
-        True,
-        False,
-    ]
+    sites = [f"{number:08}".encode() for number in range(MAX_SITES)]
+    for site in (sites[0], *sites, b"one more"):
+        assert demands.allow(b"hosthost", site, 5, 2)
+    assert not demands.allow(b"hosthost", sites[0], 5, 2), "the largest number is kept"
+    assert demands.allow(b"hosthost", sites[1], 5, 1), "the smallest is not"
 
 
 # -- cold URLs
