@@ -21,6 +21,7 @@ from lycosa.state.shard.opened_shard import Shard
 from lycosa.state.store.segments import SegmentStore
 from lycosa.worker.calls.call_parts import CallParts, build_calls
 from lycosa.worker.calls.call_router import CallRouter
+from lycosa.worker.calls.capture_finder import CaptureFinder
 from lycosa.worker.calls.incoming_parcels import IncomingParcels
 from lycosa.worker.code_in_use import CodeInUse
 from lycosa.worker.code_runner import WorkerCode, known_codes, note_unstored_items
@@ -74,6 +75,7 @@ class Assembled(msgspec.Struct, frozen=True):
     calls: CallRouter
     failures: ExtensionFailures
     renders: RenderDesk | None
+    captures: CaptureFinder
     close: Callable[[], None]
 
 
@@ -109,15 +111,16 @@ def assemble(
         commit,
         intake.outgoing,
         signals,
-        intake.renders,
         is_alone=ports.exchange is None,
         has_coordinator=has_coordinator,
     )
     renders = None
     if intake.renders is not None:
         renders = RenderDesk(intake.renders, visit.stages, ports.parser.parse, ports.offload)
-    calls = build_calls(owned, intake, visit, worker, ports, renders)
-    return _assembled(owned, intake, visit, worker, calls, extensions, ranks, renders)
+    captures = CaptureFinder(owned.opened.storage.segments, ports.offload, worker.next_commit)
+    calls = build_calls(owned, intake, visit, worker, ports.offload, renders, captures)
+    rendering = renders, captures
+    return _assembled(owned, intake, visit, worker, calls, extensions, ranks, rendering)
 
 
 def _code_caller(owned: OwnedShard, extensions: Extensions) -> CodeCaller:
@@ -157,7 +160,7 @@ def _assembled(
     calls: CallParts,
     extensions: Extensions,
     ranks: RanksInForce,
-    renders: RenderDesk | None,
+    rendering: tuple[RenderDesk | None, CaptureFinder],
 ) -> Assembled:
     failures = extensions.failures
     meter = measured_worker(worker, intake, visit, owned.clock, failures)
@@ -199,6 +202,6 @@ def _assembled(
         grids,
         calls.calls,
         failures,
-        renders,
+        *rendering,
         close,
     )

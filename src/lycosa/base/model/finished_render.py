@@ -11,7 +11,7 @@ import re
 
 import msgspec
 
-from lycosa.base.model.capture import Original
+from lycosa.base.model.capture import StoredOriginal
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.parsed import Parsed
 from lycosa.base.model.rendered_page import Rendered
@@ -40,10 +40,10 @@ class RoundNote(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class FinishedRender(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A render to be stored.
 
-    ``original`` is the capture that was rendered, with the record id of its response. ``rendered``
-    is the last round, ``parsed`` what the parser found in its document (``None`` without one), and
-    ``rendered_at`` when it ended (wall time, seconds). ``reason`` and ``detail`` say why it ended
-    before a round wanted nothing new, if it did. ``status``, ``depth``, ``via``, ``link_kind``,
+    ``original`` is the capture that was rendered, with the record id and the place of the response
+    that has its body. ``rendered`` is the last round, ``parsed`` what the parser found in its
+    document (``None`` without one), and ``rendered_at`` when it ended (wall time, seconds).
+    ``reason`` and ``detail`` say why it ended before a round wanted nothing new, if it did. ``status``, ``depth``, ``via``, ``link_kind``,
     ``fetch_number`` and ``preferences`` are those of the capture. ``page_characters`` and
     ``page_links`` are what the parser found in the capture itself.
     """
@@ -51,7 +51,7 @@ class FinishedRender(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     url: str
     host: str
     site: str
-    original: Original
+    original: StoredOriginal
     rendered: Rendered
     parsed: Parsed | None
     rendered_at: float

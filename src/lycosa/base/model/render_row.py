@@ -20,15 +20,18 @@ ROUNDS_OF_LENDING = 100
 class PageFacts(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What is remembered of the capture of a page until its render ends.
 
-    ``date_us`` and ``record`` are those of the record with the body, ``digest`` is that of the
-    body. ``directives`` are what the capture says to robots, with its headers, ``preferences`` what
-    it states about the use of the page. ``characters`` and ``links`` are what the parser found.
+    ``date_us``, ``record``, ``segment`` and ``offset`` are those of the record with the body, which
+    is another URL's where that has the same one; ``digest`` is that of the body. ``directives`` are
+    what the capture says to robots, with its headers, ``preferences`` what it states about the use
+    of the page. ``characters`` and ``links`` are what the parser found.
     """
 
     url: str
     date_us: int
     record: str
     digest: bytes
+    segment: str = ""
+    offset: int = 0
     fetch_number: int = 1
     directives: Directives = Directives()
     preferences: Preferences = NOTHING_STATED

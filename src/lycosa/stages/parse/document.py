@@ -289,7 +289,8 @@ class _Reading:
             self._is_cut = self._is_cut or remark.reason is Reason.BODY_TRUNCATED
             self._note(remark.reason, remark.detail)
             return page, None, {}
-        if self._reads.requisites and (loaded := self._read_requisite(essence, body, label)):
+        reads_loads = self._reads.requisites or self._reads.scripts
+        if reads_loads and (loaded := self._read_requisite(essence, body, label)):
             return loaded, None, {}
         if body:
             self._note(Reason.CONTENT_TYPE)

@@ -22,7 +22,7 @@ class ParserConfig(msgspec.Struct, frozen=True):
     (``Parsed.content``), ``reads_files`` whether this parser reads files (``file_type``),
     ``reads_requisites`` whether it reads what pages load, style sheets and modules as well
     (``parse.requisite_files``), ``judges_scripts`` whether pages may be rendered, so that it judges
-    which need that (``Parsed.script_need``).
+    which need that (``Parsed.script_need``), and reads what style sheets and modules load.
     """
 
     section: ParseSection

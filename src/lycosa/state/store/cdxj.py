@@ -75,6 +75,15 @@ def line(row: JournalRow) -> bytes | None:
     return None if row.revisit == UNCHANGED else line_of(row, entry(row))
 
 
+def lines(row: JournalRow) -> list[bytes]:
+    """The lines of a capture or of a render."""
+    if row.render is None:
+        return [found] if (found := line(row)) is not None else []
+    return [
+        record_line(row, record_entry(row, record, offset)) for record, offset in shown_records(row)
+    ]
+
+
 def record_entry(row: JournalRow, record: RenderRecord, offset: int) -> CdxjEntry:
     """The JSON object for a record of a render, at ``offset``."""
     return CdxjEntry(
@@ -115,10 +124,7 @@ class CdxjBuilder:
         self._path, self._lines = path, SortedLines(path.parent, run)
 
     def add_row(self, row: JournalRow) -> None:
-        if row.render is not None:
-            for record, offset in shown_records(row):
-                self._lines.add_line(record_line(row, record_entry(row, record, offset)))
-        elif (found := line(row)) is not None:
+        for found in lines(row):
             self._lines.add_line(found)
 
     def close(self) -> None:

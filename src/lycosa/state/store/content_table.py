@@ -12,9 +12,8 @@ import pyarrow as pa
 
 from lycosa.base.model.page_content import NO_CONTENT
 from lycosa.base.preferences.use_policy import UsePolicy
-from lycosa.state.store.journal_rows import JournalRow, SegmentHeader
+from lycosa.state.store.journal_rows import JournalRow, SegmentHeader, capture_of
 from lycosa.state.store.parquet import RowWriter
-from lycosa.state.store.texts_table import TEXT_FROM, of_capture
 
 _HEADING = pa.struct([pa.field("level", pa.int8()), pa.field("text", pa.string())])
 _ALTERNATE = pa.struct([pa.field("language", pa.string()), pa.field("url", pa.string())])
@@ -36,7 +35,7 @@ CONTENT_SCHEMA = pa.schema(
         pa.field("headings", pa.list_(_HEADING)),
         pa.field("alternates", pa.list_(_ALTERNATE)),
         pa.field("structured", pa.string()),
-        TEXT_FROM,
+        pa.field("render_time", pa.timestamp("us")),
     ]
 )
 _ROWS = 200
@@ -70,7 +69,7 @@ def content_values(row: JournalRow, policy: UsePolicy) -> tuple[Any, ...] | None
         return None
     if row.render is not None and not row.render.is_better:
         return None
-    fetched, record_id, source = of_capture(row)
+    fetched, record_id = capture_of(row)
     return (
         row.url,
         fetched,
@@ -88,7 +87,7 @@ def content_values(row: JournalRow, policy: UsePolicy) -> tuple[Any, ...] | None
         [{"level": each.level, "text": _text(each.text)} for each in content.headings],
         [{"language": _text(each.language), "url": each.url} for each in content.alternates],
         _text(content.structured),
-        source,
+        row.date_us if row.render is not None else None,
     )
 
 

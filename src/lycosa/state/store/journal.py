@@ -59,6 +59,19 @@ def decode_journal_row(line: bytes) -> JournalRow:
     return _rows.decode(line)
 
 
+class _Kind(msgspec.Struct):
+    render: msgspec.Raw | None = None
+
+
+_kind = msgspec.json.Decoder(_Kind)
+
+
+def is_render(line: bytes) -> bool:
+    """Whether a line is that of a render, not of a capture."""
+    # An item of user code may have a field of that name.
+    return RENDER_LINE in line and _kind.decode(line).render is not None
+
+
 def encode_header(header: SegmentHeader) -> bytes:
     """The first line with its line end. Each option is a key next to the other fields."""
     fields = msgspec.structs.asdict(header)

@@ -135,7 +135,7 @@ class JournalRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     the page needs to be rendered. ``items`` are rows of user code, by the name of the extractor.
     ``preferences`` are what the site stated about the use of the page, as of this fetch.
     ``content`` is the main content of a page with its metadata, if ``store.content`` asks for it.
-    ``render`` is set in the row of a render.
+    ``render`` is set in the row of a render; the place of the body is then that of the page.
     """
 
     url: str
@@ -217,6 +217,16 @@ def remarks_of(row: JournalRow) -> tuple[Remark, ...]:
         return row.remarks
     first = (Remark(row.reason, row.detail), Remark(row.parse_reason))
     return tuple(each for each in first if each.reason is not Reason.NONE)
+
+
+def capture_of(row: JournalRow) -> tuple[int, str]:
+    """Start of the fetch (microseconds) and record ID of the capture that a row is of.
+
+    For a render they are those of the capture that was rendered.
+    """
+    if row.render is None or row.original is None:
+        return row.date_us, row.record_id
+    return row.original.date_us, row.original.record_id
 
 
 def original_url(row: JournalRow) -> str:

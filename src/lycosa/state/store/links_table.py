@@ -12,9 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from lycosa.base.model.discovered import LinkKind
-from lycosa.state.store.journal_rows import JournalRow, SegmentHeader
+from lycosa.state.store.journal_rows import JournalRow, SegmentHeader, capture_of
 from lycosa.state.store.parquet import TableWriter
-from lycosa.state.store.texts_table import of_capture
 
 _WORD = pa.dictionary(pa.int32(), pa.string())
 _TIME = pa.timestamp("us")
@@ -93,7 +92,7 @@ def batch(rows: list[JournalRow], segment: str) -> pa.RecordBatch:
                 pa.array(source), pa.array([row.url for row in rows], pa.string())
             ),
             pa.array(
-                np.repeat(np.array([of_capture(row)[0] for row in rows], dtype=np.int64), counts),
+                np.repeat(np.array([capture_of(row)[0] for row in rows], dtype=np.int64), counts),
                 _TIME,
             ),
             pa.array([url for row in rows for url in row.links.urls], pa.string()),

@@ -15,9 +15,10 @@ from typing import Any
 
 import msgspec
 
+from lycosa.base.model.capture import Original
 from lycosa.base.model.finished_render import FinishedRender, without_nonces
 from lycosa.base.model.parsed import Parsed
-from lycosa.state.store import warc
+from lycosa.state.store import layout, warc
 from lycosa.state.store.journal_rows import (
     JournalRow,
     Links,
@@ -169,7 +170,8 @@ def render_row(rows: RowBuilder, built: BuiltRender, segment: str, offset: int) 
     render, facts, member = built.draft.render, built.facts, built.member
     parsed = render.parsed or _UNPARSED
     surt, registry, private = rows.names_of(render.url, render.host)
-    first = facts.records[0]
+    first, original = facts.records[0], render.original
+    body = original.place_beside(layout.warc_name(segment))
     return JournalRow(
         url=render.url,
         surt=surt,
@@ -185,7 +187,7 @@ def render_row(rows: RowBuilder, built: BuiltRender, segment: str, offset: int) 
         registry_suffix=registry,
         private_suffix=private,
         digest=first.digest,
-        original=render.original,
+        original=Original(original.url, original.date_us, original.record_id),
         reason=render.reason,
         detail=render.detail,
         parse_reason=parsed.reason,
@@ -213,6 +215,8 @@ def render_row(rows: RowBuilder, built: BuiltRender, segment: str, offset: int) 
         text=parsed.text if rows.has_text else "",
         is_cut=parsed.is_cut,
         preferences=render.preferences,
+        body_segment=layout.stem_of(body[0]) if body[0] else "",
+        body_offset=body[1],
         content=parsed.content,
         render=facts,
     )

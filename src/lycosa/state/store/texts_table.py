@@ -1,4 +1,5 @@
-"""The table of texts: a row per capture whose text the purpose may use, and per better text.
+"""The table of texts: one row per capture whose text the purpose may use; renders have theirs in
+another table (``renders_table``).
 
 It is no file of a crawl: ``lycosa export`` and ``lycosa sql`` make it from the row journals, for
 the purpose of the crawl or for another one.
@@ -16,8 +17,6 @@ from lycosa.state.store.parquet import RowWriter
 from lycosa.state.store.wet import has_text
 
 TEXTS = "texts"
-TEXT_FROM = pa.field("text_from", pa.string())
-"""``page`` for what a page has without scripts, ``render`` for what it has with them."""
 TEXTS_TABLE = DerivedFile(TEXTS, ".parquet", "lycosa.state.store.texts_table:TextsBuilder")
 TEXTS_SCHEMA = pa.schema(
     [
@@ -28,17 +27,9 @@ TEXTS_SCHEMA = pa.schema(
         pa.field("language", pa.string()),
         pa.field("title", pa.string()),
         pa.field("text", pa.string(), nullable=False),
-        TEXT_FROM,
     ]
 )
 _ROWS = 200
-
-
-def of_capture(row: JournalRow) -> tuple[int, str, str]:
-    """Start of the fetch and record ID of the capture that a text is of, and where it is from."""
-    if row.render is None or row.original is None:
-        return row.date_us, row.record_id, "page"
-    return row.original.date_us, row.original.record_id, "render"
 
 
 class TextsBuilder:
@@ -49,12 +40,11 @@ class TextsBuilder:
 
     def add_row(self, row: JournalRow) -> None:
         """Add a capture, if its text belongs to it."""
-        if has_text(row, self._policy):
+        if row.render is None and has_text(row, self._policy):
             names = row.language or None, row.title or None
             text = row.text.encode("utf-8", "replace").decode()
-            fetched, record_id, source = of_capture(row)
             self._writer.add_row(
-                (row.url, fetched, row.fetch_number, record_id, *names, text, source)
+                (row.url, row.date_us, row.fetch_number, row.record_id, *names, text)
             )
 
     def close(self) -> None:

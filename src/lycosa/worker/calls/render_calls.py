@@ -6,16 +6,12 @@ commit, and neither keeps a worker from its end. A result is answered after the 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-
 from lycosa.base.calls import (
     MOST_CAPTURES,
     MOST_RENDERS,
-    AskedCapture,
     CallRefusal,
     CapturesFound,
     FindCaptures,
-    FoundCapture,
     GiveRender,
     RendersLent,
     RenderTaken,
@@ -24,17 +20,15 @@ from lycosa.base.calls import (
 from lycosa.base.model.packed_render import UnreadableRender, unpack_rendered
 from lycosa.base.ports import Offload
 from lycosa.stages.frontier.partition import Partition
+from lycosa.worker.calls.capture_finder import CaptureFinder
 from lycosa.worker.render.desk import RenderDesk
-
-FindStored = Callable[[Partition, Sequence[AskedCapture]], Awaitable[list[FoundCapture]]]
-"""Finds captures of hosts of a partition, in the order of the question."""
 
 
 class RenderCalls:
     """One per worker."""
 
-    def __init__(self, desk: RenderDesk, find: FindStored, offload: Offload) -> None:
-        self._desk, self._find, self._offload = desk, find, offload
+    def __init__(self, desk: RenderDesk, captures: CaptureFinder, offload: Offload) -> None:
+        self._desk, self._captures, self._offload = desk, captures, offload
 
     async def take_renders(
         self, partition: Partition, call: TakeRenders
@@ -51,7 +45,7 @@ class RenderCalls:
         """Find what pages need of the hosts of this partition."""
         if len(call.captures) > MOST_CAPTURES:
             return CallRefusal(f"{len(call.captures)} captures: a call may have {MOST_CAPTURES}")
-        return CapturesFound(await self._find(partition, call.captures))
+        return CapturesFound(await self._captures.find_captures(partition, call.captures))
 
     async def give_render(
         self, partition: Partition, call: GiveRender

@@ -105,6 +105,7 @@ class RenderQueue:
             history.date_us,
             history.record_id,
             history.digest,
+            *history.body_place,
             lease.number,
             parsed.directives,
             stated,

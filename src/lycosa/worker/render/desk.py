@@ -17,7 +17,7 @@ from math import inf
 import msgspec
 
 from lycosa.base.calls import LentRender, RenderVerdict
-from lycosa.base.model.capture import Original
+from lycosa.base.model.capture import StoredOriginal
 from lycosa.base.model.finished_render import FinishedRender, RoundNote
 from lycosa.base.model.parsed import Directives, Parsed, ParseInput
 from lycosa.base.model.render_row import RenderOutcome, RenderRow
@@ -243,7 +243,9 @@ class RenderDesk:
             url=facts.url,
             host=host,
             site=self._queue.site_of(host),
-            original=Original(facts.url, facts.date_us, facts.record),
+            original=StoredOriginal(
+                facts.url, facts.date_us, facts.record, facts.segment, facts.offset
+            ),
             rendered=rendered,
             parsed=parsed,
             rendered_at=self._clock.wall(),
