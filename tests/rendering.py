@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
 import msgspec
 
 from crawling import QUICK
-from lycosa.base.calls import AskedCapture, LentRender, RenderVerdict
+from lycosa.base.calls import (
+    AskedCapture,
+    Call,
+    CallReply,
+    CapturesFound,
+    FindCaptures,
+    GiveRender,
+    LentRender,
+    RendersLent,
+    RenderTaken,
+    RenderVerdict,
+    TakeRenders,
+)
 from lycosa.base.config.sections import Config, RenderMode, RenderSection
+from lycosa.base.model.packed_render import pack_rendered
 from lycosa.base.model.rendered_page import ArchiveQuery, MissingAnswer, Rendered, StoredAnswer
 from lycosa.base.urls.identity import host_of
 from lycosa.synthetic import Response
@@ -38,21 +51,24 @@ def shell(*scripts: str, text: str = "", links: str = "") -> Response:
     return Response(200, [("Content-Type", "text/html; charset=utf-8")], body.encode())
 
 
-class WorkerArchive:
-    """What a worker that is alone has stored, as renderers get it."""
+Ask = Callable[[int, Call], Awaitable[CallReply]]
+"""Calls the owner of a partition."""
 
-    def __init__(self, assembled: Assembled, lent: LentRender) -> None:
-        self._assembled, self._records = assembled, lent.records
+
+class CalledArchive:
+    """What owners have stored, asked by calls, as a renderer process does."""
+
+    def __init__(self, ask: Ask, owner_of: Callable[[str], int], lent: LentRender) -> None:
+        self._ask, self._owner_of, self._records = ask, owner_of, lent.records
 
     async def find(self, requests: Sequence[ArchiveQuery]) -> list[StoredAnswer | MissingAnswer]:
         return [await self._find(request.url) for request in requests]
 
     async def _find(self, url: str) -> StoredAnswer | MissingAnswer:
-        intake = self._assembled.intake
-        number = intake.partition_of_host(host_of(url))
-        partition = self._assembled.worker.frontier.partitions[number]
         asked = AskedCapture(url, self._records.get(url, ""))
-        (capture,) = await self._assembled.captures.find_captures(partition, [asked])
+        reply = await self._ask(self._owner_of(host_of(url)), FindCaptures([asked]))
+        assert isinstance(reply, CapturesFound), reply
+        (capture,) = reply.captures
         if not capture.record:
             return MissingAnswer(capture.reason)
         return StoredAnswer(capture.record, capture.status, capture.headers, capture.body)
@@ -61,7 +77,8 @@ class WorkerArchive:
 class Renderers:
     """One renderer process that renders pages as long as the worker runs.
 
-    Call it as ``meanwhile`` of ``crawl_folder``. ``verdicts`` has those of its results.
+    Call it as ``meanwhile`` of ``crawl_folder``. ``verdicts`` has those of its results, ``given``
+    the results.
     """
 
     def __init__(self, seconds: float = 0.5) -> None:
@@ -71,21 +88,28 @@ class Renderers:
         self._task: asyncio.Task[None] | None = None
 
     async def __call__(self, assembled: Assembled) -> None:
-        self._task = asyncio.create_task(self._run(assembled))
+        partitions = assembled.worker.frontier.partitions
 
-    async def _run(self, assembled: Assembled) -> None:
-        desk = assembled.renders
-        assert desk is not None
+        async def ask(partition: int, call: Call) -> CallReply:
+            return await assembled.calls.answer(partition, call)
+
+        owner_of = assembled.intake.partition_of_host
+        self._task = asyncio.create_task(self.run(ask, owner_of, next(iter(partitions))))
+
+    async def run(self, ask: Ask, owner_of: Callable[[str], int], worker: int) -> None:
+        """Take pages of the worker that owns a partition, without end."""
         with suppress(asyncio.CancelledError):
             while True:
-                for lent in desk.take(2):
-                    await self.render(assembled, lent)
+                reply = await ask(worker, TakeRenders("scripted", 2))
+                for lent in reply.renders if isinstance(reply, RendersLent) else ():
+                    await self.render(ask, owner_of, lent)
                 await asyncio.sleep(0.25)
 
-    async def render(self, assembled: Assembled, lent: LentRender) -> None:
-        desk, partition = assembled.renders, assembled.worker.frontier.partitions[lent.partition]
-        assert desk is not None
-        rendered = await self.renderer.render(lent.task, WorkerArchive(assembled, lent))
+    async def render(self, ask: Ask, owner_of: Callable[[str], int], lent: LentRender) -> None:
+        """Render a page and give the result."""
+        rendered = await self.renderer.render(lent.task, CalledArchive(ask, owner_of, lent))
         self.given.append((lent, rendered))
-        self.verdicts.append(await desk.give(partition, lent.row, lent.lending, rendered))
-        assembled.worker.wake()
+        call = GiveRender("scripted", lent.row, lent.lending, pack_rendered(rendered))
+        taken = await ask(lent.partition, call)
+        if isinstance(taken, RenderTaken):
+            self.verdicts.append(taken.verdict)

@@ -21,7 +21,6 @@ from lycosa.state.shard.opened_shard import Shard
 from lycosa.state.store.segments import SegmentStore
 from lycosa.worker.calls.call_parts import CallParts, build_calls
 from lycosa.worker.calls.call_router import CallRouter
-from lycosa.worker.calls.capture_finder import CaptureFinder
 from lycosa.worker.calls.incoming_parcels import IncomingParcels
 from lycosa.worker.code_in_use import CodeInUse
 from lycosa.worker.code_runner import WorkerCode, known_codes, note_unstored_items
@@ -75,7 +74,6 @@ class Assembled(msgspec.Struct, frozen=True):
     calls: CallRouter
     failures: ExtensionFailures
     renders: RenderDesk | None
-    captures: CaptureFinder
     close: Callable[[], None]
 
 
@@ -117,10 +115,8 @@ def assemble(
     renders = None
     if intake.renders is not None:
         renders = RenderDesk(intake.renders, visit.stages, ports.parser.parse, ports.offload)
-    captures = CaptureFinder(owned.opened.storage.segments, ports.offload, worker.next_commit)
-    calls = build_calls(owned, intake, visit, worker, ports.offload, renders, captures)
-    rendering = renders, captures
-    return _assembled(owned, intake, visit, worker, calls, extensions, ranks, rendering)
+    calls = build_calls(owned, intake, visit, worker, ports.offload, renders)
+    return _assembled(owned, intake, visit, worker, calls, extensions, ranks, renders)
 
 
 def _code_caller(owned: OwnedShard, extensions: Extensions) -> CodeCaller:
@@ -160,7 +156,7 @@ def _assembled(
     calls: CallParts,
     extensions: Extensions,
     ranks: RanksInForce,
-    rendering: tuple[RenderDesk | None, CaptureFinder],
+    renders: RenderDesk | None,
 ) -> Assembled:
     failures = extensions.failures
     meter = measured_worker(worker, intake, visit, owned.clock, failures)
@@ -202,6 +198,6 @@ def _assembled(
         grids,
         calls.calls,
         failures,
-        *rendering,
+        renders,
         close,
     )

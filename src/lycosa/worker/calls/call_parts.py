@@ -48,7 +48,6 @@ def build_calls(
     worker: Worker,
     offload: Offload,
     renders: RenderDesk | None,
-    captures: CaptureFinder,
 ) -> CallParts:
     """The parts over all others of a worker."""
     receivers = ParcelReceivers(
@@ -73,6 +72,7 @@ def build_calls(
         GiveResults: leases.give_results,
     }
     if renders is not None:
+        captures = CaptureFinder(owned.opened.storage.segments, offload, worker.next_commit)
         rendering = RenderCalls(renders, captures, offload)
         handlers[TakeRenders] = rendering.take_renders
         handlers[FindCaptures] = rendering.find_captures
