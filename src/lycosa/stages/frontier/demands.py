@@ -18,8 +18,6 @@ from itertools import islice
 import msgspec
 
 from lycosa.base.model.capture import Want
-from lycosa.base.model.discovered import LinkKind
-from lycosa.base.model.parsed import Link
 from lycosa.base.model.url_state import UrlState
 from lycosa.base.model.wanted import PostedWant, SettledWant, WantingPage
 from lycosa.base.reasons import Reason
@@ -37,7 +35,6 @@ DEMAND_KEY = 17
 """Bytes of the key of a demand; that of a host's count has 9."""
 _MAX_SITES = 1000
 _MAX_LOADS = 200
-_LOADED = {LinkKind.SCRIPT: "script", LinkKind.STYLE: "style"}
 
 
 class DemandRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -108,11 +105,9 @@ class Demands:
         self._table.put(demand_key(host8), encode_record(row))
         return True
 
-    def note_loads(self, url: bytes, links: Iterable[Link]) -> None:
+    def note_loads(self, url: bytes, loads: Iterable[Want]) -> None:
         """Note what a URL loads whose capture is about to settle it, for the pages that wait."""
-        if url in self.rows:
-            loads = (Want(link.url, _LOADED[link.kind]) for link in links if link.kind in _LOADED)
-            self._loads = url, tuple(islice(loads, _MAX_LOADS))
+        self._loads = url, tuple(islice(loads, _MAX_LOADS))
 
     def end_url(self, url: bytes, record: UrlRecord) -> None:
         """End the demand of a URL that is settled, if it has one."""
