@@ -62,6 +62,7 @@ _ROOTS = (
     "#results,#search-results,app-root,my-app"
 )
 _CONTENT = "a[href],img,video,audio,iframe,object,embed,form,input,table,canvas"
+_PLACES = 8  # of one kind that are looked at; elements that are nested would cost their square
 _SPACERS = 20  # characters in a place that counts as empty
 _WINDOW = 65_536  # bytes of the markup in which these signs are looked for
 
@@ -97,11 +98,11 @@ class EmptyPlaces(NamedTuple):
 
 def empty_places(tree: turbohtml.Document) -> EmptyPlaces:
     """What is empty; it must be read before the text, whose reader changes the tree."""
-    mains = tree.select(_MAIN)
+    mains = tree.select(_MAIN)[:_PLACES]
     # An empty root besides content is the place of dialogs.
-    has_content = any(not _is_empty(each) for each in (*mains, *tree.select("article")))
+    has_content = any(not _is_empty(each) for each in (*mains, *tree.select("article")[:_PLACES]))
     roots = [] if has_content else tree.select(_ROOTS)
-    return EmptyPlaces(bool(mains) and not has_content, any(map(_is_empty, roots)))
+    return EmptyPlaces(bool(mains) and not has_content, any(map(_is_empty, roots[:_PLACES])))
 
 
 def _is_empty(element: turbohtml.Element) -> bool:
