@@ -20,6 +20,7 @@ from lycosa.state.attempts import Suspicion
 from lycosa.worker.commit.commit_parts import CommitParts
 from lycosa.worker.idle_pause import IDLE_S, STILL_S, IdlePause
 from lycosa.worker.intake.outgoing_parcels import OutgoingParcels
+from lycosa.worker.intake.render_queue import RenderQueue
 from lycosa.worker.owned_shard import OwnedShard
 from lycosa.worker.run_signals import RunSignals
 from lycosa.worker.visit.visit_in_progress import Visit
@@ -41,6 +42,7 @@ class Worker:
         commit: CommitParts,
         outgoing: OutgoingParcels,
         signals: RunSignals,
+        renders: RenderQueue | None = None,
         *,
         is_alone: bool,
         has_coordinator: bool,
@@ -53,6 +55,7 @@ class Worker:
         self.archiver = commit.archiver
         self._archiving: asyncio.Task[None] | None = None
         self._files, self._outgoing = commit.files, outgoing
+        self._renders = renders
         self._clock = owned.clock
         self._signals, self._news = signals, signals.news
         self._running: set[asyncio.Task[None]] = set()
@@ -280,6 +283,7 @@ class Worker:
                 or self.lacks_settings
                 or self.open_calls
                 or self._lending.open_leases
+                or (self._renders is not None and self._renders.is_busy)
             )
         )
         # A quiet worker has nothing to gather for a larger parcel, and the receiver may be idle.

@@ -43,7 +43,7 @@ class SettledWant(msgspec.Struct, frozen=True, array_like=True, gc=False):
     With a ``record_id`` a response is stored, also a redirect (to ``location``, canonical) or an
     error page: it is the record with the body, which is another URL's where that has the same body.
     Otherwise ``reason`` and ``detail`` say why nothing will come for these pages. ``loads`` is what
-    a script or style sheet imports itself.
+    a script or style sheet imports; it is empty if it was fetched before it was wanted.
     """
 
     url: str

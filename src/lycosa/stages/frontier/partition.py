@@ -34,6 +34,7 @@ from lycosa.stages.frontier.cold_urls import ColdUrls
 from lycosa.stages.frontier.copy_judgement import CopyJudgement
 from lycosa.stages.frontier.dead_letters import DeadLetters
 from lycosa.stages.frontier.decision_log import DecisionLog
+from lycosa.stages.frontier.demands import Demands
 from lycosa.stages.frontier.discovery import Bounds, Discovery, LinkSource, record_of
 from lycosa.stages.frontier.doubted_pages import DoubtedPages
 from lycosa.stages.frontier.due import DueQueue, is_probe_place
@@ -74,8 +75,8 @@ _ALWAYS_PROMOTED = 50
 _SEEDS_REOPEN = frozenset({UrlState.FAILED, UrlState.REFUSED, UrlState.RETIRED, UrlState.GONE})
 _PUT_OFF = 200  # URLs that one lease may put off: 5 ms
 _MOST_MOVED = 5000  # waiting URLs of a host of which one still gets a better place
-# a seed or another URL that was given, and what says which use a site allows
-_NEVER_SET_BACK = frozenset({LinkKind.SEED, LinkKind.GIVEN, LinkKind.LICENSE})
+# a seed or another URL that was given, what says which use a site allows, what a page waits for
+_NEVER_SET_BACK = frozenset({LinkKind.SEED, LinkKind.GIVEN, LinkKind.LICENSE, LinkKind.WANTED})
 _CHECKS = frozenset({Reason.TO_BE_CHECKED, Reason.PERHAPS_GONE})
 RAISING = frozenset(
     {
@@ -127,7 +128,10 @@ class Partition:
             table, bands, self.visits, self._parked, self.counters, share, self._raised_bands
         )
         self.front, self.lines = self.places.front, self.places.lines
-        self.set_aside_hosts = SetAsideHosts(self.visits, self.places, self._parked, self.counters)
+        self.demands = Demands(table)
+        self.set_aside_hosts = SetAsideHosts(
+            self.visits, self.places, self._parked, self.counters, self.demands
+        )
         self.unparsed = UnparsedBodies(table, self.counters, self._due)
         self.dead_letters, self.decisions = DeadLetters(table), DecisionLog(table)
         self.changes = ChangeLog(table, section.changes_days * 86_400)
@@ -186,7 +190,9 @@ class Partition:
         ):
             host.raise_importance(found.importance)
         is_guess = found.kind is LinkKind.SPECULATIVE
-        is_parked = is_guess or self.rules.over_discovery(host.record.usage)
+        is_parked = is_guess or (
+            self.rules.over_discovery(host.record.usage) and found.kind is not LinkKind.WANTED
+        )
         rank = NO_RANK if self.ranks is None else self.ranks.page_rank(found.url8)
         authority = host.authority
         if host.record.waiting and host.has_risen:
@@ -345,6 +351,8 @@ class Partition:
         """
         taken, host = self.cold.take_back(url, value), self.visits.find_host(url[:8])
         if taken is None or host is None:
+            if url in self.demands.rows:
+                self.demands.end_ended(url, self.find_record(url[:8], url[8:]))
             return False
         record, row = taken
         if row.why is not ReturnCause.LINK:
@@ -353,6 +361,8 @@ class Partition:
         if record.kind is LinkKind.SPECULATIVE and row.why is not ReturnCause.OPERATOR:
             record.kind = LinkKind.A  # it was found by more than a guess, or given
         self._rank(host, url[8:], record, now)
+        if url in self.demands.rows:
+            record.priority = 255
         self.queue_again(host, url[8:], record)
         return True
 
@@ -493,6 +503,8 @@ class Partition:
         self.unparsed.note_ended_lease(host.host8 + lease.entry.url8, record, done)
         if host.record.speculation is not None:
             self.speculation.note_end(host, record, done)
+        if self.demands.rows and done.state is not UrlState.QUEUED:
+            self.demands.end_url(host.host8 + lease.entry.url8, record)
         return True
 
     def _note_outputs(self, key: bytes, done: Completed) -> None:
@@ -633,6 +645,8 @@ class Partition:
         forwards = record.history is not None and record.history.forwards
         doubt = self.signals.doubt(host, host8 + url8) if forwards else 1.0
         self._rank(host, url8, record, now, doubt)
+        if self.demands.rows and url in self.demands.rows:
+            record.priority, band = 255, -1
         self._put(host8, url8, record)
         self._enqueue(host, url8, record, band)
 

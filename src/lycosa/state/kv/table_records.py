@@ -44,6 +44,8 @@ are sorted:
                                 change no content (module ``frontier.copy_judgement``)
     ``c number6``               a cold file, ``r host8 url8`` a cold URL that is to come back
                                 (module ``state.cold.cold_rows``)
+    ``d host8 url8``            a URL that pages wait for, ``d host8`` how many of a host were
+                                fetched for other sites (module ``frontier.demands``)
     ``v host8 url8``            a page to be rendered; ``v host8 url8 NUL`` what it was answered so
                                 far, ``o host8 url8`` its last render that ended (module
                                 ``frontier.render_rows``)
@@ -354,6 +356,11 @@ def listing_key(host8: bytes, url8: bytes = b"") -> bytes:
 def indexnow_key(host8: bytes) -> bytes:
     """The key of the IndexNow keys of a host."""
     return b"i" + host8
+
+
+def demand_key(host8: bytes, url8: bytes = b"") -> bytes:
+    """The key of the demand of a URL, or of the count of those of a host."""
+    return b"d" + host8 + url8
 
 
 def meta_key(name: str) -> bytes:

@@ -38,7 +38,9 @@ def build_calls(
     owned: OwnedShard, intake: IntakeParts, visit: VisitParts, worker: Worker
 ) -> CallParts:
     """The parts over all others of a worker."""
-    receivers = ParcelReceivers(intake.intake, intake.duplicates, visit.errands, intake.near)
+    receivers = ParcelReceivers(
+        intake.intake, intake.duplicates, visit.errands, intake.near, intake.wants
+    )
     incoming = IncomingParcels(
         owned.partitions, owned.opened.tables, receivers, worker, intake.topic
     )

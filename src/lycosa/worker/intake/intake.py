@@ -49,6 +49,7 @@ LINKS_AT_ONCE = 250
 _FIRST = 0
 NO_SCORES: Mapping[str, int] = {}
 _LIMITED = frozenset({LinkKind.SITEMAP_FILE, LinkKind.LICENSE})
+_NO_PAGES = frozenset({LinkKind.LICENSE, LinkKind.WANTED})
 _LICENSE_LIMIT = Reason.LICENSE_LIMIT
 _NO_HINT = (0, NO_HINT)
 
@@ -176,8 +177,8 @@ class Intake:
         if parsed.directives.nofollow:
             self._refuse(source, Reason.NOFOLLOW, len(parsed.links))
             return
-        if record.kind is LinkKind.LICENSE and not self._is_page(lease):
-            # It was fetched for what it says, from wherever it is, and does not widen the crawl.
+        if record.kind in _NO_PAGES and not self._is_page(lease):
+            # It was fetched for what it has, from wherever it is, and does not widen the crawl.
             self._refuse(source, Reason.OUT_OF_SCOPE, len(parsed.links))
             return
         partition = self._partitions[source.partition]
@@ -299,6 +300,8 @@ class Intake:
     def take_redirect(self, lease: Lease, target: str) -> None:
         """Take in a redirect's target. That of a seed joins the scope: the operator meant it."""
         record = lease.record
+        if record.kind is LinkKind.WANTED:
+            return  # the page asks for the target, which the rules for its site then judge
         found = Discovered(
             target,
             hash8(host_of(target)),

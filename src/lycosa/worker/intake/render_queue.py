@@ -24,6 +24,8 @@ from lycosa.base.preferences.preference_model import Preferences
 from lycosa.stages.frontier.crawl_clock import CrawlClock
 from lycosa.stages.frontier.lease import Lease
 from lycosa.stages.frontier.partition import Partition
+from lycosa.stages.frontier.unparsed_bodies import NOT_PARSED
+from lycosa.stages.schedule.render_choice import RenderChoice, choose_render
 
 PostWants = Callable[[WantingPage, str, int, Sequence[Want], bool], list[SettledWant]]
 """Posts wants of a page (its place, URL, depth, and whether its links are not to be followed).
@@ -31,10 +33,6 @@ PostWants = Callable[[WantingPage, str, int, Sequence[Want], bool], list[Settled
 Returns those that are settled at once; each other one is settled once, later.
 """
 
-ChoosePage = Callable[[Lease, Parsed], bool]
-"""Whether a page is to be rendered: the policies, the page and what was learned of its host."""
-
-_HTML = frozenset({"text/html", "application/xhtml+xml"})
 _DESTINATIONS = {LinkKind.SCRIPT: "script", LinkKind.STYLE: "style"}
 
 
@@ -45,13 +43,12 @@ class RenderQueue:
         self,
         partitions: Mapping[int, Partition],
         post: PostWants,
-        choose: ChoosePage,
         site_of: Callable[[str], str],
         clock: CrawlClock,
         section: RenderSection,
     ) -> None:
-        self._partitions, self._post, self._choose = partitions, post, choose
-        self.site_of, self._clock, self._section = site_of, clock, section
+        self._partitions, self._post = partitions, post
+        self.site_of, self._clock, self.section = site_of, clock, section
         self._active_at = clock.monotonic()
 
     def __repr__(self) -> str:
@@ -69,28 +66,40 @@ class RenderQueue:
         It waits as long as something happens to them: pages stay for the next run when no renderer
         took one and no want was settled for ``render.wait_s``.
         """
-        is_active = self._clock.monotonic() - self._active_at < self._section.wait_s
+        is_active = self._clock.monotonic() - self._active_at < self.section.wait_s
         return is_active and self.waiting > 0
 
     def note_activity(self) -> None:
         """Note that a render came further."""
         self._active_at = self._clock.monotonic()
 
-    def note_page(self, lease: Lease, parsed: Parsed, done: Completed, stated: Preferences) -> None:
+    def note_page(
+        self, lease: Lease, parsed: Parsed, done: Completed, stated: Preferences
+    ) -> RenderChoice:
         """Let a page be rendered if it needs that; in the step that stores its capture.
 
         A page whose body was rendered before is not rendered again.
         """
+        plain = RenderChoice.PLAIN
         history, record = done.history, lease.record
         if history is None or history.status != 200 or done.state is not UrlState.FETCHED:
-            return
-        if parsed.media_type not in _HTML or record.kind.is_requisite:
-            return
-        if not self._choose(lease, parsed):
-            return
+            return plain
+        if record.kind.is_requisite or parsed.reason in NOT_PARSED:
+            return plain
+        choice = choose_render(
+            self.section,
+            lease.url,
+            done.url8,
+            parsed,
+            lease.host.record.renders,
+            self.waiting,
+            record.priority,
+        )
+        if choice is not RenderChoice.RENDER:
+            return choice
         partition, page = self._partitions[lease.host.partition], done.host8 + done.url8
         if not partition.renders.is_needed(page, history.digest):
-            return
+            return plain
         facts = PageFacts(
             lease.url,
             history.date_us,
@@ -105,6 +114,7 @@ class RenderQueue:
             record.depth,
         )
         self.begin(partition, page, facts, loads_of(parsed.links))
+        return choice
 
     def begin(
         self,

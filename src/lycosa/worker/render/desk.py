@@ -17,7 +17,6 @@ from math import inf
 import msgspec
 
 from lycosa.base.calls import LentRender, RenderVerdict
-from lycosa.base.config.sections import RenderSection
 from lycosa.base.model.capture import Original
 from lycosa.base.model.finished_render import FinishedRender, RoundNote
 from lycosa.base.model.parsed import Directives, Parsed, ParseInput
@@ -28,6 +27,7 @@ from lycosa.base.urls.identity import InvalidUrl, host_of
 from lycosa.stages.frontier.back_queue import QueueEntry
 from lycosa.stages.frontier.lease import Lease
 from lycosa.stages.frontier.partition import Partition
+from lycosa.stages.schedule.render_choice import with_render
 from lycosa.worker.intake.render_queue import RenderQueue
 from lycosa.worker.visit.worker_stages import Stages
 
@@ -39,8 +39,6 @@ _LARGE_CHARACTERS = 65_536  # a longer document is compressed in a thread
 _HEADERS = [("content-type", "text/html; charset=utf-8")]
 
 Parse = Callable[[ParseInput], Awaitable[Parsed]]
-NoteAdded = Callable[[Lease, FinishedRender], None]
-"""Learns what rendering a page added."""
 
 
 class RenderDesk:
@@ -52,11 +50,9 @@ class RenderDesk:
         stages: Stages,
         parse: Parse,
         offload: Offload,
-        section: RenderSection,
-        note_added: NoteAdded,
     ) -> None:
         self._queue, self._stages, self._parse, self._offload = queue, stages, parse, offload
-        self._section, self._note_added = section, note_added
+        self._section = section = queue.section
         self._partitions: Mapping[int, Partition] = stages.frontier.partitions
         self._clock, self._intake, self._store = stages.clock, stages.intake, stages.store
         self._bounds = RenderBounds(
@@ -222,7 +218,9 @@ class RenderDesk:
                 outcome, record=place.record_id, segment=place.segment, offset=place.offset
             )
             partition.renders.end(page, outcome)
-            self._note_added(lease, finished)
+            tallies = lease.host.record.renders
+            lease.host.record.renders = with_render(tallies, url, outcome.links, outcome.characters)
+            partition.visits.mark_changed(lease.host)
             return self._intake.outlink_steps(lease, parsed)
 
         await self._stages.slices.take(url, take, is_long=len(parsed.links) > 1000)

@@ -173,6 +173,7 @@ def _steps(
         capturing=capturing,
         tdm_files=tdm_files,
         keys=keys,
+        renders=below.renders,
     )
 
 
