@@ -127,7 +127,7 @@ def script_need(
     characters, head = len(page.text), _head(body)
     has_template = _DIRECTIVE.search(head) is not None
     if has_template and _VALUE.search(page.text):
-        return ScriptNeed.LIKELY
+        return ScriptNeed.LIKELY if characters <= LONG_TEXT else ScriptNeed.PERHAPS
     if characters > LONG_TEXT:
         return ScriptNeed.NONE
     if characters <= _NEARLY_NONE and _runs_alone(page, runs):
@@ -141,11 +141,11 @@ def script_need(
 
 def _runs_alone(page: RawPage, runs: Sequence[turbohtml.Element]) -> bool:
     """Whether a page without text has nothing but what its scripts do."""
-    if sum(each.kind in (LinkKind.A, LinkKind.AREA) for each in page.links.values()) >= _FEW_LINKS:
-        return False
-    if not page.text or _WAITS.search(page.text):
+    links = sum(each.kind in (LinkKind.A, LinkKind.AREA) for each in page.links.values())
+    if links < _FEW_LINKS and (not page.text or _WAITS.search(page.text)):
         return True
-    return any(_MOVES_ON.search(each.text) for each in runs)
+    # A stub that redirects mostly has a link to its target as well.
+    return not links and any(_MOVES_ON.search(each.text) for each in runs)
 
 
 def _head(body: bytes | str) -> bytes:
