@@ -109,7 +109,6 @@ def assemble(
         commit,
         intake.outgoing,
         signals,
-        intake.renders,
         is_alone=ports.exchange is None,
         has_coordinator=has_coordinator,
     )

@@ -176,10 +176,11 @@ def _set_counts(meter: Meter, committed: Iterable[Counters]) -> None:
     refetched: dict[str, int] = {}
     validators: dict[str, int] = {}
     items: dict[str, int] = {}
-    discovered = captures = pages = requests = size = 0
+    discovered = captures = wanted = pages = requests = size = 0
     for each in committed:
         discovered += each.discovered
         captures += each.captures
+        wanted += each.wanted
         pages += each.pages
         requests += each.requests
         size += each.body_bytes
@@ -208,6 +209,7 @@ def _set_counts(meter: Meter, committed: Iterable[Counters]) -> None:
     meter.set_table("lycosa_links_refused_total", refusals)
     meter.set("lycosa_urls_discovered_total", discovered)
     meter.set("lycosa_captures_total", captures)
+    meter.set("lycosa_captures_wanted_total", wanted)
     meter.set("lycosa_pages_total", pages)
     meter.set("lycosa_requests_total", requests)
     meter.set("lycosa_received_bytes_total", size)

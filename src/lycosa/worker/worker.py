@@ -20,7 +20,6 @@ from lycosa.state.attempts import Suspicion
 from lycosa.worker.commit.commit_parts import CommitParts
 from lycosa.worker.idle_pause import IDLE_S, STILL_S, IdlePause
 from lycosa.worker.intake.outgoing_parcels import OutgoingParcels
-from lycosa.worker.intake.render_queue import RenderQueue
 from lycosa.worker.owned_shard import OwnedShard
 from lycosa.worker.run_signals import RunSignals
 from lycosa.worker.visit.visit_in_progress import Visit
@@ -42,7 +41,6 @@ class Worker:
         commit: CommitParts,
         outgoing: OutgoingParcels,
         signals: RunSignals,
-        renders: RenderQueue | None = None,
         *,
         is_alone: bool,
         has_coordinator: bool,
@@ -55,7 +53,7 @@ class Worker:
         self.archiver = commit.archiver
         self._archiving: asyncio.Task[None] | None = None
         self._files, self._outgoing = commit.files, outgoing
-        self._renders = renders
+        self._renders = visit.renders
         self._clock = owned.clock
         self._signals, self._news = signals, signals.news
         self._running: set[asyncio.Task[None]] = set()

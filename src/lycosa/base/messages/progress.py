@@ -169,6 +169,8 @@ class Progress(msgspec.Struct, frozen=True, tag=True):
     """URLs by state; they add up to ``discovered``."""
     captures = _Count("lycosa_captures_total")
     """Stored fetches that are part of a commit."""
+    wanted = _Count("lycosa_captures_wanted_total")
+    """Those of ``captures`` that pages needed to be rendered; no limit counts them."""
     pages = _Count("lycosa_pages_total")
     """Captures with status 200 that are HTML."""
     requests = _Count("lycosa_requests_total")

@@ -79,6 +79,12 @@ _CRAWL = (
     Metric("lycosa_urls", _G, "Known URLs by state.", "state", URL_STATES),
     Metric("lycosa_urls_discovered_total", _C, "Distinct URLs found.", is_stored=True),
     Metric("lycosa_captures_total", _C, "Stored fetches of pages.", is_stored=True),
+    Metric(
+        "lycosa_captures_wanted_total",
+        _C,
+        "Stored fetches of what pages need to be rendered, which limits.max_pages does not count.",
+        is_stored=True,
+    ),
     Metric("lycosa_pages_total", _C, "Captures with status 200 that are HTML.", is_stored=True),
     Metric("lycosa_requests_total", _C, "Requests for pages.", is_stored=True),
     Metric("lycosa_received_bytes_total", _C, "Bytes of bodies as received.", is_stored=True),

@@ -145,9 +145,10 @@ class ShardOwners:
         )
 
     def committed(self) -> tuple[int, int]:
-        """The committed captures of the whole crawl, and the bytes of bodies."""
+        """The committed captures that limits count, and the bytes of all bodies."""
         reports = [entry.progress for entry in self._shard_owners]
-        return sum(each.captures for each in reports), sum(each.body_bytes for each in reports)
+        captures = sum(each.captures - each.wanted for each in reports)
+        return captures, sum(each.body_bytes for each in reports)
 
     def are_idle(self) -> bool:
         """Whether all owners were idle in their last report."""

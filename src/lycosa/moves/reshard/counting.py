@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
+from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.due_band import DUE_BANDS
 from lycosa.base.model.url_state import UrlState
 from lycosa.moves.reshard.host_owners import HostOwners, StateDamaged
@@ -98,6 +99,8 @@ def _count_url(counters: Counters, record: UrlRecord, set_aside: HostState | Non
     if record.state not in (UrlState.QUEUED, UrlState.PARKED):
         counters.move_reason(None, record.reason)
     counters.move_cell(None, record.history)
+    if record.kind is LinkKind.WANTED and record.history is not None:
+        counters.wanted += record.history.fetches
 
 
 def _divide_totals(

@@ -48,7 +48,8 @@ class Counters(msgspec.Struct):
     ``items`` counts the rows of user code by the name of the extractor. ``cold`` counts the URLs
     whose records are in cold files, by state; ``states`` and ``reasons`` count them too, ``cells``
     does not. ``renders`` counts the renders that began, and gives each its number; ``rendered``
-    those that ended, by how.
+    those that ended, by how. ``wanted`` counts those of ``captures`` that pages needed to be
+    rendered.
     """
 
     discovered: int = 0
@@ -77,6 +78,7 @@ class Counters(msgspec.Struct):
     cold: dict[int, int] = {}
     renders: int = 0
     rendered: dict[str, int] = {}
+    wanted: int = 0
 
     def move_urls(self, before: UrlState | None, after: UrlState | None, count: int = 1) -> None:
         """Move ``count`` URLs to another state; ``before`` is ``None`` for a discovery."""
@@ -145,6 +147,11 @@ class Counters(msgspec.Struct):
     def count_in(self, state: UrlState) -> int:
         """Number of URLs in a state."""
         return self.states.get(state, 0)
+
+    @property
+    def limited_captures(self) -> int:
+        """Captures that count for ``limits.max_pages``: all but what pages needed."""
+        return self.captures - self.wanted
 
     @property
     def is_balanced(self) -> bool:

@@ -15,13 +15,14 @@ from lycosa.base.config.sections import LimitSection
 class Permits(Protocol):
     """Whether another capture may be made.
 
-    A permit that was taken ends in ``use_permit`` or ``return_permit``.
+    A permit that was taken ends in ``use_permit`` or ``return_permit``. A capture that is not
+    counted, because it is what a page needs to be rendered, leaves its permit to another one.
     """
 
     def may_take(self) -> bool: ...
     def take_permit(self) -> bool: ...
     def return_permit(self) -> None: ...
-    def use_permit(self, body_bytes: int) -> None: ...
+    def use_permit(self, body_bytes: int, is_counted: bool = True) -> None: ...
 
 
 class GrantedPermits:
@@ -73,10 +74,10 @@ class GrantedPermits:
         if self._is_limited:
             self._open -= 1
 
-    def use_permit(self, body_bytes: int) -> None:
+    def use_permit(self, body_bytes: int, is_counted: bool = True) -> None:
         if self._is_limited:
             self._open -= 1
-            self._captures += 1
+            self._captures += is_counted
 
     def set_permit(self, serial: int, captures: int) -> None:
         """Apply a grant of the coordinator."""
@@ -131,10 +132,10 @@ class LocalPermits:
         """Return a permit: no capture was made."""
         self._open -= 1
 
-    def use_permit(self, body_bytes: int) -> None:
+    def use_permit(self, body_bytes: int, is_counted: bool = True) -> None:
         """Use up a permit: a capture was made."""
         self._open -= 1
-        self._captures += 1
+        self._captures += is_counted
         self._bytes += body_bytes
         if self._is_reached():
             self._on_limit()

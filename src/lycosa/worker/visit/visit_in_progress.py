@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from types import TracebackType
 
 from lycosa.base.model.capture import RobotsDecision
+from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.errand import Errand
 from lycosa.base.model.fetched import Fetched, FetchRequest
 from lycosa.base.model.url_state import Completed
@@ -119,8 +120,10 @@ class Visit:
 
     def use_permit(self, body_bytes: int) -> None:
         """Use up the permit: a capture was made."""
-        self._has_permit = False
-        self._permits.use_permit(body_bytes)
+        assert self._lease is not None, "its capture ends it"
+        self._has_permit, is_wanted = False, self._lease.record.kind is LinkKind.WANTED
+        self.partition.counters.wanted += is_wanted
+        self._permits.use_permit(body_bytes, not is_wanted)
 
     # -- giving back
 

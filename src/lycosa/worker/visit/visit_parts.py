@@ -22,6 +22,7 @@ from lycosa.state.store.warc_records import CrawlInfo
 from lycosa.worker.earlier_captures import earlier_of_job
 from lycosa.worker.extensions import CodeCaller, Extensions
 from lycosa.worker.intake.intake_parts import IntakeParts
+from lycosa.worker.intake.render_queue import RenderQueue
 from lycosa.worker.job import WorkerJob
 from lycosa.worker.machine_table import open_host_table, open_machine_table
 from lycosa.worker.owned_shard import OwnedShard
@@ -66,6 +67,7 @@ class VisitParts(msgspec.Struct, frozen=True):
     tdm_files: TdmFiles | None
     keys: KeyFiles
     code: PageCode
+    renders: RenderQueue | None
     close: Callable[[], None]
 
 
@@ -107,6 +109,7 @@ def build_visit(
         stages=stages,
         pipeline=Pipeline(config, stages, steps, lending, permits, extensions, code),
         code=code,
+        renders=below.renders,
         permits=permits,
         robots=robots,
         errands=steps.errands,
@@ -200,7 +203,7 @@ def _permits(owned: OwnedShard, ports: Ports, signals: RunSignals) -> LocalPermi
     """A worker that is alone knows what the crawl has; others are granted permits."""
     limits = owned.job.config.limits
     counters = [partition.counters for partition in owned.partitions.values()]
-    captures = sum(each.captures for each in counters)
+    captures = sum(each.limited_captures for each in counters)
     if ports.exchange is not None:
         return GrantedPermits(limits, captures)
     body_bytes = sum(each.body_bytes for each in counters)
