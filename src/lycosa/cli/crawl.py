@@ -409,7 +409,10 @@ async def _supervise(
         if rules is None:
             return await _run_supervisor(session, supervisor, display)
         crawl, folder = session.manifest.crawl, session.folder
-        called = CalledCrawl(crawl, supervisor, rules.sockets, folder, display.show_line)
+        called = CalledCrawl(
+            crawl, supervisor, rules.sockets, folder, display.show_line, session.config.render
+        )
+        supervisor.look_at_renderer = called.look_at_renderer
         await called.open(*(api or ()))
         if api is not None:
             display.show_line(f"the API and the operator's page are at {api[1].url}")

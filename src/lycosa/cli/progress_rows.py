@@ -218,6 +218,7 @@ PROGRESS_ROWS: tuple[tuple[str, Callable[[Progress], str]], ...] = (
     ("policies", _policies),
     ("uploads", uploads_in_words),
     ("feeds", lambda progress: "; ".join(progress.feeds_away)),
+    ("renderer", lambda progress: progress.renderer.line() if progress.renderer else ""),
     ("webhooks", webhooks_in_words),
     ("extensions", lambda progress: "; ".join(str(each) for each in progress.failures)),
     ("waiting for", waiting_for),

@@ -245,6 +245,7 @@ def _print_head(
             ("validators", _validators(status)),
             ("uploads", (uploads_in_words(live) if live else "") or stored_at),
             ("feeds", "; ".join(live.feeds_away) if live else ""),
+            ("renderer", live.renderer.line() if live and live.renderer else ""),
             ("webhooks", webhook_notes_in_words(webhooks)),
             ("extensions", "; ".join(str(each) for each in live.failures) if live else ""),
             ("estimate", estimated),

@@ -54,7 +54,7 @@ from lycosa.base.calls.queries import (
     UrlQuery,
     UrlStatesQuery,
 )
-from lycosa.base.calls.rendering import (
+from lycosa.base.calls.renderer_calls import (
     MOST_ANSWER_BYTES,
     MOST_CAPTURES,
     MOST_RENDERS,

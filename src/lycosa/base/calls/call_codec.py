@@ -12,7 +12,7 @@ from lycosa.base.calls.operator_decisions import (
 )
 from lycosa.base.calls.outside_fetchers import GiveResults, LeaseUrls, ResultsTaken, UrlsLeased
 from lycosa.base.calls.queries import ContentFound, Found, FoundChanges, StateQuestion
-from lycosa.base.calls.rendering import (
+from lycosa.base.calls.renderer_calls import (
     CapturesFound,
     FindCaptures,
     GiveRender,

@@ -1,7 +1,7 @@
 """Results of renders as they travel: MessagePack, compressed by Zstandard.
 
 A result comes from a process that runs scripts of the web, so its size is bounded before and after
-it is decompressed, and what cannot be read is an error of its own.
+it is decompressed, and what cannot be read is a separate error.
 """
 
 from __future__ import annotations

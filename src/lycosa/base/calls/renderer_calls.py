@@ -81,10 +81,10 @@ class FoundCapture(msgspec.Struct, frozen=True, gc=False):
     """What is stored.
 
     ``record`` is the id of the response record, empty when there is none: then ``reason`` is
-    ``NONE`` if nobody has tried, else why there is nothing. ``headers`` are as received, names in
-    lower case. ``digest`` is that of ``body``, which is decoded (transfer and content encoding),
-    and absent when the renderer has it, or, with ``is_cut``, because the answer had no room: asked
-    again with fewer others. ``is_other`` says that ``also`` was found.
+    ``NONE`` if it was not fetched yet, else why there is nothing. ``headers`` are as received,
+    names in lower case. ``digest`` is that of the body as received. ``body`` is decoded (transfer
+    and content encoding), and absent when the renderer has it, or, with ``is_cut``, because the
+    answer had no room: asked again with fewer others. ``is_other`` says that ``also`` was found.
     """
 
     record: str = ""
