@@ -126,7 +126,8 @@ class PageRequest(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     ``record`` is the id of the record that answered it. Without one, ``refusal`` is ``wanted``, the
     label of the archive's reason, or why a browser that opens no connection cannot send it
-    (``method``, ``scheme``, ``bounds``). ``status`` and ``media_type`` are those of the answer.
+    (``method``, ``scheme``, ``bounds``, ``navigation``). ``status`` and ``media_type`` are those of
+    the stored response.
     """
 
     url: str
