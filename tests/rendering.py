@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 import msgspec
-from crawling import QUICK
 
+from crawling import QUICK
 from lycosa.base.calls import AskedCapture, LentRender, RenderVerdict
 from lycosa.base.config.sections import Config, RenderMode, RenderSection
 from lycosa.base.model.rendered_page import ArchiveQuery, MissingAnswer, Rendered, StoredAnswer
@@ -28,9 +28,7 @@ def rendering(config: Config = QUICK, **section: object) -> Config:
 
 def script(*lines: str) -> Response:
     """A script in the language of ``ScriptedRenderer``."""
-    return Response(
-        200, [("Content-Type", "text/javascript")], "\n".join([*lines, ""]).encode()
-    )
+    return Response(200, [("Content-Type", "text/javascript")], "\n".join([*lines, ""]).encode())
 
 
 def shell(*scripts: str, text: str = "", links: str = "") -> Response:
