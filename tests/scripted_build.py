@@ -20,5 +20,5 @@ _ROUND_S = 0.4
 def scripted(section: RenderSection, folder: Path) -> ScriptedRenderer:
     """A renderer with a process that stands for its browser: it ends only when it is killed."""
     (folder / "browser").touch()
-    subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(1000)"])
+    subprocess.Popen([sys.executable, "-S", "-c", "import signal; signal.pause()"])
     return ScriptedRenderer(asyncio.sleep, _ROUND_S)
