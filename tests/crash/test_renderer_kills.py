@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -40,6 +41,7 @@ class Apps:
     """A site whose pages are empty without their scripts; each script needs data."""
 
     def __init__(self) -> None:
+        self._news = threading.Condition()
         self.asked: Counter[str] = Counter()
         self.answers = {"/robots.txt": Response(404, [], b"")}
         names = [f"p{number}" for number in range(_PAGES)]
@@ -53,15 +55,18 @@ class Apps:
 
     def respond(self, url: str, at: float, headers: Mapping[str, str]) -> Response:
         path = "/" + url.split("/", 3)[3]
-        self.asked[path] += 1
+        with self._news:
+            self.asked[path] += 1
+            self._news.notify_all()
         return self.answers.get(path) or page(text="nothing")
 
-
-def await_that(is_so: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + _LONGEST_S
-    while not is_so():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
+    def await_that(self, is_so: Callable[[], object], what: object) -> None:
+        """Wait until something holds that requests or the moments between them change."""
+        deadline = time.monotonic() + _LONGEST_S
+        with self._news:
+            while not is_so():
+                assert time.monotonic() < deadline, str(what)
+                self._news.wait(0.05)
 
 
 def command_of(pid: int) -> str:
@@ -120,16 +125,18 @@ def test_renders_are_the_same_when_renderers_and_a_worker_are_killed(tmp_path: P
     ):
 
         def kill(module: str) -> None:
-            await_that(lambda: child(program, module), f"a process of {module}: {program}")
+            site.await_that(lambda: child(program, module), f"a process of {module}: {program}")
             pid = child(program, module)
             killed.extend(group_of(pid) if "renderer" in module else [pid])
             os.kill(pid, signal.SIGKILL)
 
-        await_that(lambda: site.asked["/all.js"], f"the first render: {program}")
+        site.await_that(lambda: site.asked["/all.js"], f"the first render: {program}")
         kill("renderer_process")
-        await_that(lambda: site.asked["/p0.json"] + site.asked["/p1.json"], str(program))
+        site.await_that(lambda: site.asked["/p0.json"] + site.asked["/p1.json"], str(program))
         kill("worker_process")
-        await_that(lambda: sum(site.asked[f"/p{n}.json"] for n in range(_PAGES)) > 2, str(program))
+        site.await_that(
+            lambda: sum(site.asked[f"/p{n}.json"] for n in range(_PAGES)) > 2, str(program)
+        )
         kill("renderer_process")
         assert program.wait(_LONGEST_S) == 0, str(program)
     await_death(killed)
@@ -180,12 +187,12 @@ def test_real_pages_are_rendered_although_browser_and_crawl_are_killed(tmp_path:
     with served(site) as port:
         url = f"http://app.test:{port}/"
         with crawl_of(tmp_path, url, {}) as program:
-            await_that(lambda: site.asked["/late.js"], f"the first render: {program}")
-            await_that(lambda: browsers_of(program), f"a browser: {program}")
+            site.await_that(lambda: site.asked["/late.js"], f"the first render: {program}")
+            site.await_that(lambda: browsers_of(program), f"a browser: {program}")
             for pid in browsers_of(program):
                 os.kill(pid, signal.SIGKILL)
-            await_that(lambda: site.asked["/restless.js"], f"a second page: {program}")
-            await_that(lambda: browsers_of(program), f"a second browser: {program}")
+            site.await_that(lambda: site.asked["/restless.js"], f"a second page: {program}")
+            site.await_that(lambda: browsers_of(program), f"a second browser: {program}")
             group = group_of(child(program, "renderer_process"))
             assert len(group) > 2
             program.process.kill()
