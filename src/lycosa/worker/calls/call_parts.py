@@ -73,7 +73,7 @@ def build_calls(
     }
     if renders is not None:
         captures = CaptureFinder(owned.opened.storage.segments, offload, worker.next_commit)
-        rendering = RenderCalls(renders, captures, offload)
+        rendering = RenderCalls(renders, captures, offload, owned.partitions)
         handlers[TakeRenders] = rendering.take_renders
         handlers[FindCaptures] = rendering.find_captures
         handlers[GiveRender] = rendering.give_render
