@@ -39,7 +39,9 @@ Examples:
 
 The tables pages and links have one row per captured page and per link in it, fetches has robots.txt
 files and sitemaps too, texts has the visible text of each page, content its main text, Markdown,
-headings, author, dates and structured data, and urls and hosts have the present state. Of an
+headings, author, dates and structured data, renders has a row for each time that the scripts of a
+page ran (docs/rendering.md), and urls and hosts have the present state. Of a page that was rendered,
+pages, texts and content have the better text, and text_from says which it is. Of an
 extractor NAME, the table items.NAME has each item that it made of any capture, and the table NAME
 the items of each URL as they are now (docs/items.md). wacz is the whole crawl as one file that
 archives exchange and browsers replay (docs/replay.md): WARC files, index, pages and their digests.
@@ -64,7 +66,7 @@ _FORMS = {
     ".json": "jsonl",
 }
 _WACZ = "wacz"
-_TABLES = "pages", "links", "content", "texts", "urls", "hosts", "fetches"
+_TABLES = "pages", "links", "content", "texts", "renders", "urls", "hosts", "fetches"
 _LAYOUT = "commoncrawl"
 _FILES_OF_OTHERS = ("crawl-log", _LAYOUT)
 _ITEMS = re.compile(r"(?:items\.)?[a-z][a-z0-9_]{0,62}")
@@ -147,7 +149,7 @@ def command(
     if kind in _WITHOUT_CONTENT and (purpose is not None or unstated is not None):
         option = "--unstated" if purpose is None else "--purpose"
         raise click.UsageError(
-            f"{option} is for tables with content (pages, links, content, texts, fetches): {kind}"
+            f"{option} is for tables with content (pages, links, content, texts, renders, fetches): {kind}"
             " has the state of the crawl, which is the same for every purpose"
         )
     if kind in _FILES_OF_OTHERS:

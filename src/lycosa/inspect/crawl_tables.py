@@ -38,7 +38,7 @@ from lycosa.inspect.committed_state import CrawlReader
 from lycosa.inspect.item_tables import ItemTables
 from lycosa.inspect.saved_settings import load_saved_settings
 from lycosa.inspect.state_rows import write_state
-from lycosa.inspect.text_choice import ALL_TEXTS, FETCHES, create_chosen_views
+from lycosa.inspect.text_choice import ALL_TEXTS, CHOICE, FETCHES, create_chosen_views
 from lycosa.state.store import layout
 from lycosa.state.store.derived_files import (
     CONTENT,
@@ -147,8 +147,8 @@ class CrawlTables:
         found: dict[str, list[str]] = {}
         query = (
             f"SELECT CASE schema_name WHEN '{ITEMS}' THEN '{ITEMS}.' ELSE '' END || table_name,"
-            " column_name FROM duckdb_columns() WHERE NOT internal ORDER BY table_name,"
-            " column_index"
+            " column_name FROM duckdb_columns()"
+            f" WHERE NOT internal AND schema_name <> '{CHOICE}' ORDER BY table_name, column_index"
         )
         for table, column in self.connection.execute(query).fetchall():
             found.setdefault(table, []).append(column)
@@ -208,6 +208,7 @@ class CrawlTables:
                     source.read_rows(segment, having) for having in _ROWS_OF.get(kind, _CAPTURES)
                 )
                 files[kind].append(self._build(kind, segment.name, rows))
+        self.connection.execute(f"CREATE SCHEMA {CHOICE}")
         for kind, paths in files.items():
             self._view(ALL_TEXTS.get(kind, kind), paths)
 

@@ -12,8 +12,10 @@ from lycosa.state.store.derived_files import CONTENT, PAGES, RENDERS
 from lycosa.state.store.texts_table import TEXTS
 
 FETCHES = "fetches"
-ALL_TEXTS = {PAGES: FETCHES, TEXTS: "page_texts", CONTENT: "all_content"}
+ALL_TEXTS = {PAGES: FETCHES, TEXTS: "choice.texts", CONTENT: "choice.content"}
 """The tables with everything, of which the views choose."""
+CHOICE = "choice"
+"""The schema of what only these views use."""
 _CHOSEN = (
     "title",
     "description",
@@ -24,21 +26,21 @@ _CHOSEN = (
     "outlinks",
 )
 _BETTER = f"""
-CREATE VIEW better_renders AS SELECT * FROM {RENDERS} WHERE is_better
+CREATE VIEW choice.better_renders AS SELECT * FROM {RENDERS} WHERE is_better
 QUALIFY row_number() OVER (PARTITION BY page_record_id ORDER BY render_time DESC) = 1
 """
 _FROM_RENDERS = {
     PAGES: f"""
 SELECT f.* REPLACE ({{chosen}}), if(r.url IS NULL, 'page', 'render') AS text_from
-FROM {ALL_TEXTS[PAGES]} f LEFT JOIN better_renders r ON f.warc_record_id = r.page_record_id
+FROM {ALL_TEXTS[PAGES]} f LEFT JOIN choice.better_renders r ON f.warc_record_id = r.page_record_id
 WHERE kind = 'page'
 """,
     TEXTS: f"""
 SELECT *, 'page' AS text_from FROM {ALL_TEXTS[TEXTS]}
-WHERE warc_record_id NOT IN (SELECT page_record_id FROM better_renders)
+WHERE warc_record_id NOT IN (SELECT page_record_id FROM choice.better_renders)
 UNION ALL BY NAME SELECT url, fetch_time, fetch_number, page_record_id AS warc_record_id,
     language, title, text, 'render' AS text_from
-FROM better_renders WHERE text IS NOT NULL
+FROM choice.better_renders WHERE text IS NOT NULL
 """,
     CONTENT: f"""
 SELECT *, if(render_time IS NULL, 'page', 'render') AS text_from FROM {ALL_TEXTS[CONTENT]} c
@@ -51,7 +53,7 @@ WHERE NOT EXISTS (SELECT 1 FROM {ALL_TEXTS[CONTENT]} o WHERE o.warc_record_id = 
 def create_chosen_views(connection: duckdb.DuckDBPyConnection) -> None:
     """Create the views ``pages``, ``texts`` and ``content`` with their column ``text_from``."""
     connection.execute(_BETTER)
-    first = connection.execute("SELECT 1 FROM better_renders LIMIT 1").fetchone()
+    first = connection.execute("SELECT 1 FROM choice.better_renders LIMIT 1").fetchone()
     for kind, everything in ALL_TEXTS.items():
         condition = " WHERE kind = 'page'" if kind == PAGES else ""
         select = f"SELECT *, 'page' AS text_from FROM {everything}{condition}"

@@ -42,10 +42,10 @@ class FinishedRender(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     ``original`` is the capture that was rendered, with the record id and the place of the response
     that has its body. ``rendered`` is the last round, ``parsed`` what the parser found in its
-    document (``None`` without one), and ``rendered_at`` when it ended (wall time, seconds).
-    ``reason`` and ``detail`` say why it ended before a round wanted nothing new, if it did. ``status``, ``depth``, ``via``, ``link_kind``,
-    ``fetch_number`` and ``preferences`` are those of the capture. ``page_characters`` and
-    ``page_links`` are what the parser found in the capture itself.
+    document (``None`` without one), ``rendered_at`` when it ended (wall time, seconds). ``reason``
+    and ``detail`` say why it ended before a round wanted nothing new, if it did. ``status``,
+    ``depth``, ``via``, ``link_kind``, ``fetch_number`` and ``preferences`` are those of the
+    capture. ``page_characters`` and ``page_links`` are what the parser found in the capture itself.
     """
 
     url: str

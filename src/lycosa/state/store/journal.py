@@ -60,7 +60,7 @@ def decode_journal_row(line: bytes) -> JournalRow:
 
 
 class _Kind(msgspec.Struct):
-    render: msgspec.Raw | None = None
+    render: msgspec.Raw = msgspec.Raw(b"")
 
 
 _kind = msgspec.json.Decoder(_Kind)
@@ -69,7 +69,7 @@ _kind = msgspec.json.Decoder(_Kind)
 def is_render(line: bytes) -> bool:
     """Whether a line is that of a render, not of a capture."""
     # An item of user code may have a field of that name.
-    return RENDER_LINE in line and _kind.decode(line).render is not None
+    return RENDER_LINE in line and bool(bytes(_kind.decode(line).render))
 
 
 def encode_header(header: SegmentHeader) -> bytes:
