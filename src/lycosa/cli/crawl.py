@@ -188,6 +188,12 @@ def _words(given: Sequence[str]) -> tuple[str, ...]:
     " texts that look like URLs, within 5 % of a host's requests [a].",
 )
 @click.option(
+    "--render",
+    type=click.Choice(["never", "auto", "always"]),
+    help="Let the scripts of pages run in a browser without a network, on what the crawl has"
+    " stored: auto renders pages that seem to be empty without them [never].",
+)
+@click.option(
     "--cookies",
     type=click.Choice(["off", "site"]),
     help="Send cookies back to the site that set them [off].",

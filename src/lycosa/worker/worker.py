@@ -12,6 +12,7 @@ import math
 from collections.abc import Coroutine
 from typing import Any
 
+from lycosa.base.config.sections import RenderSection
 from lycosa.base.model.end import End
 from lycosa.base.model.parsed import ParserHealth
 from lycosa.stages.frontier.visit_state import VisitState
@@ -134,6 +135,11 @@ class Worker:
         """Bound the number of requests in flight by the settings, at most to that of the start."""
         self._slots = min(slots, self._config.fetch.slots)
         self._news.set()
+
+    def queue_renders(self, section: RenderSection) -> None:
+        """Let as many pages wait to be rendered as these settings say."""
+        if self._renders is not None:
+            self._renders.section = section
 
     @property
     def slots(self) -> int:

@@ -25,13 +25,15 @@ MOST_ANSWER_BYTES = 16_000_000
 class TakeRenders(msgspec.Struct, frozen=True, tag=True):
     """Ask a worker, by any of its partitions, for at most ``most`` pages to render.
 
-    ``renderer`` names the process, for people. ``browser`` is its browser and version. Answered at
-    once, and without a commit: what is lent lasts in memory only.
+    ``renderer`` names the renderer of a machine and ``run`` its process: when a call comes from
+    another process, what the one before had is due again at once. ``browser`` is its browser and
+    version. Answered at once, and without a commit: what is lent lasts in memory only.
     """
 
     renderer: str
     most: int
     browser: str = ""
+    run: str = ""
 
 
 class LentRender(msgspec.Struct, frozen=True, gc=False):

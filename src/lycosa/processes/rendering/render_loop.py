@@ -10,6 +10,7 @@ own (an owner that died, no browser, the end of this process) is given back at o
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Callable
 
 from lycosa.base.calls import (
@@ -55,6 +56,7 @@ class RenderLoop:
     ) -> None:
         self._name, self._crawl, self._new_renderer = name, crawl, new_renderer
         self._captures, self._tell = captures, tell
+        self._run = secrets.token_hex(8)
         self._idle: list[Renderer] = []  # the one that was used last at the end
         self._browser = ""
         self._most, self._first = 0, 0
@@ -143,7 +145,7 @@ class RenderLoop:
         return list(found.items())
 
     async def _take(self, shard: int, partition: int, most: int) -> RendersLent:
-        call = TakeRenders(self._name, most, self._browser)
+        call = TakeRenders(self._name, most, self._browser, self._run)
         try:
             async with asyncio.timeout(_TAKE_S):
                 reply = await self._crawl.call_owner(partition, call)

@@ -6,9 +6,6 @@ import msgspec
 
 from lycosa.base.config.render_section import RenderSection
 
-BROWSER = "lycosa.stages.render.chromium_renderer:chromium_of"
-"""What makes a renderer of a crawl, as ``module:function`` of section and folder."""
-
 
 class RendererJob(msgspec.Struct, frozen=True):
     """The crawl to render for.
@@ -16,8 +13,7 @@ class RendererJob(msgspec.Struct, frozen=True):
     ``name`` is for people. On one machine ``folder`` is the crawl folder and ``sockets`` the folder
     of the sockets of coordinator and workers; on a cluster ``cluster_file`` is the path of
     cluster.toml. ``pages`` is the number of pages at the same time that an operator gave this
-    process (-1 = ``render.pages`` of the crawl, which may change while it runs). ``build`` names
-    what builds the renderer.
+    process (-1 = ``render.pages`` of the crawl, which may change while it runs).
     """
 
     name: str
@@ -26,7 +22,6 @@ class RendererJob(msgspec.Struct, frozen=True):
     sockets: str = ""
     cluster_file: str = ""
     pages: int = -1
-    build: str = BROWSER
 
 
 encode_renderer_job = msgspec.msgpack.Encoder().encode

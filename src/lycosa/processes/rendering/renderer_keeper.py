@@ -65,6 +65,10 @@ class RendererKeeper:
         """Why nothing is rendered; empty when nothing is wrong."""
         return self.report.trouble if self.pid else "the renderer process does not run"
 
+    def line(self) -> str:
+        """The state in one line, for people."""
+        return self.trouble or self.report.line()
+
     async def _run_once(self) -> str:
         """Run one process to its end; how it ended. It is ended when this is cancelled."""
         is_on_cluster = bool(self._job.cluster_file)

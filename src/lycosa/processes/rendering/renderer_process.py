@@ -5,7 +5,7 @@ socket ``FD`` is to the process that keeps it: the job arrives there, reports go
 and this process ends when the other end closes. Linux kills it when its parent dies, and the
 browser ends when the pipe to it closes. Browser and process are one process group, which its keeper
 kills when the process has ended. Its files are in a folder for temporary files, which the next such
-process deletes if this one is killed.
+process deletes if this one is killed. Tests name another renderer in ``LYCOSA_TEST_RENDERER``.
 """
 
 from __future__ import annotations
@@ -51,6 +51,8 @@ from lycosa.service.api.watching import CoordinatorCaller
 _REPORT_S = 1.0
 _MEMORY_LOOKS = 5  # in a row above the bound: the renderer itself should have replaced the browser
 _PAGES = "render.pages"
+_BROWSER = "lycosa.stages.render.chromium_renderer:chromium_of"
+_BUILD_VARIABLE = "LYCOSA_TEST_RENDERER"
 
 
 class TooMuchMemory(Exception):
@@ -147,7 +149,7 @@ def _place_of(job: RendererJob) -> ApiJob:
 
 def _builder(job: RendererJob, folder: Path) -> Callable[[], Renderer]:
     """What makes a renderer of one page at a time."""
-    module, _, name = job.build.partition(":")
+    module, _, name = os.environ.get(_BUILD_VARIABLE, _BROWSER).partition(":")
     build = cast(Callable[[RenderSection, Path], Renderer], getattr(import_module(module), name))
     return partial(build, job.section, folder)
 

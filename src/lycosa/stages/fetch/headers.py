@@ -68,18 +68,21 @@ def common_lines(section: FetchSection, user_agent: str, contact: str) -> list[b
     return [f"{name}: {value}".encode("latin-1") for name, value in fields if value]
 
 
-def conditional_lines(request: FetchRequest) -> list[bytes]:
-    """The validators of the last capture as conditions (RFC 9110 section 13.1).
+def request_lines(common: list[bytes], request: FetchRequest) -> list[bytes]:
+    """The header lines of a request: the common ones, or Accept and Referer of its own, and
+    conditions.
 
-    A value that is not a valid field value is left out. Validators come from a server, and one with
-    a line break would add lines of the server's choice.
+    The validators of the last capture are conditions (RFC 9110 section 13.1). A value that is not a
+    valid field value is left out. Validators come from a server, and one with a line break would
+    add lines of the server's choice.
     """
     pairs = (("If-None-Match", request.etag), ("If-Modified-Since", request.last_modified))
-    return [
+    conditions = [
         f"{name}: {value}".encode("latin-1")
         for name, value in pairs
         if _FIELD_VALUE.fullmatch(value)
     ]
+    return (wanted_lines(common, request) if request.accept else common) + conditions
 
 
 def wanted_fields(destination: str, page_url: str, url: str) -> tuple[str, str]:

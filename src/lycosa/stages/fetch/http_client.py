@@ -31,12 +31,7 @@ from lycosa.stages.fetch.body import MemoryBudget
 from lycosa.stages.fetch.cookies import CookieJars, Lent, empty
 from lycosa.stages.fetch.guard import Guard
 from lycosa.stages.fetch.handshake_limit import OpenSockets
-from lycosa.stages.fetch.headers import (
-    common_lines,
-    conditional_lines,
-    protocol_of,
-    wanted_lines,
-)
+from lycosa.stages.fetch.headers import common_lines, protocol_of, request_lines
 from lycosa.stages.fetch.libcurl import default_ca_file, pycurl
 from lycosa.stages.fetch.open_transfer import OpenTransfer
 from lycosa.stages.fetch.origin_connections import Connections, connection_origin
@@ -166,12 +161,9 @@ class CurlFetcher:
             lent = self._lend_cookies(transfer, request)
             # Last, as the signature has the time at which the request leaves.
             signature = self.signer.header_lines(request) if self.signer is not None else []
-            common = self._header_lines
-            if request.accept:
-                common = wanted_lines(common, request)
             transfer.set_request(
                 request,
-                common + conditional_lines(request) + signature,
+                request_lines(self._header_lines, request) + signature,
                 is_plain=not lent,
             )
         except (pycurl.error, UnicodeError, ValueError) as error:

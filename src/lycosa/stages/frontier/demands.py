@@ -5,7 +5,7 @@ share it. It exists from the commit that takes the first want until the commit t
 or sets its host aside. That commit deletes the row, and tells every page once. So no crash loses a
 want, and none is answered twice.
 
-While nobody wants anything, the end of a lease costs one look at an empty dictionary.
+While no page waits, the end of a lease costs one look at an empty dictionary.
 
 ``d host8`` counts how many URLs of a host were fetched for the pages of each other site on one day.
 """
@@ -18,8 +18,6 @@ from itertools import islice
 import msgspec
 
 from lycosa.base.model.capture import Want
-from lycosa.base.model.discovered import LinkKind
-from lycosa.base.model.parsed import Link
 from lycosa.base.model.url_state import UrlState
 from lycosa.base.model.wanted import PostedWant, SettledWant, WantingPage
 from lycosa.base.reasons import Reason
@@ -27,7 +25,7 @@ from lycosa.state.kv.overlay import Overlay
 from lycosa.state.kv.table_records import UrlRecord, demand_key, encode_record, prefix_end
 
 DEMANDS = b"d"
-MAX_PAGES = 1000
+MAX_WAITING_PAGES = 1000
 """Maximum number of pages that wait for one URL; further ones go without it."""
 MAX_DEMANDS = 100_000
 """Maximum number of open demands of a partition, about 1 kB of memory each."""
@@ -35,9 +33,9 @@ MAX_DEMANDS = 100_000
 WAITING = frozenset({UrlState.QUEUED, UrlState.PARKED})
 DEMAND_KEY = 17
 """Bytes of the key of a demand; that of a host's count has 9."""
-_MAX_SITES = 1000
+MAX_SITES = 1000
+"""Maximum number of sites whose URLs of one host are counted."""
 _MAX_LOADS = 200
-_LOADED = {LinkKind.SCRIPT: "script", LinkKind.STYLE: "style"}
 
 
 class DemandRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -85,7 +83,7 @@ class Demands:
         """Let a page wait for the URL of an open demand; false when too many wait."""
         row = self.rows[url]
         if want.page not in row.pages:
-            if len(row.pages) >= MAX_PAGES:
+            if len(row.pages) >= MAX_WAITING_PAGES:
                 return False
             self._put(url, msgspec.structs.replace(row, pages=(*row.pages, want.page)))
         return True
@@ -102,17 +100,15 @@ class Demands:
             row = DayRow(day, {})
         if row.sites.get(site8, 0) >= most:
             return False
-        if site8 not in row.sites and len(row.sites) >= _MAX_SITES:
+        if site8 not in row.sites and len(row.sites) >= MAX_SITES:
             del row.sites[min(row.sites, key=row.sites.__getitem__)]
         row.sites[site8] = row.sites.get(site8, 0) + 1
         self._table.put(demand_key(host8), encode_record(row))
         return True
 
-    def note_loads(self, url: bytes, links: Iterable[Link]) -> None:
+    def note_loads(self, url: bytes, loads: Iterable[Want]) -> None:
         """Note what a URL loads whose capture is about to settle it, for the pages that wait."""
-        if url in self.rows:
-            loads = (Want(link.url, _LOADED[link.kind]) for link in links if link.kind in _LOADED)
-            self._loads = url, tuple(islice(loads, _MAX_LOADS))
+        self._loads = url, tuple(islice(loads, _MAX_LOADS))
 
     def end_url(self, url: bytes, record: UrlRecord) -> None:
         """End the demand of a URL that is settled, if it has one."""

@@ -110,13 +110,11 @@ class Partition:
         self.number, self.table, self.seen = number, table, seen
         self._bands = section.bands
         states = max(2 * section.workbench // section.partitions, _MIN_STATES)
-        self.visits = VisitStates(table, number, section.head, states)
+        self.visits = visits = VisitStates(table, number, section.head, states)
         self.leased: dict[bytes, Lease] = {}  # the open ones, by host8 url8
         self.ranks: Ranks | None = None
-        self.counters = counters_of(table)
-        self.refetched = refetched = RefetchedPages(
-            table, self.visits, self.counters, self.leased, rules
-        )
+        self.counters = counters = counters_of(table)
+        self.refetched = refetched = RefetchedPages(table, visits, counters, self.leased, rules)
         self.alarms = self._due, self._parked = refetched.due, DueQueue(table, b"P")
         self.probes, self.host_grids = refetched.probes, refetched.host_grids
         self.address_survey = AddressHistograms(table)
@@ -125,31 +123,28 @@ class Partition:
         self.listed, self.truths = refetched.listed, refetched.truths
         bands, share = section.bands, self._share
         self.places = WaitingPlaces(
-            table, bands, self.visits, self._parked, self.counters, share, self._raised_bands
+            table, bands, visits, self._parked, counters, share, self._raised_bands
         )
         self.front, self.lines = self.places.front, self.places.lines
-        self.demands = Demands(table)
+        self.demands, self.renders = Demands(table), RenderRows(table, counters, rules.render)
         self.set_aside_hosts = SetAsideHosts(
-            self.visits, self.places, self._parked, self.counters, self.demands
+            visits, self.places, self._parked, counters, self.demands
         )
-        self.unparsed = UnparsedBodies(table, self.counters, self._due)
+        self.unparsed = UnparsedBodies(table, counters, self._due)
         self.dead_letters, self.decisions = DeadLetters(table), DecisionLog(table)
         self.changes = ChangeLog(table, section.changes_days * 86_400)
-        self.outside = OutsideLeases(table, self._due, self.counters, self.leased)
-        self.copies = CopyJudgement(table, self.visits, rules.copies, self._band, self.counters)
+        self.outside = OutsideLeases(table, self._due, counters, self.leased)
+        self.copies = CopyJudgement(table, visits, rules.copies, self._band, counters)
         guesses = rules.speculative_share
         self.speculation = SpeculativeTurns(
-            table, self.visits, self.counters, guesses, self._enqueue, self.queue_again
+            table, visits, counters, guesses, self._enqueue, self.queue_again
         )
-        self.alike = AlikePages(table, self.counters, self.leased, self.copies.note_late_copy)
-        self.doubted = DoubtedPages(table, self._due, self.counters)
-        self.renders = RenderRows(table, self.counters, rules.render)
+        self.alike = AlikePages(table, counters, self.leased, self.copies.note_late_copy)
+        self.doubted = DoubtedPages(table, self._due, counters)
         self.bounds = Bounds(min(max(_BOUNDS // section.partitions, 1000), most_bounds))
-        self.cold = ColdUrls(
-            table, self.visits, self.counters, self.leased, self.host_grids, rules.cold
-        )
+        self.cold = ColdUrls(table, visits, counters, self.leased, self.host_grids, rules.cold)
         self._discovery = Discovery(
-            seen, self.visits, self.bounds, self._admit, self._found_again, self.cold
+            seen, visits, self.bounds, self._admit, self._found_again, self.cold
         )
         self.recall_host: Callable[[VisitState], None] = lambda _: None  # set by the frontier
         # The frontier asks all partitions at every turn of the loop.

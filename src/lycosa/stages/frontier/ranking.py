@@ -88,7 +88,7 @@ def factors_of_known(
     # stored as the importance of the find, which is 0 without a priority
     given = importance if record.kind is LinkKind.GIVEN and importance > 0 else -1.0
     if record.kind is LinkKind.WANTED and history is None:
-        given = 1.0  # later, nobody waits for it any more
+        given = 1.0  # later, no page waits for it any more
     if rank >= 0:
         importance = rank / 255
     if history is None or not history.fetches:

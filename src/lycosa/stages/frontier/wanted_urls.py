@@ -85,7 +85,8 @@ def _known(want: PostedWant, record: UrlRecord | None, cold: ColdNote | None) ->
         return None
     if record.history is not None and record.history.record_id:
         return outcome_of(want.url, (want.page,), record)
-    if record.state in WAITING or record.reason in _GUESSES or record.reason < _FIRST_OF_STATE:
+    is_free = record.reason in _GUESSES or record.reason < _FIRST_OF_STATE
+    if record.state in WAITING or (record.state is UrlState.REFUSED and is_free):
         return None
     return outcome_of(want.url, (want.page,), record)
 

@@ -62,6 +62,7 @@ _ROOTS = (
     "#results,#search-results,app-root,my-app"
 )
 _CONTENT = "a[href],img,video,audio,iframe,object,embed,form,input,table,canvas"
+_PLACES = 8  # of one kind that are looked at; elements that are nested would cost their square
 _SPACERS = 20  # characters in a place that counts as empty
 _WINDOW = 65_536  # bytes of the markup in which these signs are looked for
 
@@ -97,11 +98,11 @@ class EmptyPlaces(NamedTuple):
 
 def empty_places(tree: turbohtml.Document) -> EmptyPlaces:
     """What is empty; it must be read before the text, whose reader changes the tree."""
-    mains = tree.select(_MAIN)
+    mains = tree.select(_MAIN)[:_PLACES]
     # An empty root besides content is the place of dialogs.
-    has_content = any(not _is_empty(each) for each in (*mains, *tree.select("article")))
+    has_content = any(not _is_empty(each) for each in (*mains, *tree.select("article")[:_PLACES]))
     roots = [] if has_content else tree.select(_ROOTS)
-    return EmptyPlaces(bool(mains) and not has_content, any(map(_is_empty, roots)))
+    return EmptyPlaces(bool(mains) and not has_content, any(map(_is_empty, roots[:_PLACES])))
 
 
 def _is_empty(element: turbohtml.Element) -> bool:
@@ -126,7 +127,7 @@ def script_need(
     characters, head = len(page.text), _head(body)
     has_template = _DIRECTIVE.search(head) is not None
     if has_template and _VALUE.search(page.text):
-        return ScriptNeed.LIKELY
+        return ScriptNeed.LIKELY if characters <= LONG_TEXT else ScriptNeed.PERHAPS
     if characters > LONG_TEXT:
         return ScriptNeed.NONE
     if characters <= _NEARLY_NONE and _runs_alone(page, runs):
@@ -140,11 +141,11 @@ def script_need(
 
 def _runs_alone(page: RawPage, runs: Sequence[turbohtml.Element]) -> bool:
     """Whether a page without text has nothing but what its scripts do."""
-    if sum(each.kind in (LinkKind.A, LinkKind.AREA) for each in page.links.values()) >= _FEW_LINKS:
-        return False
-    if not page.text or _WAITS.search(page.text):
+    links = sum(each.kind in (LinkKind.A, LinkKind.AREA) for each in page.links.values())
+    if links < _FEW_LINKS and (not page.text or _WAITS.search(page.text)):
         return True
-    return any(_MOVES_ON.search(each.text) for each in runs)
+    # A stub that redirects mostly has a link to its target as well.
+    return not links and any(_MOVES_ON.search(each.text) for each in runs)
 
 
 def _head(body: bytes | str) -> bytes:

@@ -17,6 +17,7 @@ from lycosa.base.calls import (
     SiteNotice,
     TakeRenders,
 )
+from lycosa.base.ports import Offload
 from lycosa.worker.calls.announced_changes import AnnouncedChanges
 from lycosa.worker.calls.call_router import CallHandler, CallRouter
 from lycosa.worker.calls.capture_finder import CaptureFinder
@@ -31,7 +32,6 @@ from lycosa.worker.owned_shard import OwnedShard
 from lycosa.worker.render.desk import RenderDesk
 from lycosa.worker.visit.visit_parts import VisitParts
 from lycosa.worker.worker import Worker
-from lycosa.worker.worker_ports import Ports
 
 
 class CallParts(msgspec.Struct, frozen=True):
@@ -46,7 +46,7 @@ def build_calls(
     intake: IntakeParts,
     visit: VisitParts,
     worker: Worker,
-    ports: Ports,
+    offload: Offload,
     renders: RenderDesk | None,
 ) -> CallParts:
     """The parts over all others of a worker."""
@@ -72,9 +72,8 @@ def build_calls(
         GiveResults: leases.give_results,
     }
     if renders is not None:
-        segments = owned.opened.storage.segments
-        finder = CaptureFinder(segments, ports.offload, worker.next_commit)
-        rendering = RenderCalls(renders, finder.find_captures, ports.offload)
+        captures = CaptureFinder(owned.opened.storage.segments, offload, worker.next_commit)
+        rendering = RenderCalls(renders, captures, offload, owned.partitions)
         handlers[TakeRenders] = rendering.take_renders
         handlers[FindCaptures] = rendering.find_captures
         handlers[GiveRender] = rendering.give_render

@@ -50,8 +50,13 @@ class CaptureFinder:
     """One per worker. ``next_commit`` returns when what was done so far is on disk."""
 
     def __init__(
-        self, segments: Segments, offload: Offload, next_commit: Callable[[], Awaitable[None]]
+        self,
+        segments: Segments,
+        offload: Offload,
+        next_commit: Callable[[], Awaitable[None]],
+        most_bytes: int = MOST_ANSWER_BYTES,
     ) -> None:
+        self._most_bytes = most_bytes
         self._segments, self._offload, self._next_commit = segments, offload, next_commit
         self._read_before: dict[str, _Place] = {}
 
@@ -63,7 +68,7 @@ class CaptureFinder:
     ) -> list[FoundCapture]:
         """What is stored of URLs of a partition, in their order, at most 200 of them.
 
-        The bodies have at most ``MOST_ANSWER_BYTES`` together; a capture beyond is cut.
+        The bodies have at most ``most_bytes`` together; a capture beyond is cut.
         """
         asked = asked[:MOST_CAPTURES]
         places = [self._find(partition, each) for each in asked]
@@ -108,7 +113,7 @@ class CaptureFinder:
         self, asked: Sequence[AskedCapture], places: Sequence[_Place | FoundCapture]
     ) -> list[FoundCapture | None]:
         found: list[FoundCapture | None] = []
-        room = MOST_ANSWER_BYTES
+        room = self._most_bytes
         for each, place in zip(asked, places, strict=True):
             if isinstance(place, FoundCapture):
                 found.append(place)
@@ -140,8 +145,8 @@ class CaptureFinder:
         if has_body:
             return answer
         encodings = [value for name, value in answer.headers if name == "content-encoding"]
-        decoded = decode_content(record.body, encodings, MOST_ANSWER_BYTES + 1, _MAX_RATIO)
-        if len(decoded.body) > MOST_ANSWER_BYTES:
+        decoded = decode_content(record.body, encodings, self._most_bytes + 1, _MAX_RATIO)
+        if len(decoded.body) > self._most_bytes:
             return _none(Reason.DECODE_LIMIT)
         if len(decoded.body) > room:
             return msgspec.structs.replace(answer, is_cut=True)

@@ -46,11 +46,9 @@ MANY_LINKS = 1000
 LINKS_AT_ONCE = 250
 """Links of a slice. It takes 10 ms when all of them are new."""
 
-_FIRST = 0
 NO_SCORES: Mapping[str, int] = {}
 _LIMITED = frozenset({LinkKind.SITEMAP_FILE, LinkKind.LICENSE})
 _NO_PAGES = frozenset({LinkKind.LICENSE, LinkKind.WANTED})
-_LICENSE_LIMIT = Reason.LICENSE_LIMIT
 _NO_HINT = (0, NO_HINT)
 
 
@@ -152,7 +150,7 @@ class Intake:
             try:
                 refusal = self.take_seed(raw, importance)
             except InvalidUrl as error:
-                if _FIRST not in self._partitions:
+                if 0 not in self._partitions:
                     continue  # of several workers, only the owner of the first partition reports it
                 refused.append(
                     (raw, f"not a URL that can be crawled: {error.detail or error.reason.meaning}")
@@ -465,7 +463,7 @@ class Intake:
         for (kind, host8), group in limited.items():
             if kind is LinkKind.LICENSE:
                 left_out = take_in_licenses(partition, group, discover, self._standing)
-                reason = _LICENSE_LIMIT
+                reason = Reason.LICENSE_LIMIT
             else:
                 left_out = self._sitemaps.take_in(partition, group, discover)
                 reason = Reason.SITEMAP_LIMIT

@@ -32,7 +32,7 @@ from lycosa.stages.frontier.wanted_urls import WantTime, take_want
 from lycosa.worker.intake.intake import Intake
 from lycosa.worker.intake.outgoing_parcels import OutgoingParcels
 
-Receive = Callable[[Partition, WantingPage, SettledWant], None]
+TellPage = Callable[[Partition, WantingPage, SettledWant], None]
 """Takes what became of a want of a page of a partition.
 
 It is called in the step that settles the URL, so both are in one commit. A page that does not wait
@@ -56,7 +56,7 @@ class Wants:
     ) -> None:
         self._partitions, self._intake, self._outgoing = partitions, intake, outgoing
         self._clock, self._site_wants = clock, site_wants
-        self.receive: Receive = lambda partition, page, settled: None
+        self.receive: TellPage = lambda partition, page, settled: None
         for partition in partitions.values():
             partition.demands.tell = partial(self._tell_pages, partition)
 

@@ -73,7 +73,7 @@ from lycosa.stages.schedule.visit_decisions import decide
 from lycosa.state.store.warc_records import packed_file
 from lycosa.worker.extensions import Extensions, called_sinks
 from lycosa.worker.intake.intake import MANY_LINKS
-from lycosa.worker.intake.render_queue import RenderQueue
+from lycosa.worker.intake.render_queue import RenderQueue, loads_of
 from lycosa.worker.visit.address_finder import AddressFinder
 from lycosa.worker.visit.capture_builder import CaptureBuilder
 from lycosa.worker.visit.errands import Errands
@@ -332,7 +332,9 @@ class Pipeline:
         ended = capture(lease, fetched, body, visit.decision, step.outcome, step.target, stated)
         demands = visit.partition.demands
         if demands.rows and body.parsed is not None:
-            demands.note_loads(ended.host8 + ended.url8, body.parsed.links)
+            url = ended.host8 + ended.url8
+            if url in demands.rows:
+                demands.note_loads(url, loads_of(body.parsed.links))
         if self._renders is not None and body.parsed is not None:
             choice = self._renders.note_page(lease, body.parsed, ended, stated)
             if choice is RenderChoice.CROWDED_OUT and (place := ended.history) is not None:
