@@ -161,6 +161,7 @@ class _Worker:
         counters = worker.committer.counted
         return progress_with(
             captures=sum(each.captures for each in counters),
+            wanted=sum(each.wanted for each in counters),
             body_bytes=sum(each.body_bytes for each in counters),
             commits=worker.committer.commits,
             is_idle=worker.is_idle,

@@ -9,6 +9,7 @@ import random
 import shutil
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from dying import Dying, copied
@@ -21,8 +22,10 @@ from judging import (
 )
 from lycosa.base.calls import Call, CallReply, RenderVerdict
 from lycosa.base.config.sections import (
+    BudgetSection,
     Config,
     FrontierSection,
+    LimitSection,
     PolitenessSection,
     RenderMode,
     RenderSection,
@@ -34,12 +37,13 @@ from lycosa.base.reasons import Reason
 from lycosa.inspect.audit.folder_audit import audit
 from lycosa.state.kv.memory_table import MemoryTables
 from lycosa.state.kv.table_records import prefix_end
+from lycosa.state.shard.counters import counters_of
 from lycosa.synthetic import Crash, Response
 from lycosa.worker.assemble import Assembled
 from rendering import Renderers, script, shell
 from scripted import Answer, moved, page, robots, scripted_crawl
 from several_workers import run_workers
-from virtual_crawl import VirtualCrawl, in_memory
+from virtual_crawl import VirtualCrawl, in_memory, sum_of
 
 CDN = "http://cdn.test/"
 DELAY_S = 2.0
@@ -145,7 +149,7 @@ def test_what_pages_of_many_sites_need_is_fetched_once(workers: int, tmp_path: P
     for n, site in enumerate(sites(number)):
         document = renderers.document(site)
         for text in (f"data of {n}", "lib", "more"):
-            assert text in document, (site, text)
+            assert f"<p>{text}</p>" in document, (site, text)
         assert "forbidden" not in document and "another" not in document
     (fields,) = web.headers[f"{CDN}more.js"]
     assert (fields["accept"], fields["referer"][-9:]) == ("*/*", ".example/")
@@ -155,7 +159,9 @@ def test_what_pages_of_many_sites_need_is_fetched_once(workers: int, tmp_path: P
     assert "referer" not in web.headers["http://s0.example/"][0]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(2, 50))]
+)
 def test_no_want_is_lost_when_workers_die(seed: int, tmp_path: Path) -> None:
     chance, stores, number = random.Random(seed), MemoryTables(), 5
     crawl, _ = scripted_crawl(tmp_path / "c", web_of(number), settings())
@@ -176,3 +182,47 @@ def test_no_want_is_lost_when_workers_die(seed: int, tmp_path: Path) -> None:
     run_workers(crawl, 2, sites(number), meanwhile=Everywhere().begin)
     assert deaths >= 2
     judge(crawl, number)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_what_pages_need_does_not_count_for_the_limit_on_pages(
+    workers: int, tmp_path: Path
+) -> None:
+    """Thirteen captures, of which four are pages."""
+    crawl, _ = scripted_crawl(tmp_path / "c", web_of(2), settings(limits=LimitSection(max_pages=8)))
+    run_workers(crawl, workers, sites(2), meanwhile=Everywhere().begin)
+    judge(crawl, 2)
+    with tables(crawl) as opened:
+        counters = sum_of(counters_of(table) for table in opened)
+    assert (counters.captures, counters.limited_captures) == (13, 4)
+
+
+def test_a_host_over_its_budget_keeps_no_page_waiting(tmp_path: Path) -> None:
+    """The host of the library is parked after six captures, and the pages go on without the rest."""
+    renderers, number = Everywhere(), 3
+    config = settings(budgets=BudgetSection(host_pages=6, park_s=86_000.0))
+    web = web_of(number)
+    web[f"{CDN}lib-2.js"] = script(*(f"import ./{n}.js" for n in range(9)), "text lib")
+    crawl, _ = scripted_crawl(tmp_path / "c", web, config)
+    run_workers(crawl, 2, sites(number), meanwhile=renderers.begin)
+    asked = [url for url in crawl.log.urls() if url.startswith(CDN) and url.endswith(".js")]
+    assert len(asked) == 6, asked
+    are_balanced(crawl)
+    with tables(crawl) as opened:
+        assert not sum(len(list(table.scan(b"v", prefix_end(b"v")))) for table in opened)
+    for site in sites(number):
+        assert "<p>lib</p>" in renderers.document(site)
+    assert crawl.now < 600, "no page waited for what did not come"
+
+
+def test_a_page_that_asks_not_to_be_followed_wants_nothing(tmp_path: Path) -> None:
+    web = web_of(1)
+    (site,) = sites(1)
+    response = web[site]
+    assert isinstance(response, Response)
+    web[site] = msgspec.structs.replace(
+        response, body=b'<meta name="robots" content="nofollow">' + response.body
+    )
+    crawl, _ = scripted_crawl(tmp_path / "c", web, settings())
+    run_workers(crawl, 1, [site], meanwhile=Everywhere().begin)
+    assert set(crawl.log.urls()) == {f"{site}robots.txt", site}
