@@ -26,12 +26,15 @@ from lycosa.base.config.sections import (
 from lycosa.base.model.url_state import UrlState
 from lycosa.base.reasons import Reason
 from lycosa.inspect.audit.folder_audit import audit
+from lycosa.inspect.committed_state import read_folder
+from lycosa.inspect.explain.explanation import explain
+from lycosa.inspect.saved_settings import load_saved_settings
 from lycosa.state.kv.memory_table import MemoryTables
 from lycosa.state.kv.table_records import prefix_end
 from lycosa.state.shard.counters import counters_of
-from lycosa.synthetic import Crash, Response
+from lycosa.synthetic import VIRTUAL_EPOCH, Crash, Response
 from rendering import script
-from scripted import scripted_crawl
+from scripted import error, scripted_crawl
 from several_workers import run_workers
 from virtual_crawl import VirtualCrawl, in_memory, sum_of
 from wanting import CDN, Everywhere, settings, sites, web_of
@@ -147,3 +150,20 @@ def test_a_page_that_asks_not_to_be_followed_wants_nothing(tmp_path: Path) -> No
     crawl, _ = scripted_crawl(tmp_path / "c", web, settings())
     run_workers(crawl, 1, [site], meanwhile=Everywhere().begin)
     assert set(crawl.log.urls()) == {f"{site}robots.txt", site}
+
+
+def test_a_page_does_not_wait_for_a_host_that_is_away(tmp_path: Path) -> None:
+    """Its render ends without the script, whose URL stays and says who waits for it."""
+    web, renderers = web_of(1), Everywhere()
+    web[f"{CDN}robots.txt"] = error(503)
+    (site,) = sites(1)
+    crawl, _ = scripted_crawl(tmp_path / "c", web, settings())
+    run_workers(crawl, 1, [site], meanwhile=renderers.begin)
+    assert 600 < crawl.now < 2000, "render.wait_s"
+    document = renderers.document(site)
+    assert "<p>data of 0</p>" in document and "<p>lib</p>" not in document
+    are_balanced(crawl)
+    reader = read_folder(crawl.folder)
+    saved, now = load_saved_settings(reader), VIRTUAL_EPOCH + crawl.now
+    facts = {each.key: each.value for each in explain(reader, saved, f"{CDN}lib.js", now).facts}
+    assert (facts["wanted_by"], facts["found_as"], facts["priority"]) == (1, "wanted", 1.0)
