@@ -538,7 +538,7 @@ class NodesHistory:
         return Counter(
             (row["url"], row["fetch_number"])
             for row in self.world.logs.feed(PAGES)
-            if not row.get("kind")
+            if not row.get("kind") and "render" not in row
         )
 
 

@@ -12,6 +12,7 @@ import asyncio
 import random
 import re
 from collections.abc import Mapping
+from urllib.parse import urljoin
 
 import msgspec
 
@@ -38,6 +39,7 @@ from lycosa.synthetic import Obstacle, SyntheticWeb
 from lycosa.synthetic.oracle import Truth
 from lycosa.synthetic.scripted_renderer import ScriptedRenderer
 from lycosa.synthetic.sent_response import Response
+from lycosa.synthetic.virtual_clock import VIRTUAL_EPOCH
 from memory_objects import MemoryStore
 from memory_segments import MemorySegments
 from nodes.history import NodesHistory
@@ -51,6 +53,7 @@ _APP, _LATE, _DATA, _MORE, _SHARED, _FOUND = (
 )
 _TEXT = {_DATA: "the data", _MORE: "more data"}
 _TAG = b'<script src="/_r/app.js"></script>'
+_STATIC = re.compile(r"(?:src|href)=\"(/static/[^\"]+)\"")
 _LEAST_RENDERED = 20
 _KILLED = 0.1  # of pages that are lent, with their renderer
 
@@ -76,7 +79,8 @@ class ScriptedWeb:
         if path == _FOUND:
             page = f"<!DOCTYPE html><title>Found</title><p>Found by scripts of {host_of(url)}.</p>"
             return Response(200, [("Content-Type", "text/html")], page.encode(), 0.05)
-        answer = self._web.respond(url, at, headers)
+        plain = {name: value for name, value in headers.items() if name != "accept-encoding"}
+        answer = self._web.respond(url, at, plain)
         if answer.status == 200 and _RENDERED.search(url) and b"<!DOCTYPE html" in answer.body:
             return msgspec.structs.replace(answer, body=answer.body + _TAG)
         return answer
@@ -96,6 +100,7 @@ class Renders(Plugin):
         self._chance = random.Random(f"renders {history.seed}")
         self._renderer = ScriptedRenderer(asyncio.sleep, 0.3)
         self._pages: set[str] = set()
+        self._scripted: set[str] = set()
         self.verdicts = dict.fromkeys(RenderVerdict, 0)
         self.killed = 0
 
@@ -153,8 +158,16 @@ class Renders(Plugin):
     # -- judging
 
     def expect(self, truth: Truth) -> None:
+        answers = self.history.answers
         self._pages = {each for each in truth.pages if _RENDERED.search(each)}
-        origins = {each[: each.index("/", 8) + 1] for each in self._pages}
+        for page in self._pages:
+            body = answers.respond(page, VIRTUAL_EPOCH, {}).body
+            if _TAG in body:
+                self._scripted.add(page)
+            for path in _STATIC.findall(body.decode("utf-8", "replace")):
+                url = urljoin(page, path)
+                (truth.others if self._may(url) else truth.disallowed).add(url)
+        origins = {each[: each.index("/", 8) + 1] for each in self._scripted}
         for origin in origins:
             if not self._may(origin + _APP):
                 truth.disallowed.add(origin + _APP)
@@ -190,7 +203,7 @@ class Renders(Plugin):
 
     def _judge_document(self, url: str, document: str) -> None:
         origin = url[: url.index("/", 8) + 1]
-        has_app = self._may(origin + _APP)
+        has_app = url in self._scripted and self._may(origin + _APP)
         has_late = has_app and self._may(origin + _LATE)
         wanted = {"<p>app</p>": has_app, "<p>shared</p>": has_app, f"/{_FOUND}": has_late}
         wanted[f"<p>{_TEXT[_DATA]}</p>"] = has_app and self._may(origin + _DATA)
