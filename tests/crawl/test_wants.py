@@ -108,17 +108,29 @@ def test_no_want_is_lost_when_workers_die(seed: int, tmp_path: Path) -> None:
     judge(crawl, number)
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_what_pages_need_does_not_count_for_the_limit_on_pages(
-    workers: int, tmp_path: Path
+@pytest.mark.parametrize(("workers", "most"), [(1, 8), (1, 2), (2, 8), (2, 2)])
+def test_a_limit_on_pages_counts_pages_and_lets_them_be_rendered(
+    workers: int, most: int, tmp_path: Path
 ) -> None:
-    """Thirteen captures, of which four are pages."""
-    crawl, _ = scripted_crawl(tmp_path / "c", web_of(2), settings(limits=LimitSection(max_pages=8)))
-    run_workers(crawl, workers, sites(2), meanwhile=Everywhere().begin)
-    judge(crawl, 2)
+    """Thirteen captures, of which four are pages; with a limit of two, eleven."""
+    renderers = Everywhere()
+    crawl, _ = scripted_crawl(
+        tmp_path / "c", web_of(2), settings(limits=LimitSection(max_pages=most))
+    )
+    run_workers(crawl, workers, sites(2), meanwhile=renderers.begin)
     with tables(crawl) as opened:
         counters = sum_of(counters_of(table) for table in opened)
-    assert (counters.captures, counters.limited_captures) == (13, 4)
+    pages = min(most, 4)
+    assert (counters.captures, counters.limited_captures) == (9 + pages, pages)
+    for site in sites(2):
+        assert "<p>lib</p>" in renderers.document(site)
+    asked = {url for url in crawl.log.urls() if url.endswith("/found")}
+    assert len(asked) == pages - 2
+    if most == 8:
+        judge(crawl, 2)
+    else:
+        are_balanced(crawl)
+        assert crawl.now < 200, "it ends when its pages are rendered"
 
 
 def test_a_host_over_its_budget_keeps_no_page_waiting(tmp_path: Path) -> None:
