@@ -379,7 +379,7 @@ class LimitSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     max_pages: Annotated[
         int,
         setting(
-            "Maximum number of captures of the whole crawl, without what pages need to be rendered.",
+            "Maximum number of captures of the whole crawl, without those that renders need.",
             ge=0,
         ),
     ] = 0
