@@ -21,6 +21,7 @@ from lycosa.base.preferences.preference_model import (
     gather_preferences,
 )
 from lycosa.base.preferences.use_policy import UsePolicy
+from lycosa.base.urls.surt import urn_key
 from lycosa.state.store import JournalRow, build_derived, layout, read_header, read_rows, recover
 from lycosa.state.store.cdxj import lines
 from lycosa.state.store.journal import encode_line, is_render, read_all_rows
@@ -236,6 +237,25 @@ def test_the_index_has_the_records_with_a_urn_and_not_the_document(tmp_path: Pat
     paths = sorted((tmp_path / "cdxj").iterdir())
     listed = b"".join(path.read_bytes() for path in paths).splitlines(keepends=True)
     assert [line for line in listed if line.startswith(b"urn:")] == lines(row)
+
+
+@pytest.mark.parametrize(
+    ("url", "key"),
+    [
+        ("https://www.example.org/", "https://www.example.org"),
+        ("https://www.example.org/?a=1", "https://www.example.org?a=1"),
+        (
+            "https://www.example.org/Page/6?b=2&a=1",
+            "https://www.example.org/page/6?a=1&b=2",
+        ),
+        ("https://www.example.org:8443/dir/", "https://www.example.org:8443/dir"),
+        ("https://www.example.org/a//b//", "https://www.example.org/a//b/"),
+        ("https://example.org/%C3%A4%20b?q=%C3%A4", "https://example.org/%c3%a4%20b?q=%c3%a4"),
+        ("http://[2001:db8::1]/x", "http://[2001:db8::1]/x"),
+    ],
+)
+def test_the_key_of_a_record_is_that_of_pywb(url: str, key: str) -> None:
+    assert urn_key("urn:view:", url) == f"urn:view:{key}"
 
 
 def test_links_of_a_render_join_the_capture_as_its_own_do(tmp_path: Path) -> None:

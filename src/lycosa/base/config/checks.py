@@ -57,7 +57,7 @@ STORE_OPTIONS = (
 )
 """Options of ``obstore`` that are no secrets."""
 UPLOAD_KINDS = (
-    *("warc", "cdxj", "pages", "links", "text", "content", "items"),
+    *("warc", "cdxj", "pages", "links", "text", "content", "renders", "items"),
     *("journal", "attempts"),
 )
 SECURITY_PREFIXES = ("security.", "sasl.", "ssl.", "enable.ssl.", "enable.sasl.")

@@ -332,10 +332,10 @@ class UploadSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     kinds: Annotated[
         tuple[str, ...],
         setting(
-            "Folders whose files are uploaded: warc, cdxj, pages, links, text, content, items; "
-            "also journal and attempts (closed attempt logs)."
+            "Folders whose files are uploaded: warc, cdxj, pages, links, text, content, renders, "
+            "items; also journal and attempts (closed attempt logs)."
         ),
-    ] = ("warc", "cdxj", "pages", "links", "text", "content", "items")
+    ] = ("warc", "cdxj", "pages", "links", "text", "content", "renders", "items")
     remove: Annotated[
         bool, setting("Remove a local file after the store was seen to hold the same content.")
     ] = False

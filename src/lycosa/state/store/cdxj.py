@@ -17,6 +17,7 @@ from pathlib import Path
 
 import msgspec
 
+from lycosa.base.urls.surt import urn_key
 from lycosa.state.store import languages
 from lycosa.state.store.journal_rows import UNCHANGED, JournalRow, SegmentHeader
 from lycosa.state.store.layout import WARC, file_name
@@ -98,8 +99,9 @@ def record_entry(row: JournalRow, record: RenderRecord, offset: int) -> CdxjEntr
 
 
 def record_line(row: JournalRow, found: CdxjEntry) -> bytes:
-    """The line of a record of a render, whose URN is its own key."""
-    return f"{found.url} {timestamp(row.date_us)} ".encode() + _encoder.encode(found) + b"\n"
+    """The line of a record of a render."""
+    key = urn_key(found.url.removesuffix(row.url), row.url)
+    return f"{key} {timestamp(row.date_us)} ".encode() + _encoder.encode(found) + b"\n"
 
 
 def shown_records(row: JournalRow) -> list[tuple[RenderRecord, int]]:
