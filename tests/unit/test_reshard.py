@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import re
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 import msgspec
 import pytest
 
 from crawling import crawl_folder
+from dying import Dying, copied
+from judging import wants_are_kept
 from lycosa.base.config.sections import (
     Config,
     FrontierSection,
@@ -28,6 +32,7 @@ from lycosa.base.urls.identity import hash8, partition_of
 from lycosa.inspect.audit.capture_index import CaptureIndex
 from lycosa.inspect.audit.state_check import StateChecks
 from lycosa.inspect.committed_state import TableView
+from lycosa.moves.drain_run import drain_parcels
 from lycosa.moves.reshard import division
 from lycosa.moves.reshard.counting import divided_total, recounted
 from lycosa.moves.reshard.division import Division, OldState
@@ -64,9 +69,12 @@ from lycosa.state.kv.table_records import (
 from lycosa.state.seen.near_judge import NearJudge
 from lycosa.state.seen.simhash import NearIndex
 from lycosa.state.shard.counters import Counters, counters_of
-from lycosa.synthetic import SyntheticWeb
+from lycosa.synthetic import Crash, SyntheticWeb
 from lycosa.synthetic.plan import WebPlan
 from lycosa.synthetic.synthetic_hosts import host_name
+from scripted import scripted_crawl
+from several_workers import run_workers
+from wanting import Everywhere, settings, sites, web_of
 
 PLAN = WebPlan(hosts=40, pages=12, seed=5, latency_s=0.01, page_bytes=1500)
 CONFIG = Config(
@@ -211,6 +219,26 @@ def test_a_demand_is_answered_to_the_shard_that_has_the_page() -> None:
     assert table.get(demand_key(url[:8])) == count
     for key in (render_key(url), story_key(url), outcome_key(url)):
         assert table.get(key) == rows[key]
+
+
+def test_an_import_keeps_what_pages_wait_for(tmp_path: Path) -> None:
+    """Three workers die while pages wait, with wants and answers in their outboxes."""
+    crawl, _ = scripted_crawl(tmp_path / "one", web_of(6), settings())
+    crawl.open_table, image = OPENER, tmp_path / "image"
+    dying = Dying(copied(crawl, image), random.Random(1), 660)
+    with pytest.raises(Crash):
+        run_workers(crawl, 3, sites(6), dying, meanwhile=Everywhere().begin)
+    state = gather_folder(image, tmp_path / "work", OPENER, lambda number: None)
+    asyncio.run(drain_parcels(state))
+    folders = sorted((state.folder / "state").glob("p*"))
+    old: Tables = {number: OPENER(folder) for number, folder in enumerate(folders)}
+    open_before = wants_are_kept(old)
+    made = divided(old, 16)
+    assert wants_are_kept(made) == open_before > 0
+    waiting = [key for table in made.values() for key, _ in table.scan(b"v", prefix_end(b"v"))]
+    assert waiting
+    for table in old.values():
+        table.close()
 
 
 def test_dead_letters_are_numbered_anew_and_decisions_follow_them() -> None:

@@ -52,6 +52,9 @@ def measured_worker(
     def read() -> None:
         _set_counts(meter, worker.committer.counted)
         _set_hosts(meter, [each.counters for each in partitions])
+        renders = intake.renders
+        if renders is not None:
+            meter.set("lycosa_renders_awaited", renders.waiting if renders.is_busy else 0)
         _set_frontier(meter, worker.frontier, clock.monotonic())
         if worker.free_bytes:
             meter.set("lycosa_disk_free_bytes", worker.free_bytes)

@@ -376,7 +376,13 @@ class FrontierSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
 class LimitSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """When the crawl stops by itself; 0 is no limit. These may differ from run to run."""
 
-    max_pages: Annotated[int, setting("Maximum number of captures of the whole crawl.", ge=0)] = 0
+    max_pages: Annotated[
+        int,
+        setting(
+            "Maximum number of captures of the whole crawl, without those that renders need.",
+            ge=0,
+        ),
+    ] = 0
     max_bytes: Annotated[
         int, setting("Maximum number of body bytes received by the whole crawl.", ge=0)
     ] = 0

@@ -173,6 +173,8 @@ class Progress(msgspec.Struct, frozen=True, tag=True):
     """Stored fetches that are part of a commit."""
     wanted = _Count("lycosa_captures_wanted_total")
     """Those of ``captures`` that pages needed to be rendered; no limit counts them."""
+    renders_awaited = _Count("lycosa_renders_awaited")
+    """Pages that are to be rendered before the crawl ends."""
     pages = _Count("lycosa_pages_total")
     """Captures with status 200 that are HTML."""
     requests = _Count("lycosa_requests_total")

@@ -6,7 +6,7 @@ from enum import IntEnum
 
 import msgspec
 
-_RULES = {12: 2, 13: 2, 19: 4, 34: 4, 29: 6, 30: 8, 33: 10, 31: 12, 32: 12, 35: 12}
+_RULES = {12: 2, 13: 2, 19: 4, 34: 4, 29: 6, 30: 8, 33: 10, 31: 12, 32: 12, 35: 14}
 
 
 class LinkKind(IntEnum):
@@ -64,7 +64,8 @@ class LinkKind(IntEnum):
 
     rules: int
     """An even number, equal for the kinds that the same rules apply to: pages, what is never
-    followed, guesses, frames (which may be parts of a page), images, media, other requisites.
+    followed, guesses, frames (which may be parts of a page), images, media, other requisites, what
+    pages want.
     """
 
     def __init__(self, number: int) -> None:

@@ -85,6 +85,11 @@ _CRAWL = (
         "Stored fetches of what pages need to be rendered, which limits.max_pages does not count.",
         is_stored=True,
     ),
+    Metric(
+        "lycosa_renders_awaited",
+        _G,
+        "Pages that are to be rendered before the crawl ends.",
+    ),
     Metric("lycosa_pages_total", _C, "Captures with status 200 that are HTML.", is_stored=True),
     Metric("lycosa_requests_total", _C, "Requests for pages.", is_stored=True),
     Metric("lycosa_received_bytes_total", _C, "Bytes of bodies as received.", is_stored=True),

@@ -8,7 +8,7 @@ pages, because a page at the maximum depth would be incomplete without them. The
 is a part of its page then, wherever it is. Sitemaps
 are admitted from any host too, because only a host in scope, or a sitemap that it named, can bring
 them. So are licences, if they are fetched at all: publishers share them on hosts of collectives.
-What a page misses while it is rendered has rules of its own (``admit.want_rules``).
+What a page misses while it is rendered has other rules (``admit.want_rules``).
 
 SURT prefixes name parts of the web next to the seeds, or exclude them. A seed may have a separate
 rule. With ``scope.one_hop_out`` a page in scope also brings the pages elsewhere that it links

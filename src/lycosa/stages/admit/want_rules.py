@@ -1,4 +1,4 @@
-"""Which requests of a page that is rendered are fetched: rules beside those of every URL.
+"""Which requests of a page that is rendered are fetched: rules in addition to those of every URL.
 
 Scripts decide what is asked for, so a page could make the crawl send requests of its choice to
 other sites, with data in them. From its own site a page gets everything that it asks for. From

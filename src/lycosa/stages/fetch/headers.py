@@ -69,8 +69,8 @@ def common_lines(section: FetchSection, user_agent: str, contact: str) -> list[b
 
 
 def request_lines(common: list[bytes], request: FetchRequest) -> list[bytes]:
-    """The header lines of a request: the common ones, or Accept and Referer of its own, and
-    conditions.
+    """The header lines of a request: the common ones, with its own Accept and Referer if it
+    has any, and conditions.
 
     The validators of the last capture are conditions (RFC 9110 section 13.1). A value that is not a
     valid field value is left out. Validators come from a server, and one with a line break would

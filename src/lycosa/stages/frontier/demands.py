@@ -50,7 +50,8 @@ class DemandRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class DayRow(msgspec.Struct, array_like=True):
     """How many URLs of a host were fetched for each other site (hash of its name) on a day.
 
-    ``day`` counts from 1970. Of more than 1000 sites, those with the least are forgotten.
+    ``day`` counts from 1970. Of more than 1000 sites, those with the smallest numbers are
+    forgotten.
     """
 
     day: int = 0

@@ -105,7 +105,7 @@ class SetAsideHosts:
         if counted_as(state) is not UrlState.QUEUED:
             self._places.end_sleep(host)
             if self._demands.rows:
-                # The pages go on without: it may be a day until the host is judged again.
+                # The pages continue without: it may be a day until the host is judged again.
                 self._demands.refuse_host(host.host8, reason, detail)
         self._visits.mark_changed(host)
 

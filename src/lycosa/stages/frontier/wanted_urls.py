@@ -19,6 +19,7 @@ from lycosa.base.model.wanted import PostedWant, SettledWant
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8, host_of
 from lycosa.stages.frontier.demands import MAX_DEMANDS, WAITING, outcome_of
+from lycosa.stages.frontier.lease import Lease
 from lycosa.stages.frontier.partition import Partition
 from lycosa.stages.frontier.visit_state import HostState, VisitState
 from lycosa.state.cold.cold_rows import ColdNote, ReturnCause
@@ -104,6 +105,22 @@ def _wait_first(partition: Partition, want: PostedWant, url: bytes, at: WantTime
     return True
 
 
+def lease_wanted(partition: Partition, host: VisitState) -> Lease | None:
+    """Lease a URL of a host that was found by a want and waits; ``None`` if there is none."""
+    for url in partition.demands.rows:
+        if url[:8] != host.host8 or url in partition.leased:
+            continue
+        record = partition.find_record(url[:8], url[8:])
+        if record is None or record.kind is not LinkKind.WANTED:
+            continue
+        if record.state is not UrlState.QUEUED or record.due_at:
+            continue
+        for entry in host.queue.pop_chosen(partition.table, (url[8:],)):
+            lease = partition.leased[url] = Lease(host, entry, record)
+            return lease
+    return None
+
+
 def hasten(partition: Partition, host: VisitState, url8: bytes, record: UrlRecord) -> None:
     """Move a URL without a capture to the best band of its host, unless it is there.
 
@@ -120,6 +137,8 @@ def hasten(partition: Partition, host: VisitState, url8: bytes, record: UrlRecor
     if host.record.waiting + host.record.parked > MOST_MOVED:
         return
     record.priority = _WHOLE
+    if record.kind.is_requisite:
+        record.kind = LinkKind.WANTED  # it is no page, so limits on pages do not count it any more
     is_parked = record.state is UrlState.PARKED
     for entry in host.queue.pop_chosen(partition.table, (url8,), PARKED_BAND if is_parked else -1):
         host.queue.finish_entry(entry)

@@ -157,7 +157,7 @@ class CaptureFinder:
     ) -> None:
         for place, capture in zip(places, found, strict=True):
             if isinstance(place, _Place) and capture is not None and capture.status:
-                # At the end, so that what is asked for least is forgotten first.
+                # At the end, so that what was not asked for lately is forgotten first.
                 self._read_before.pop(place.record, None)
                 self._read_before[place.record] = msgspec.structs.replace(
                     place, is_other=False, status=capture.status, headers=capture.headers

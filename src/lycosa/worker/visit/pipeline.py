@@ -161,11 +161,21 @@ class Pipeline:
     def may_start(self) -> bool:
         """Whether a new visit may start.
 
-        The parser must keep up, within its memory, and a permit for a capture must be available. If
-        only outside fetchers request pages, one of them must have asked.
+        The parser must keep up, within its memory, and a permit for a capture must be available,
+        unless pages wait for what they need. If only outside fetchers request pages, one of them
+        must have asked.
         """
         is_wanted = self.fetches_pages or bool(self._lending.demands)
-        return is_wanted and self.parsing.may_start and self._permits.may_take()
+        if not (is_wanted and self.parsing.may_start):
+            return False
+        has_permits = self._permits.may_take()
+        self._leasing.takes_wanted_only = not has_permits
+        return has_permits or self._has_demands()
+
+    def _has_demands(self) -> bool:
+        """Whether pages wait for URLs, which need no permit."""
+        partitions = self._stages.frontier.partitions.values()
+        return any(partition.demands.rows for partition in partitions)
 
     @property
     def has_answer(self) -> bool:

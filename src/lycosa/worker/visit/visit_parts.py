@@ -95,7 +95,7 @@ def build_visit(
     )
     if job.held_until:
         owned.frontier.hold_all(job.held_until, stages.pacing.delay_of)
-    robots, permits = _robots(job, ports, stages), _permits(owned, ports, signals)
+    robots, permits = _robots(job, ports, stages), _permits(owned, ports, signals, below.renders)
     steps = _steps(job, owned.prices, ports, below, stages, robots)
     lending = Lending(stages, steps.pages, permits, job.manifest.crawl)
 
@@ -199,7 +199,9 @@ def _addresses(job: WorkerJob, clock: Clock) -> Addresses:
     return MachineAddresses(table, clock)
 
 
-def _permits(owned: OwnedShard, ports: Ports, signals: RunSignals) -> LocalPermits | GrantedPermits:
+def _permits(
+    owned: OwnedShard, ports: Ports, signals: RunSignals, renders: RenderQueue | None
+) -> LocalPermits | GrantedPermits:
     """A worker that is alone knows what the crawl has; others are granted permits."""
     limits = owned.job.config.limits
     counters = [partition.counters for partition in owned.partitions.values()]
@@ -207,7 +209,13 @@ def _permits(owned: OwnedShard, ports: Ports, signals: RunSignals) -> LocalPermi
     if ports.exchange is not None:
         return GrantedPermits(limits, captures)
     body_bytes = sum(each.body_bytes for each in counters)
-    return LocalPermits(limits, captures, body_bytes, lambda: signals.stop(End.LIMIT))
+
+    def awaits_renders() -> bool:
+        return renders is not None and renders.is_busy
+
+    return LocalPermits(
+        limits, captures, body_bytes, lambda: signals.stop(End.LIMIT), awaits_renders
+    )
 
 
 def _store(owned: OwnedShard, caller: CodeCaller) -> SegmentStore:
