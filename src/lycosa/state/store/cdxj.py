@@ -98,9 +98,9 @@ def record_entry(row: JournalRow, record: RenderRecord, offset: int) -> CdxjEntr
     )
 
 
-def record_line(row: JournalRow, found: CdxjEntry) -> bytes:
-    """The line of a record of a render."""
-    key = urn_key(found.url.removesuffix(row.url), row.url)
+def record_line(row: JournalRow, found: CdxjEntry, key: str = "") -> bytes:
+    """The line of a record of a render; without a key it is that of pywb."""
+    key = key or urn_key(found.url.removesuffix(row.url), row.url)
     return f"{key} {timestamp(row.date_us)} ".encode() + _encoder.encode(found) + b"\n"
 
 
