@@ -126,7 +126,10 @@ class CdxjBuilder:
         self._path, self._lines = path, SortedLines(path.parent, run)
 
     def add_row(self, row: JournalRow) -> None:
-        for found in lines(row):
+        if row.render is not None:
+            for each in lines(row):
+                self._lines.add_line(each)
+        elif (found := line(row)) is not None:
             self._lines.add_line(found)
 
     def close(self) -> None:

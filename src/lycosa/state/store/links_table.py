@@ -77,7 +77,7 @@ def batch(rows: list[JournalRow], segment: str) -> pa.RecordBatch:
     """
     counts = np.array([len(row.links.urls) for row in rows], dtype=np.int64)
     total = int(counts.sum())
-    fetched = [source_capture(row)[0] for row in rows]
+    fetched = [row.date_us if row.render is None else source_capture(row)[0] for row in rows]
     starts = np.cumsum(counts) - counts
     # The row of each link's page, as a code into the URLs of the pages.
     source = np.repeat(np.arange(len(rows), dtype=np.int32), counts)
