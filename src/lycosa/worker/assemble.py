@@ -33,7 +33,7 @@ from lycosa.worker.intake.intake import Intake
 from lycosa.worker.intake.intake_parts import IntakeParts, build_intake
 from lycosa.worker.intake.outgoing_parcels import OutgoingParcels
 from lycosa.worker.job import WorkerJob
-from lycosa.worker.measures import measure_refetches, measured_worker
+from lycosa.worker.measures import measure_refetches, measure_renders, measured_worker
 from lycosa.worker.owned_shard import OwnedShard, open_owned_shard
 from lycosa.worker.ranks_in_force import RanksInForce
 from lycosa.worker.refetch_grids import RefetchReports, address_limits
@@ -162,6 +162,8 @@ def _assembled(
     meter = measured_worker(worker, intake, visit, owned.clock, failures)
     grids = _refetch_reports(owned, visit, worker)
     measure_refetches(meter, grids)
+    if renders is not None and intake.renders is not None:
+        measure_renders(meter, renders, intake.renders)
 
     def close() -> None:
         meter.stop_watching()

@@ -64,6 +64,11 @@ class RenderRow(msgspec.Struct, array_like=True, gc=False):
     processor_s: float = 0.0
 
     @property
+    def wants_left(self) -> int:
+        """Number of URLs that it waits for."""
+        return len(self.open) // 8
+
+    @property
     def lending(self) -> int:
         """The number under which its next round is lent to a renderer."""
         return self.number * ROUNDS_OF_LENDING + self.round

@@ -55,6 +55,15 @@ _decode_outcome = msgspec.msgpack.Decoder(RenderOutcome).decode
 SiteOf = Callable[[str], str]
 
 
+def waiting_rows(
+    scan: Callable[[bytes, bytes], Iterable[tuple[bytes, bytes]]],
+) -> Iterator[tuple[bytes, RenderRow]]:
+    """The pages of a table that are to be rendered."""
+    for key, value in scan(b"v", prefix_end(b"v")):
+        if len(key) == 1 + _ROW:
+            yield key[1:], _decode_row(value)
+
+
 class RenderRows:
     """One per partition. A page is given as its host8 and url8 in one."""
 
@@ -66,9 +75,7 @@ class RenderRows:
         self._waits: list[tuple[float, int, bytes]] = []  # until, lending, page
         self._ages: list[tuple[float, int, bytes]] = []  # began, number, page
         self._lent: dict[bytes, float] = {}
-        for key, value in table.scan(b"v", prefix_end(b"v")):
-            if len(key) == 1 + _ROW:
-                self._rows[key[1:]] = _decode_row(value)
+        self._rows.update(waiting_rows(table.scan))
         for page, row in self._rows.items():
             self._line_up(page, row)
             heappush(self._ages, (row.began, row.number, page))

@@ -50,6 +50,8 @@ class RenderQueue:
         self._partitions, self._post = partitions, post
         self.site_of, self._clock, self.section = site_of, clock, section
         self._active_at = clock.monotonic()
+        self.crowded_out = 0
+        """Pages of this run that stayed as they are because too many waited."""
 
     def __repr__(self) -> str:
         return f"<RenderQueue {self.waiting}>"
@@ -96,6 +98,7 @@ class RenderQueue:
             record.priority,
         )
         if choice is not RenderChoice.RENDER:
+            self.crowded_out += choice is RenderChoice.CROWDED_OUT
             return choice
         partition, page = self._partitions[lease.host.partition], done.host8 + done.url8
         if not partition.renders.is_needed(page, history.digest):

@@ -29,6 +29,7 @@ from lycosa.stages.frontier.lease import Lease
 from lycosa.stages.frontier.partition import Partition
 from lycosa.stages.schedule.render_choice import with_render
 from lycosa.worker.intake.render_queue import RenderQueue
+from lycosa.worker.render.render_counts import RenderCounts
 from lycosa.worker.visit.worker_stages import Stages
 
 UNREADABLE = "unreadable"
@@ -53,6 +54,7 @@ class RenderDesk:
     ) -> None:
         self._queue, self._stages, self._parse, self._offload = queue, stages, parse, offload
         self._section = section = queue.section
+        self.counts = RenderCounts()
         self._partitions: Mapping[int, Partition] = stages.frontier.partitions
         self._clock, self._intake, self._store = stages.clock, stages.intake, stages.store
         self._bounds = RenderBounds(
@@ -166,6 +168,7 @@ class RenderDesk:
             note = RoundNote(wall, UNREADABLE)
             if rendered is not None:
                 note = RoundNote(wall, rendered.end, rendered.elapsed_s, rendered.processor_s)
+            self.counts.note_round(note, 0)
             if partition.renders.fail(page, note):
                 self._give_up(partition, page, row, note.end, rendered)
             return RenderVerdict.TAKEN if rendered is not None else RenderVerdict.REFUSED
@@ -175,6 +178,7 @@ class RenderDesk:
         )
         now, site_of = self._clock.time(), self._queue.site_of
         wants = partition.renders.next_round(page, note, records, rendered.wants, site_of, now)
+        self.counts.note_round(note, len(wants))
         if wants:
             self._queue.post(partition, page, wants)
             return RenderVerdict.TAKEN
@@ -281,6 +285,7 @@ class RenderDesk:
 
     def _outcome(self, row: RenderRow, end: str, finished: FinishedRender) -> RenderOutcome:
         parsed, facts = finished.parsed, row.page
+        self.counts.note_end(len(finished.rounds))
         return RenderOutcome(
             facts.digest,
             end,
