@@ -17,7 +17,7 @@ ROUNDS_OF_LENDING = 100
 """A lending is the number of a render times this, plus its round."""
 
 
-class PageFacts(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class CapturedPage(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What is remembered of the capture of a page until its render ends.
 
     ``date_us``, ``record``, ``segment`` and ``offset`` are those of the record with the body, which
@@ -51,7 +51,7 @@ class RenderRow(msgspec.Struct, array_like=True, gc=False):
     ``is_ordered``: an operator asked for it.
     """
 
-    page: PageFacts
+    page: CapturedPage
     number: int
     began: float
     is_ordered: bool = False
@@ -74,7 +74,7 @@ class RenderRow(msgspec.Struct, array_like=True, gc=False):
         return self.number * ROUNDS_OF_LENDING + self.round
 
 
-class RenderStory(msgspec.Struct, array_like=True, gc=False):
+class RenderState(msgspec.Struct, array_like=True, gc=False):
     """What a page was answered, and what it wanted: written once a round, read at the next one.
 
     ``records`` has the id of the record that answered each canonical URL, ``wanted`` the
