@@ -20,7 +20,7 @@ from lycosa.base.signing.message_signature import DIRECTORY_TAG
 from lycosa.base.signing.signing_key import create_key, load_key
 from lycosa.cli.identity_files import prefixes_of, site_of
 from lycosa.cli.main import main
-from lycosa.cli.owner_page import CapturedPage, owner_page, robots_examples
+from lycosa.cli.owner_page import PageFacts, owner_page, robots_examples
 from lycosa.stages.fetch.headers import build_user_agent
 from lycosa.stages.politeness.robots_parser import parse_robots
 from lycosa.stages.politeness.robots_rules import Matcher
@@ -287,7 +287,7 @@ class _Texts(HTMLParser):
             self.pre.append(data)
 
 
-def facts(**changes: Any) -> CapturedPage:
+def facts(**changes: Any) -> PageFacts:
     given: dict[str, Any] = {
         "site": "https://crawler.example",
         "product": "Bot-x",
@@ -298,7 +298,7 @@ def facts(**changes: Any) -> CapturedPage:
         "max_crawl_delay_s": 30.0,
         "is_signed": True,
     }
-    return CapturedPage(**(given | changes))
+    return PageFacts(**(given | changes))
 
 
 def test_the_examples_of_the_page_do_to_our_parser_what_it_says() -> None:
