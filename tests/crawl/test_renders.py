@@ -203,6 +203,19 @@ def test_a_page_that_kills_browsers_is_given_up_after_three_rounds(
     assert audit(folder).is_clean
 
 
+def test_explain_tells_the_rounds_of_a_page(tmp_path: Path) -> None:
+    folder = tmp_path / "crawl"
+    crawl_folder(folder, Pages(app()), [f"{SITE}/"], rendering(wait_s=60.0))
+    with CrawlReader(FolderView(folder)) as reader:
+        waits = explain(reader, f"{SITE}/", 0.0).to_json()["facts"]["render_waits"]
+    assert waits == {"round": 1, "waits_for": []}
+    crawl_folder(folder, Pages(app()), [], rendering(), start=5000.0, meanwhile=Renderers())
+    with CrawlReader(FolderView(folder)) as reader:
+        facts = explain(reader, f"{SITE}/", 0.0).to_json()["facts"]
+    assert facts["rendered"]["end"] == "quiet"
+    assert [each["wants"] for each in facts["render_rounds"]] == [3, 0]
+
+
 def test_nothing_is_rendered_by_default(tmp_path: Path) -> None:
     web = Pages(app())
     crawl_folder(tmp_path / "crawl", web, [f"{SITE}/"])
