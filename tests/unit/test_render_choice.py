@@ -127,7 +127,7 @@ def test_a_page_without_signs_is_not_rendered_whatever_others_gave() -> None:
     assert rendered_of(ScriptNeed.NONE, learned(urls(1)[0], 20, 20)) == 0
 
 
-def test_a_site_that_is_built_anew_is_noticed() -> None:
+def test_a_site_that_is_rebuilt_is_noticed() -> None:
     tallies = learned(urls(1)[0], tried=60, useful=0)
     for _ in range(40):
         tallies = with_render(tallies, urls(1)[0], links=30, characters=0)

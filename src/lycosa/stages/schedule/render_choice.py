@@ -4,7 +4,7 @@ The sign (``Parsed.script_need``) sees one page. What it is worth at a host is l
 that ended, by the *shape* of the path: pages of one template are alike. ``LIKELY`` is believed
 until eight renders of a shape have shown that next to nothing comes of it, ``PERHAPS`` only after
 three renders have shown that something does. Where rendering adds nothing, one page in 50 is
-rendered, chosen by its URL, so that a site that is built anew is noticed and a repetition chooses
+rendered, chosen by its URL, so that a site that is rebuilt is noticed and a repetition chooses
 the same pages.
 
 Everything here is pure. What is learned is in the record of the host (``VisitRecord.renders``), at
