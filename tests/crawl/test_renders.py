@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -16,6 +17,7 @@ from lycosa.base.reasons import Reason
 from lycosa.inspect.audit.folder_audit import audit
 from lycosa.inspect.committed_state import read_folder
 from lycosa.inspect.crawl_status import crawl_status
+from lycosa.inspect.explain.explanation import explain
 from lycosa.inspect.saved_settings import load_saved_settings
 from lycosa.state.store.journal_rows import JournalRow, remarks_of
 from lycosa.synthetic import Faults, Response
@@ -203,15 +205,20 @@ def test_a_page_that_kills_browsers_is_given_up_after_three_rounds(
     assert audit(folder).is_clean
 
 
+def facts_of(folder: Path, url: str) -> dict[str, Any]:
+    reader = read_folder(folder)
+    answer = explain(reader, load_saved_settings(reader), url, 1_760_000_000.0)
+    facts: dict[str, Any] = answer.to_json()["facts"]
+    return facts
+
+
 def test_explain_tells_the_rounds_of_a_page(tmp_path: Path) -> None:
     folder = tmp_path / "crawl"
     crawl_folder(folder, Pages(app()), [f"{SITE}/"], rendering(wait_s=60.0))
-    with CrawlReader(FolderView(folder)) as reader:
-        waits = explain(reader, f"{SITE}/", 0.0).to_json()["facts"]["render_waits"]
+    waits = facts_of(folder, f"{SITE}/")["render_waits"]
     assert waits == {"round": 1, "waits_for": []}
     crawl_folder(folder, Pages(app()), [], rendering(), start=5000.0, meanwhile=Renderers())
-    with CrawlReader(FolderView(folder)) as reader:
-        facts = explain(reader, f"{SITE}/", 0.0).to_json()["facts"]
+    facts = facts_of(folder, f"{SITE}/")
     assert facts["rendered"]["end"] == "quiet"
     assert [each["wants"] for each in facts["render_rounds"]] == [3, 0]
 

@@ -1,7 +1,7 @@
 """Rows of pages that are rendered.
 
-A render is a page's own row (``v``) from the moment at which its capture is committed until its
-result is. The last render of a page that ended is a row of its own (``o``): a
+A render is a row (``v``) from the moment at which its capture is committed until its
+result is. The last render of a page that ended is another row (``o``): a
 page is rendered again only when its body is another one, or when an operator asks.
 """
 

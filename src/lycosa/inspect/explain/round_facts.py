@@ -17,7 +17,7 @@ _SHOWN = 5  # URLs that a page waits for
 _HASH = 8
 
 
-def render_facts(answer: Explanation, view: TableView, entry: UrlEntry, ahead_s: float) -> None:
+def round_facts(answer: Explanation, view: TableView, entry: UrlEntry, ahead_s: float) -> None:
     """Add the open render of a page, and the last one that ended.
 
     ``ahead_s`` is how far crawl time is ahead of the wall clock.
