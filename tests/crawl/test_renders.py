@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
 
 from crawling import Pages, crawl_folder, page, robots
 from lycosa.base.calls import RenderVerdict
+from lycosa.base.config.sections import RefetchRule, RefetchSection
 from lycosa.base.model.end import End
 from lycosa.base.reasons import Reason
+from lycosa.inspect.audit.folder_audit import audit
 from lycosa.inspect.committed_state import read_folder
 from lycosa.inspect.crawl_status import crawl_status
+from lycosa.inspect.explain.explanation import explain
 from lycosa.inspect.saved_settings import load_saved_settings
 from lycosa.state.store.journal_rows import JournalRow, remarks_of
-from lycosa.synthetic import Response
+from lycosa.synthetic import Faults, Response
 from lycosa.worker.assemble import Assembled
 from rendering import Renderers, rendering, script, shell
 from store_samples import crawl_rows
@@ -94,3 +102,128 @@ def test_a_full_queue_leaves_pages_as_they_are_and_says_so(tmp_path: Path) -> No
 
 def _reasons(row: JournalRow) -> list[Reason]:
     return [each.reason for each in remarks_of(row)]
+
+
+def documents(renderers: Renderers) -> dict[str, str]:
+    """The last document of each page."""
+    return {lent.task.url: rendered.html for lent, rendered in renderers.given}
+
+
+def test_what_a_page_loads_and_imports_costs_no_round(tmp_path: Path) -> None:
+    renderers = Renderers()
+    crawl_folder(tmp_path / "crawl", Pages(app()), [f"{SITE}/"], rendering(), meanwhile=renderers)
+    wants = [
+        [each.url for each in rendered.wants]
+        for lent, rendered in renderers.given
+        if lent.task.url == f"{SITE}/"
+    ]
+    assert wants == [[f"{SITE}/data", f"{SITE}/private/data", f"{SITE}/late.js"], []]
+
+
+def test_a_crawl_that_dies_anywhere_has_the_same_renders_in_the_end(tmp_path: Path) -> None:
+    whole = Renderers()
+    crawl_folder(tmp_path / "whole", Pages(app()), [f"{SITE}/"], rendering(), meanwhile=whole)
+    folder, web, found, deaths = tmp_path / "dying", Pages(app()), dict[str, str](), 0
+    for number in range(40):
+        renderers = Renderers()
+        faults = Faults(random.Random(number), crash_at=number + 3, crash_point="commit:")
+        end = crawl_folder(
+            folder,
+            web,
+            [f"{SITE}/"],
+            rendering(),
+            start=1000.0 * number,
+            faults=faults,
+            meanwhile=renderers,
+        )
+        found |= documents(renderers)
+        if end is not None:
+            break
+        deaths += 1
+    assert deaths >= 3
+    assert found == documents(whole)
+    assert audit(folder).is_clean
+
+
+def test_each_page_of_an_application_is_rendered_although_all_have_one_body(
+    tmp_path: Path,
+) -> None:
+    web = Pages(
+        {
+            f"{SITE}/": shell("/a.js"),
+            f"{SITE}/one": shell("/a.js"),
+            f"{SITE}/a.js": script("link /one", "text shown"),
+        }
+    )
+    renderers = Renderers()
+    crawl_folder(tmp_path / "crawl", web, [f"{SITE}/"], rendering(), meanwhile=renderers)
+    assert set(documents(renderers)) == {f"{SITE}/", f"{SITE}/one"}
+    assert web.asked.count(f"{SITE}/a.js") == 1
+
+
+def test_a_page_is_rendered_again_only_when_its_own_body_changed(tmp_path: Path) -> None:
+    """Its script changes at each request, which is no reason."""
+    scripts = [script(f"text {number}") for number in range(9)]
+    pages = [shell("/a.js"), shell("/a.js"), shell("/a.js", text="changed")]
+    web = Pages({f"{SITE}/": pages, f"{SITE}/a.js": scripts})
+    refetch = RefetchSection(rule=RefetchRule.ADAPTIVE, first_s=1000.0, min_s=1000.0, max_s=1000.0)
+    config = msgspec.structs.replace(rendering(), refetch=refetch)
+    rounds = []
+    for number in range(3):
+        renderers = Renderers()
+        start = 10_000.0 * number
+        crawl_folder(
+            tmp_path / "crawl", web, [f"{SITE}/"], config, start=start, meanwhile=renderers
+        )
+        rounds.append(len(renderers.given))
+    assert web.asked.count(f"{SITE}/") == 3
+    assert rounds == [1, 0, 1]
+
+
+def test_pages_wait_for_a_renderer_of_a_later_run(tmp_path: Path) -> None:
+    folder, web = tmp_path / "crawl", Pages(app())
+    end = crawl_folder(folder, web, [f"{SITE}/"], rendering(wait_s=60.0))
+    assert end is End.FINISHED
+    assert f"{SITE}/found" not in web.asked
+    renderers = Renderers()
+    crawl_folder(
+        folder, web, [f"{SITE}/"], rendering(wait_s=60.0), start=5000.0, meanwhile=renderers
+    )
+    assert f"{SITE}/found" in web.asked
+
+
+@pytest.mark.parametrize("word", ["crash", "hang"])
+def test_a_page_that_kills_browsers_is_given_up_after_three_rounds(
+    word: str, tmp_path: Path
+) -> None:
+    web = Pages({f"{SITE}/": shell("/a.js"), f"{SITE}/a.js": script(word)})
+    renderers = Renderers()
+    folder = tmp_path / "crawl"
+    end = crawl_folder(folder, web, [f"{SITE}/"], rendering(), meanwhile=renderers)
+    assert end is End.FINISHED
+    assert len(renderers.given) == 3
+    assert audit(folder).is_clean
+
+
+def facts_of(folder: Path, url: str) -> dict[str, Any]:
+    reader = read_folder(folder)
+    answer = explain(reader, load_saved_settings(reader), url, 1_760_000_000.0)
+    facts: dict[str, Any] = answer.to_json()["facts"]
+    return facts
+
+
+def test_explain_tells_the_rounds_of_a_page(tmp_path: Path) -> None:
+    folder = tmp_path / "crawl"
+    crawl_folder(folder, Pages(app()), [f"{SITE}/"], rendering(wait_s=60.0))
+    waits = facts_of(folder, f"{SITE}/")["render_waits"]
+    assert waits == {"round": 1, "waits_for": []}
+    crawl_folder(folder, Pages(app()), [], rendering(), start=5000.0, meanwhile=Renderers())
+    facts = facts_of(folder, f"{SITE}/")
+    assert facts["rendered"]["end"] == "quiet"
+    assert [each["wants"] for each in facts["render_rounds"]] == [3, 0]
+
+
+def test_nothing_is_rendered_by_default(tmp_path: Path) -> None:
+    web = Pages(app())
+    crawl_folder(tmp_path / "crawl", web, [f"{SITE}/"])
+    assert web.asked == [f"{SITE}/robots.txt", f"{SITE}/"]

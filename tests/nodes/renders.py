@@ -54,6 +54,8 @@ _APP, _LATE, _DATA, _MORE, _SHARED, _FOUND = (
 _TEXT = {_DATA: "the data", _MORE: "more data"}
 _TAG = b'<script src="/_r/app.js"></script>'
 _STATIC = re.compile(r"(?:src|href)=\"(/static/[^\"]+)\"")
+_NOFOLLOW = re.compile(rb"<meta name=\"robots\"[^>]*nofollow")
+_LATER_S = 3000.0  # no host is ill any more
 _LEAST_RENDERED = 20
 _KILLED = 0.1  # of pages that are lent, with their renderer
 
@@ -101,6 +103,7 @@ class Renders(Plugin):
         self._renderer = ScriptedRenderer(asyncio.sleep, 0.3)
         self._pages: set[str] = set()
         self._scripted: set[str] = set()
+        self._nofollow: set[str] = set()
         self.verdicts = dict.fromkeys(RenderVerdict, 0)
         self.killed = 0
 
@@ -161,7 +164,13 @@ class Renders(Plugin):
         answers = self.history.answers
         self._pages = {each for each in truth.pages if _RENDERED.search(each)}
         for page in self._pages:
-            body = answers.respond(page, VIRTUAL_EPOCH, {}).body
+            # Some pages are there only at a later request.
+            tries = (answers.respond(page, VIRTUAL_EPOCH + _LATER_S, {}) for _ in range(9))
+            body = next(answer.body for answer in tries if answer.status == 200)
+            if _NOFOLLOW.search(body):
+                # Nothing is fetched for it; it may have what other pages wanted.
+                self._nofollow.add(page)
+                continue
             if _TAG in body:
                 self._scripted.add(page)
             for path in _STATIC.findall(body.decode("utf-8", "replace")):
@@ -197,7 +206,8 @@ class Renders(Plugin):
                 outcome = msgspec.msgpack.decode(value, type=RenderOutcome)
                 assert outcome.end == "quiet", (url, outcome)
                 document = segments.read_record(outcome.segment, outcome.offset).body.decode()
-                self._judge_document(url, document)
+                if url not in self._nofollow:
+                    self._judge_document(url, document)
                 found += 1
         assert found >= _LEAST_RENDERED, f"only {found} pages were rendered"
 

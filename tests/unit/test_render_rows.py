@@ -5,7 +5,7 @@ from __future__ import annotations
 from lycosa.base.config.sections import RenderSection
 from lycosa.base.model.capture import Want
 from lycosa.base.model.finished_render import RoundNote
-from lycosa.base.model.render_row import PageFacts, RenderOutcome, RenderRow
+from lycosa.base.model.render_row import CapturedPage, RenderOutcome, RenderRow
 from lycosa.base.urls.identity import hash8, host_of
 from lycosa.stages.frontier.render_rows import LOST, MOST_FAILURES, TOO_OLD, RenderRows
 from lycosa.state.kv.memory_table import MemoryKeyValue
@@ -37,7 +37,7 @@ class World:
     def begin(
         self, url: str, *loads: str, priority: int = 0, now: float = 0.0, body: bytes = b"1"
     ) -> tuple[bytes, list[Want]]:
-        facts = PageFacts(url, 1, "urn:uuid:1", body, priority=priority)
+        facts = CapturedPage(url, 1, "urn:uuid:1", body, priority=priority)
         wants = [Want(each, "script") for each in loads]
         page = key_of(url)
         return page, self.rows.begin(page, facts, wants, site_of, now)

@@ -30,7 +30,7 @@ from lycosa.state.folder.manifest import load_manifest
 from lycosa.state.shard.folder_view import FolderView
 from lycosa.state.store import layout
 from lycosa.state.store.journal import decode_journal_row
-from lycosa.state.store.journal_rows import UNCHANGED, JournalRow, Links, capture_of, remarks_of
+from lycosa.state.store.journal_rows import UNCHANGED, JournalRow, Links, remarks_of, source_capture
 from lycosa.state.store.rendered_texts import better_renders, has_text_of_page
 from lycosa.state.store.segment_files import SegmentFiles
 from lycosa.state.store.stored_bodies import record_with_body, reference_of
@@ -154,7 +154,7 @@ class OpenedCrawl:
         first, end = _microseconds(since), _microseconds(until)
         better = better_renders(FolderView(self.folder))
         for row, policy in StoredPages(self.folder, everything).rows():
-            fetched_us, _ = capture_of(row)
+            fetched_us, _ = source_capture(row)
             if (
                 has_text_of_page(row, better)
                 and row.url.startswith(url)
@@ -184,7 +184,7 @@ def page_of_row(row: JournalRow, policy: UsePolicy, folder: Path) -> Page:
     usable = usable_row(row, policy)
     is_render = row.render is not None
     other = None if is_render else row.original or row.near_duplicate_of
-    fetched_us, _ = capture_of(row)
+    fetched_us, _ = source_capture(row)
     return Page(
         url=row.url,
         status=row.status,

@@ -276,9 +276,22 @@ class Worker:
         is_quiet = runs_nothing and self._is_finished(now, time, wait)
         if (is_quiet or now >= self._reparse_at) and self._parse_more(now):
             is_quiet = False
-        is_free = (
-            runs_nothing
-            and self.has_lease
+        is_free = runs_nothing and self._waits_for_nothing
+        # A quiet worker has nothing to gather for a larger parcel, and the receiver may be idle.
+        self._outgoing.send_at_once(is_quiet)
+        self.is_idle = is_free and is_quiet
+        if runs_nothing or self._idle.is_still:
+            self._note_rest(now, time)
+        self.reaches_nobody = (
+            is_free and not self._reaches_a_host() and self._is_finished(now, time, 0.0)
+        )
+        return End.FINISHED if self._is_alone and (self.is_idle or self.reaches_nobody) else None
+
+    @property
+    def _waits_for_nothing(self) -> bool:
+        """Whether no resource, no operator and no other program keeps the worker from its end."""
+        return (
+            self.has_lease
             and self._max_running > 0
             and not (
                 self._is_paused
@@ -290,15 +303,6 @@ class Worker:
                 or (self._renders is not None and self._renders.is_busy)
             )
         )
-        # A quiet worker has nothing to gather for a larger parcel, and the receiver may be idle.
-        self._outgoing.send_at_once(is_quiet)
-        self.is_idle = is_free and is_quiet
-        if runs_nothing or self._idle.is_still:
-            self._note_rest(now, time)
-        self.reaches_nobody = (
-            is_free and not self._reaches_a_host() and self._is_finished(now, time, 0.0)
-        )
-        return End.FINISHED if self._is_alone and (self.is_idle or self.reaches_nobody) else None
 
     def _note_rest(self, now: float, time: float) -> None:
         is_still = self._runs_nothing and self._only_waits(now, time, 0.0)

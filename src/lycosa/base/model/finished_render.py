@@ -83,7 +83,7 @@ class FinishedRender(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 def without_nonces(html: str) -> str:
     """A document in which equal renders are equal.
 
-    The values of ``nonce`` attributes are left out, which a page must choose anew each time
+    The values of ``nonce`` attributes are left out, of which a page must choose a new one each time
     (Content Security Policy level 3, section 7.1).
     """
     return _NONCE.sub(r"\1", html)

@@ -1,7 +1,7 @@
 """Rows of pages that are rendered.
 
-A render is a page's own row (``v``) from the moment at which its capture is committed until its
-result is. The last render of a page that ended is a row of its own (``o``): a
+A render is a row (``v``) from the moment at which its capture is committed until its
+result is. The last render of a page that ended is another row (``o``): a
 page is rendered again only when its body is another one, or when an operator asks.
 """
 
@@ -17,7 +17,7 @@ ROUNDS_OF_LENDING = 100
 """A lending is the number of a render times this, plus its round."""
 
 
-class PageFacts(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class CapturedPage(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What is remembered of the capture of a page until its render ends.
 
     ``date_us``, ``record``, ``segment`` and ``offset`` are those of the record with the body, which
@@ -51,7 +51,7 @@ class RenderRow(msgspec.Struct, array_like=True, gc=False):
     ``is_ordered``: an operator asked for it.
     """
 
-    page: PageFacts
+    page: CapturedPage
     number: int
     began: float
     is_ordered: bool = False
@@ -74,7 +74,7 @@ class RenderRow(msgspec.Struct, array_like=True, gc=False):
         return self.number * ROUNDS_OF_LENDING + self.round
 
 
-class RenderStory(msgspec.Struct, array_like=True, gc=False):
+class RenderState(msgspec.Struct, array_like=True, gc=False):
     """What a page was answered, and what it wanted: written once a round, read at the next one.
 
     ``records`` has the id of the record that answered each canonical URL, ``wanted`` the

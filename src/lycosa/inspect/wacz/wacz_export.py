@@ -27,7 +27,7 @@ from lycosa.base.preferences.use_policy import UsePolicy
 from lycosa.base.signing.archive_key import ArchiveKey
 from lycosa.inspect.committed_state import CrawlReader
 from lycosa.inspect.wacz.wacz_file import EntryWriter, WaczFile
-from lycosa.inspect.wacz.wacz_index import index_line, record_line, write_index
+from lycosa.inspect.wacz.wacz_index import index_line, render_index_line, write_index
 from lycosa.inspect.wacz.wacz_pages import PageLists, iso_second
 from lycosa.state.store import cdxj, layout
 from lycosa.state.store.journal import JournalError
@@ -165,7 +165,7 @@ class _Archives:
         for record, start in cdxj.shown_records(row):
             copy.copy_until(start)
             offset = copy.position
-            line = record_line(row, record, offset, copy.copy_until(start + record.length))
+            line = render_index_line(row, record, offset, copy.copy_until(start + record.length))
             self._lines.add_line(line)
         if has_text_of_page(row, self._better):
             self._lists.add_capture(row)

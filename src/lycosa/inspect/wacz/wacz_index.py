@@ -48,15 +48,20 @@ def index_line(row: JournalRow, offset: int, record_sha256: str) -> bytes | None
     return cdxj.line_of(row, found)
 
 
-def record_line(row: JournalRow, record: RenderRecord, offset: int, record_sha256: str) -> bytes:
-    """The line of a record of a render, which begins at ``offset`` of its file in the archive."""
+def render_index_line(
+    row: JournalRow, record: RenderRecord, offset: int, record_sha256: str
+) -> bytes:
+    """The line of a record of a render, which begins at ``offset`` of its file in the archive.
+
+    Its URN is the key, as ReplayWeb.page and Browsertrix have it.
+    """
     found: CdxjEntry = msgspec.structs.replace(
         cdxj.record_entry(row, record, offset),
         digest=record.digest,
         filename=layout.warc_name(row.segment),
         record_digest=f"sha256:{record_sha256}",
     )
-    return cdxj.record_line(row, found)
+    return cdxj.record_line(row, found, found.url)
 
 
 def write_index(file: WaczFile, lines: SortedLines, folder: Path) -> None:

@@ -18,7 +18,7 @@ import msgspec
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.fetched import FetchKind
 from lycosa.inspect.wacz.wacz_file import WaczFile
-from lycosa.state.store.journal_rows import UNCHANGED, JournalRow, capture_of
+from lycosa.state.store.journal_rows import UNCHANGED, JournalRow, source_capture
 
 FIRST_LIST, FURTHER_LIST = "pages/pages.jsonl", "pages/extraPages.jsonl"
 _TYPES = {"text/html", "application/xhtml+xml", "application/pdf"}
@@ -77,7 +77,7 @@ class PageLists:
         """List a capture, or the render that has its text, if it is a page."""
         if not is_page(row):
             return
-        fetched_us, record_id = capture_of(row)
+        fetched_us, record_id = source_capture(row)
         is_seed = row.link_kind is LinkKind.SEED and not row.depth
         time = iso_second(fetched_us)
         page = _Page(

@@ -26,7 +26,7 @@ import msgspec
 from lycosa.base.config.sections import RenderSection
 from lycosa.base.model.capture import Want
 from lycosa.base.model.finished_render import RoundNote
-from lycosa.base.model.render_row import PageFacts, RenderOutcome, RenderRow, RenderStory
+from lycosa.base.model.render_row import CapturedPage, RenderOutcome, RenderRow, RenderState
 from lycosa.base.model.rendered_page import RenderEnd
 from lycosa.base.urls.identity import hash8, host_of
 from lycosa.state.kv.overlay import Overlay
@@ -49,7 +49,7 @@ _ROW, _URL8 = 16, 8  # bytes of host8 and url8, and of url8
 _HOPELESS = frozenset({RenderEnd.NO_PAGE.value, RenderEnd.REFUSED.value})
 _MOST_RECORDS = 2000  # answered URLs of a page that are remembered from round to round
 _decode_row = msgspec.msgpack.Decoder(RenderRow).decode
-_decode_story = msgspec.msgpack.Decoder(RenderStory).decode
+_decode_story = msgspec.msgpack.Decoder(RenderState).decode
 _decode_outcome = msgspec.msgpack.Decoder(RenderOutcome).decode
 
 SiteOf = Callable[[str], str]
@@ -103,10 +103,10 @@ class RenderRows:
     def get(self, page: bytes) -> RenderRow | None:
         return self._rows.get(page)
 
-    def story(self, page: bytes) -> RenderStory:
+    def story(self, page: bytes) -> RenderState:
         """What a page was answered so far."""
         value = self._table.get(story_key(page))
-        return _decode_story(value) if value is not None else RenderStory({}, {}, [])
+        return _decode_story(value) if value is not None else RenderState({}, {}, [])
 
     def outcome(self, page: bytes) -> RenderOutcome | None:
         """The last render of a page that ended."""
@@ -126,7 +126,7 @@ class RenderRows:
     def begin(
         self,
         page: bytes,
-        facts: PageFacts,
+        facts: CapturedPage,
         loads: Sequence[Want],
         site_of: SiteOf,
         now: float,
@@ -141,7 +141,7 @@ class RenderRows:
         row = RenderRow(facts, self._counters.renders, now, is_ordered)
         self._rows[page] = row
         heappush(self._ages, (now, row.number, page))
-        story = RenderStory({}, {}, [])
+        story = RenderState({}, {}, [])
         fresh = self._ask(page, row, story, loads, site_of, now)
         self._put_story(page, story)
         self._put(page, row)
@@ -286,7 +286,7 @@ class RenderRows:
         self,
         page: bytes,
         row: RenderRow,
-        story: RenderStory,
+        story: RenderState,
         wants: Sequence[Want],
         site_of: SiteOf,
         now: float,
@@ -334,7 +334,7 @@ class RenderRows:
     def _put(self, page: bytes, row: RenderRow) -> None:
         self._table.put(render_key(page), encode_record(row))
 
-    def _put_story(self, page: bytes, story: RenderStory) -> None:
+    def _put_story(self, page: bytes, story: RenderState) -> None:
         self._table.put(story_key(page), encode_record(story))
 
     def _drop(self, page: bytes) -> None:

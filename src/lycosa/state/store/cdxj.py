@@ -98,9 +98,9 @@ def record_entry(row: JournalRow, record: RenderRecord, offset: int) -> CdxjEntr
     )
 
 
-def record_line(row: JournalRow, found: CdxjEntry) -> bytes:
-    """The line of a record of a render."""
-    key = urn_key(found.url.removesuffix(row.url), row.url)
+def record_line(row: JournalRow, found: CdxjEntry, key: str = "") -> bytes:
+    """The line of a record of a render; without a key it is that of pywb."""
+    key = key or urn_key(found.url.removesuffix(row.url), row.url)
     return f"{key} {timestamp(row.date_us)} ".encode() + _encoder.encode(found) + b"\n"
 
 
@@ -126,7 +126,10 @@ class CdxjBuilder:
         self._path, self._lines = path, SortedLines(path.parent, run)
 
     def add_row(self, row: JournalRow) -> None:
-        for found in lines(row):
+        if row.render is not None:
+            for each in lines(row):
+                self._lines.add_line(each)
+        elif (found := line(row)) is not None:
             self._lines.add_line(found)
 
     def close(self) -> None:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from lycosa.base.model.page_content import NO_CONTENT
 from lycosa.base.preferences.use_policy import UsePolicy
-from lycosa.state.store.journal_rows import JournalRow, SegmentHeader, capture_of
+from lycosa.state.store.journal_rows import JournalRow, SegmentHeader, source_capture
 from lycosa.state.store.parquet import RowWriter
 
 _HEADING = pa.struct([pa.field("level", pa.int8()), pa.field("text", pa.string())])
@@ -69,7 +69,7 @@ def content_values(row: JournalRow, policy: UsePolicy) -> tuple[Any, ...] | None
         return None
     if row.render is not None and not row.render.is_better:
         return None
-    fetched, record_id = capture_of(row)
+    fetched, record_id = source_capture(row)
     return (
         row.url,
         fetched,

@@ -18,7 +18,7 @@ from lycosa.base.preferences.use_policy import RECORD_ONLY, UsePolicy
 from lycosa.base.urls.identity import hash8
 from lycosa.state.store.journal import is_render
 from lycosa.state.store.journal_rows import JournalRow
-from lycosa.state.store.render_facts import RenderFacts
+from lycosa.state.store.render_facts import RENDER_LINE, RenderFacts
 from lycosa.state.store.usable_rows import CONTENT_FIELDS
 
 PAGES, DEAD_LETTERS = "pages", "dlq"
@@ -154,7 +154,7 @@ def page_row(line: bytes, policy: UsePolicy = RECORD_ONLY) -> tuple[bytes, bytes
     row: dict[str, Any] = _decode_line(line)
     key = hash8(_decode_text(row["url"]))
     render = None
-    if is_render(line):
+    if RENDER_LINE in line and is_render(line):
         facts = _decode_facts(row["render"])
         if not facts.is_better:
             return None

@@ -219,7 +219,7 @@ def remarks_of(row: JournalRow) -> tuple[Remark, ...]:
     return tuple(each for each in first if each.reason is not Reason.NONE)
 
 
-def capture_of(row: JournalRow) -> tuple[int, str]:
+def source_capture(row: JournalRow) -> tuple[int, str]:
     """Start of the fetch (microseconds) and record ID of the capture that a row is of.
 
     For a render they are those of the capture that was rendered.

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from lycosa.base.model.discovered import LinkKind
-from lycosa.state.store.journal_rows import JournalRow, SegmentHeader, capture_of
+from lycosa.state.store.journal_rows import JournalRow, SegmentHeader, source_capture
 from lycosa.state.store.parquet import TableWriter
 
 _WORD = pa.dictionary(pa.int32(), pa.string())
@@ -77,6 +77,7 @@ def batch(rows: list[JournalRow], segment: str) -> pa.RecordBatch:
     """
     counts = np.array([len(row.links.urls) for row in rows], dtype=np.int64)
     total = int(counts.sum())
+    fetched = [row.date_us if row.render is None else source_capture(row)[0] for row in rows]
     starts = np.cumsum(counts) - counts
     # The row of each link's page, as a code into the URLs of the pages.
     source = np.repeat(np.arange(len(rows), dtype=np.int32), counts)
@@ -91,10 +92,7 @@ def batch(rows: list[JournalRow], segment: str) -> pa.RecordBatch:
             pa.DictionaryArray.from_arrays(
                 pa.array(source), pa.array([row.url for row in rows], pa.string())
             ),
-            pa.array(
-                np.repeat(np.array([capture_of(row)[0] for row in rows], dtype=np.int64), counts),
-                _TIME,
-            ),
+            pa.array(np.repeat(np.array(fetched, dtype=np.int64), counts), _TIME),
             pa.array([url for row in rows for url in row.links.urls], pa.string()),
             pa.DictionaryArray.from_arrays(pa.array(_CODES[kinds]), pa.array(_KINDS, pa.string())),
             pa.array([anchor for row in rows for anchor in row.links.anchors], pa.string()),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Protocol
 
-from lycosa.state.store.journal_rows import JournalRow, capture_of
+from lycosa.state.store.journal_rows import JournalRow, source_capture
 from lycosa.state.store.render_facts import RENDER_LINE
 from lycosa.state.store.segments_port import StoredSegment
 
@@ -31,13 +31,13 @@ def better_renders(source: RowReader) -> dict[str, int]:
             continue
         for row in source.read_rows(segment, RENDER_LINE):
             if row.render is not None and row.render.is_better:
-                _, record_id = capture_of(row)
+                _, record_id = source_capture(row)
                 found[record_id] = max(row.date_us, found.get(record_id, 0))
     return found
 
 
 def has_text_of_page(row: JournalRow, better: Mapping[str, int]) -> bool:
     """Whether readers get the text of this row, of all rows of its capture."""
-    _, record_id = capture_of(row)
+    _, record_id = source_capture(row)
     newest = better.get(record_id)
     return newest is None if row.render is None else newest == row.date_us

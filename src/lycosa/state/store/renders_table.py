@@ -7,9 +7,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from lycosa.base.model.finished_render import RoundNote
+from lycosa.base.model.rendered_page import PageRequest
 from lycosa.state.store.journal_rows import JournalRow, SegmentHeader
 from lycosa.state.store.layout import WARC, file_name
 from lycosa.state.store.parquet import RowWriter
+from lycosa.state.store.render_facts import RenderRecord
 
 _STRING, _COUNT, _TIME, _SECONDS = pa.string(), pa.int32(), pa.timestamp("us"), pa.float64()
 
@@ -137,28 +140,8 @@ def render_values(row: JournalRow) -> tuple[Any, ...]:
         _text(facts.shown_url),
         row.digest if facts.steady_digest else None,
         facts.steady_digest or None,
-        [
-            {
-                "began": int(each.at * 1_000_000),
-                "end": each.end,
-                "elapsed_s": each.elapsed_s,
-                "processor_s": each.processor_s,
-                "wants": each.wants,
-                "found": each.found,
-            }
-            for each in facts.rounds
-        ],
-        [
-            {
-                "url": _text(each.url),
-                "destination": each.destination or None,
-                "status": each.status or None,
-                "media_type": _text(each.media_type),
-                "record_id": each.record or None,
-                "refusal": each.refusal or None,
-            }
-            for each in facts.requests
-        ],
+        [_round(each) for each in facts.rounds],
+        [_request(each) for each in facts.requests],
         facts.more_wants,
         _counted(facts.refused),
         _counted(facts.changed),
@@ -170,18 +153,41 @@ def render_values(row: JournalRow) -> tuple[Any, ...]:
         facts.processor_s,
         facts.memory_bytes,
         file_name(WARC, row.segment),
-        [
-            {
-                "name": each.name,
-                "offset": offset,
-                "length": each.length,
-                "record_id": each.record_id,
-                "digest": each.digest,
-                "media_type": each.media_type,
-            }
-            for each, offset in facts.places(row.offset)
-        ],
+        [_record(each, offset) for each, offset in facts.places(row.offset)],
     )
+
+
+def _round(note: RoundNote) -> dict[str, Any]:
+    return {
+        "began": int(note.at * 1_000_000),
+        "end": note.end,
+        "elapsed_s": note.elapsed_s,
+        "processor_s": note.processor_s,
+        "wants": note.wants,
+        "found": note.found,
+    }
+
+
+def _request(request: PageRequest) -> dict[str, Any]:
+    return {
+        "url": _text(request.url),
+        "destination": request.destination or None,
+        "status": request.status or None,
+        "media_type": _text(request.media_type),
+        "record_id": request.record or None,
+        "refusal": request.refusal or None,
+    }
+
+
+def _record(record: RenderRecord, offset: int) -> dict[str, Any]:
+    return {
+        "name": record.name,
+        "offset": offset,
+        "length": record.length,
+        "record_id": record.record_id,
+        "digest": record.digest,
+        "media_type": record.media_type,
+    }
 
 
 def _counted(counts: dict[str, int]) -> list[dict[str, Any]]:

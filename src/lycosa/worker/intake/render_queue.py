@@ -17,7 +17,7 @@ from lycosa.base.config.sections import RenderSection
 from lycosa.base.model.capture import Want
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.parsed import Link, Parsed
-from lycosa.base.model.render_row import PageFacts
+from lycosa.base.model.render_row import CapturedPage
 from lycosa.base.model.url_state import Completed, UrlState
 from lycosa.base.model.wanted import SettledWant, WantingPage
 from lycosa.base.preferences.preference_model import Preferences
@@ -103,7 +103,7 @@ class RenderQueue:
         partition, page = self._partitions[lease.host.partition], done.host8 + done.url8
         if not partition.renders.is_needed(page, history.digest):
             return plain
-        facts = PageFacts(
+        facts = CapturedPage(
             lease.url,
             history.date_us,
             history.record_id,
@@ -124,7 +124,7 @@ class RenderQueue:
         self,
         partition: Partition,
         page: bytes,
-        facts: PageFacts,
+        facts: CapturedPage,
         loads: Sequence[Want] = (),
         is_ordered: bool = False,
     ) -> None:

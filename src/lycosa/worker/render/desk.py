@@ -32,7 +32,7 @@ from lycosa.worker.intake.render_queue import RenderQueue
 from lycosa.worker.render.render_counts import RenderCounts
 from lycosa.worker.visit.worker_stages import Stages
 
-UNREADABLE = "unreadable"
+NO_RESULT = "unreadable"
 """End of a round whose result was too large, or no result."""
 
 _TOLERANCE = 2  # a lending lasts this many times as long as a round at most
@@ -165,7 +165,7 @@ class RenderDesk:
         self._queue.note_activity()
         wall = int(self._clock.wall())
         if rendered is None or not rendered.end.has_document:
-            note = RoundNote(wall, UNREADABLE)
+            note = RoundNote(wall, NO_RESULT)
             if rendered is not None:
                 note = RoundNote(wall, rendered.end, rendered.elapsed_s, rendered.processor_s)
             self.counts.note_round(note, 0)
