@@ -57,6 +57,7 @@ class RenderDesk:
         self.counts = RenderCounts()
         self._partitions: Mapping[int, Partition] = stages.frontier.partitions
         self._clock, self._intake, self._store = stages.clock, stages.intake, stages.store
+        self._storing: set[bytes] = set()  # pages whose document is being parsed
         self._bounds = RenderBounds(
             round_s=section.page_s,
             whole_s=section.page_s + 12.0,
@@ -158,7 +159,7 @@ class RenderDesk:
         The next commit contains all that follows from it.
         """
         row = self._row(partition, page, lending)
-        if row is None:
+        if row is None or page in self._storing:
             return RenderVerdict.LATE
         if rendered is not None and rendered.end is RenderEnd.NO_BROWSER:
             return self.hand_back(partition, page, lending)
@@ -182,7 +183,11 @@ class RenderDesk:
         if wants:
             self._queue.post(partition, page, wants)
             return RenderVerdict.TAKEN
-        return await self._finish(partition, page, row, rendered)
+        self._storing.add(page)
+        try:
+            return await self._finish(partition, page, row, rendered)
+        finally:
+            self._storing.discard(page)
 
     def _records(self, rendered: Rendered) -> dict[str, str]:
         """The id of the record that answered each URL."""
