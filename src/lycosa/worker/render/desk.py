@@ -219,7 +219,9 @@ class RenderDesk:
 
         def take() -> Iterator[None]:
             # The page may have been captured again since: that has its own render.
-            if self._row(partition, page, number) is not row:
+            # Its host's state is looked up again: the one before may have left the cache.
+            lease = self._lease(partition, page)
+            if lease is None or self._row(partition, page, number) is not row:
                 return iter(())
             place = self._store.append_render(finished, built)
             outcome = self._outcome(row, rendered.end, finished)
