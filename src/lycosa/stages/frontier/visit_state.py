@@ -318,7 +318,8 @@ class VisitState:
 
     def end_rest(self) -> None:
         """End a rest because of near copies."""
-        saved_s = max(self.next_time - self.resumes_at, 0.0)
+        # Never before the pause after its last request, which may have come since.
+        saved_s = max(self.next_time - max(self.resumes_at, self.rest_time), 0.0)
         self.next_time -= saved_s
         self.record.next_at -= saved_s
         self.rest_band = -1
