@@ -1,10 +1,10 @@
 """The renderers of a simulated crawl: how much they do, what waits for them, what they cost.
 
-A fluid model beside the crawl: a new body is rendered with the probability ``render_share``, for
-some rounds, each of which costs processor time on cores of its tier. What does not fit waits;
-beyond ``render.queue`` for each worker pages of low priority stay as they are, and at twice as many
-all do (``schedule.render_choice``). That pages are found by rendering, and that requisites are
-fetched, is part of the web of the model, not of this tier.
+A fluid model next to that of the crawl: a new body is rendered with the probability
+``render_share``, for some rounds, each of which costs processor time on cores of its tier. What
+does not fit waits; beyond ``render.queue`` for each worker pages of low priority stay as they are,
+and at twice as many all do (``schedule.render_choice``). That pages are found by rendering, and
+that requisites are fetched, is part of the web of the model, not of this tier.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class RenderAnswers(msgspec.Struct, frozen=True, kw_only=True):
 def render_answers(
     means: Resources, prices: Prices, points: Sequence[Point], room: float
 ) -> RenderAnswers:
-    """The tier beside a crawl at these points; ``room`` pages may wait (``render.queue``).
+    """The tier of a crawl at these points; ``room`` pages may wait (``render.queue``).
 
     Without ``render_cores`` the tier has as many cores as the busiest hour needs.
     """

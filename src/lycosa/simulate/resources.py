@@ -110,7 +110,10 @@ class Resources(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     ] = 0.25
     render_cores: Annotated[
         float,
-        Meta(description="Cores for rendering, besides the others; 0: as many as needed.", ge=0),
+        Meta(
+            description="Cores for rendering, in addition to the others; 0: as many as needed.",
+            ge=0,
+        ),
     ] = 0.0
 
 
