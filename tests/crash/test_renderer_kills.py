@@ -99,7 +99,9 @@ def crawl_of(
         folder,
         *("crawl", url, "--dir", "c", "--resolve", "app.test=127.0.0.1"),
         *("--allow-address", "127.0.0.0/8", "--delay", "0.05s", "--contact", "a@b.example"),
-        *("--set", "render.mode=always", "--set", "politeness.address_delay_s=0", *options),
+        *("--set", "render.mode=always", "--set", "politeness.address_delay_s=0"),
+        # A host whose request was cut off waits for the longest delay that there is.
+        *("--set", "politeness.max_adaptive_delay_s=0.5", *options),
         environment=environment,
     )
     try:

@@ -116,7 +116,7 @@ class NoBrowser(Exception):
     """There is no browser, or it does not start; its text says what to do."""
 
 
-class Usage(NamedTuple):
+class BrowserUse(NamedTuple):
     """What a browser's processes use: bytes of memory that only they hold, processor seconds."""
 
     memory_bytes: int
@@ -154,13 +154,13 @@ class BrowserProcess:
     def has_ended(self) -> bool:
         return self.devtools.ended.is_set() or self._process.poll() is not None
 
-    def measure(self) -> Usage:
+    def measure(self) -> BrowserUse:
         """What all its processes use now. Costs some 100 us for each."""
         memory = 0
         for pid in self._members():
             memory += held_by(pid).own_bytes
             self._ended_s[pid] = max(self._ended_s.get(pid, 0.0), cpu_s(pid))
-        return Usage(memory, sum(self._ended_s.values()))
+        return BrowserUse(memory, sum(self._ended_s.values()))
 
     def kill(self) -> None:
         """End it with all its children. Returns at once; ``close`` waits."""

@@ -1,4 +1,4 @@
-"""Becomes the browser: a program of its own, which needs nothing but the standard library.
+"""Becomes the browser: a separate program, which needs nothing but the standard library.
 
     python -I -S browser_start.py SOCKET PARENT UID PROGRAM [ARGUMENT...]
 

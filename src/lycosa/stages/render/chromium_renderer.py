@@ -21,8 +21,8 @@ from lycosa.base.ports import Archive
 from lycosa.stages.render.browser_process import (
     BrowserConfig,
     BrowserProcess,
+    BrowserUse,
     NoBrowser,
-    Usage,
     find_browser,
     start_browser,
 )
@@ -176,7 +176,7 @@ class _Watch:
     def processor_s(self) -> float:
         return round(self._last.processor_s - self._before.processor_s, 3)
 
-    def note(self) -> Usage:
+    def note(self) -> BrowserUse:
         """Measure now."""
         self._last = self._browser.measure()
         self.memory_bytes = max(self.memory_bytes, self._last.memory_bytes)

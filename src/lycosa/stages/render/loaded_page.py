@@ -23,8 +23,8 @@ from lycosa.base.model.rendered_page import (
 from lycosa.base.ports import Archive
 from lycosa.base.urls.url_parts import host_of
 from lycosa.stages.render.browser_process import BrowserConfig
+from lycosa.stages.render.browser_requests import PageRequests, Paused
 from lycosa.stages.render.devtools import DevTools, DevToolsError
-from lycosa.stages.render.page_requests import PageRequests, Paused
 
 _DAY_S = 86_400
 _LOOK_S = 0.05  # between looks whether a page is quiet

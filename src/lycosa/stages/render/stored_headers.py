@@ -2,7 +2,7 @@
 
 Fields of the transfer are gone with it. Fields that keep a page out of frames, that make the
 browser report, connect or reload, or that would hold for later pages are left out. What a request
-across origins needs is added: the page got it when it was live, and nobody's data is at stake here.
+across origins needs is added: the page got it when it was live, and no user's data is at stake.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-Fields = list[tuple[str, str]]
+HeaderFields = list[tuple[str, str]]
 
 _OF_TRANSFER = frozenset(
     {
@@ -57,9 +57,11 @@ _OF_POLICY = frozenset(
 _ALLOWED = "GET, HEAD, OPTIONS"
 
 
-def as_answered(stored: Iterable[tuple[str, str]], origin: str, changed: Counter[str]) -> Fields:
+def as_answered(
+    stored: Iterable[tuple[str, str]], origin: str, changed: Counter[str]
+) -> HeaderFields:
     """The fields to answer with, in order. ``origin`` is that of a request across origins."""
-    fields: Fields = []
+    fields: HeaderFields = []
     for name, value in stored:
         key = name.lower()
         if key in _OF_TRANSFER or (origin and key.startswith("access-control-")):
@@ -71,13 +73,13 @@ def as_answered(stored: Iterable[tuple[str, str]], origin: str, changed: Counter
             kept = _without_reports(value)
             changed["framing"] += kept != value
             value = kept
-        # No control character may pass into a field that is written anew.
+        # No control character may pass into a field that is written again.
         if value and value.isprintable() and name.isascii() and name.isprintable():
             fields.append((name, value))
     return fields + _cross_origin(origin, changed)
 
 
-def preflight_answer(origin: str, wanted_headers: str) -> Fields:
+def preflight_answer(origin: str, wanted_headers: str) -> HeaderFields:
     """The answer to a preflight request (Fetch standard, CORS protocol)."""
     fields = [*_cross_origin(origin, Counter()), ("access-control-allow-methods", _ALLOWED)]
     if wanted_headers:
@@ -85,7 +87,7 @@ def preflight_answer(origin: str, wanted_headers: str) -> Fields:
     return fields
 
 
-def _cross_origin(origin: str, changed: Counter[str]) -> Fields:
+def _cross_origin(origin: str, changed: Counter[str]) -> HeaderFields:
     if not origin:
         return []
     changed["cors"] += 1

@@ -27,7 +27,7 @@ from lycosa.base.reasons import Reason
 from lycosa.base.urls.url_parts import host_of, name_of
 from lycosa.stages.render.cache_busters import with_callback, without_busters
 from lycosa.stages.render.devtools import DevTools
-from lycosa.stages.render.stored_headers import Fields, as_answered, preflight_answer
+from lycosa.stages.render.stored_headers import HeaderFields, as_answered, preflight_answer
 
 _BATCH = 200  # requests that are asked together
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -261,7 +261,7 @@ class PageRequests:
         self._devtools.tell("Fetch.failRequest", parameters, session)
 
     def _fulfil(
-        self, session: str, paused: Paused, status: int, fields: Fields, body: bytes = b""
+        self, session: str, paused: Paused, status: int, fields: HeaderFields, body: bytes = b""
     ) -> None:
         parameters = {
             "requestId": paused.requestId,
