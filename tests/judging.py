@@ -23,11 +23,14 @@ from lycosa.base.config.sections import (
     ScopeSection,
 )
 from lycosa.base.model.errand import Asker
+from lycosa.base.model.render_row import RenderRow
 from lycosa.base.model.url_state import UrlState
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8, join_url
+from lycosa.stages.frontier.demands import DEMAND_KEY, DEMANDS, decode_demand
 from lycosa.stages.frontier.visit_state import HostState, VisitRecord, decode_visit
 from lycosa.stages.schedule.soft_gone import MISSING_PATH
+from lycosa.state.cold.cold_rows import return_key
 from lycosa.state.cold.whole_table import WholeTable, whole_table
 from lycosa.state.exchange import Outbox
 from lycosa.state.folder.names import table_folder
@@ -39,6 +42,7 @@ from lycosa.state.kv.table_records import (
     parked_key,
     prefix_end,
     row_urls,
+    url_key,
     waiting_key,
 )
 from lycosa.state.objects.folder import FolderStore
@@ -219,12 +223,51 @@ def errands_are_kept(opened: Mapping[int, KeyValue]) -> int:
     return len(wanted)
 
 
+def wants_are_kept(opened: Mapping[int, KeyValue]) -> int:
+    """Each URL that a page waits for is where its answer will come from: a demand of its owner, or
+    under way there or back; and each demand is of a URL that waits. Gives how many URLs pages wait
+    for. ``opened`` are all partitions by number, as committed.
+    """
+    wanted: set[tuple[int, bytes, bytes]] = set()
+    held: set[tuple[int, bytes, bytes]] = set()
+    for number, table in opened.items():
+        for key, value in table.scan(b"v", prefix_end(b"v")):
+            if len(key) == DEMAND_KEY:
+                still_open = msgspec.msgpack.decode(value, type=RenderRow).open
+                wanted |= {
+                    (number, key[1:], still_open[at : at + 8])
+                    for at in range(0, len(still_open), 8)
+                }
+        for key, value in table.scan(DEMANDS, prefix_end(DEMANDS)):
+            if len(key) == DEMAND_KEY:
+                pages = decode_demand(value).pages
+                held |= {(each.partition, each.host8 + each.url8, key[9:]) for each in pages}
+                record = table.get(url_key(key[1:9], key[9:]))
+                state = decode_url(record).state if record is not None else None
+                is_waiting = state in (UrlState.QUEUED, UrlState.PARKED)
+                assert is_waiting or table.get(return_key(key[1:])) is not None, (key, state)
+        outbox = Outbox(number, table, table)
+        for destination in outbox.destinations():
+            for parcel in outbox.pending_parcels(destination, 0):
+                for want in parcel.wants:
+                    place = want.page.host8 + want.page.url8
+                    held.add((want.page.partition, place, hash8(want.url)))
+                for settled in parcel.settled:
+                    url8 = hash8(settled.url)
+                    held |= {
+                        (each.partition, each.host8 + each.url8, url8) for each in settled.pages
+                    }
+    assert wanted <= held, ("nobody will answer", wanted - held)
+    return len(wanted)
+
+
 def are_balanced(crawl: VirtualCrawl) -> Counters:
     """All partitions balanced; gives the sum of their counters."""
     with tables(crawl) as opened:
         for table in opened:
             is_balanced(whole_table(table, FolderStore(str(crawl.folder), crawl.folder)))
         errands_are_kept(dict(enumerate(opened)))
+        wants_are_kept(dict(enumerate(opened)))
         return sum_of(counters_of(table) for table in opened)
 
 

@@ -158,9 +158,11 @@ class _Worker:
     def progress(self) -> Progress:
         """As little as coordinators and nodes need: it is made very often."""
         worker = self.assembled.worker
-        counters = worker.committer.counted
+        counters, renders = worker.committer.counted, worker._renders
         return progress_with(
             captures=sum(each.captures for each in counters),
+            wanted=sum(each.wanted for each in counters),
+            renders_awaited=renders.waiting if renders is not None and renders.is_busy else 0,
             body_bytes=sum(each.body_bytes for each in counters),
             commits=worker.committer.commits,
             is_idle=worker.is_idle,

@@ -173,6 +173,66 @@ SECTIONS: dict[str, list[Panel]] = {
             [("sum(lycosa_policy_records_left{$in})", "records")],
         ),
     ],
+    "Rendering": [
+        (
+            "Pages that are to be rendered",
+            "short",
+            [
+                ("sum by (state) (lycosa_render_queue_depth{$in})", "{{state}}"),
+                ("sum(lycosa_renders_awaited{$in})", "before the crawl ends"),
+            ],
+        ),
+        (
+            "Renders that ended, a second",
+            "short",
+            [
+                ("sum by (end) (rate(lycosa_renders_total{$in}[$__rate_interval]))", "{{end}}"),
+                (
+                    "sum(rate(lycosa_renders_crowded_out_total{$in}[$__rate_interval]))",
+                    "not rendered: queue is full",
+                ),
+            ],
+        ),
+        (
+            "Time of a round",
+            "s",
+            [
+                (
+                    "histogram_quantile(0.95, sum by (le)"
+                    " (rate(lycosa_render_seconds_bucket{$in}[$__rate_interval])))",
+                    "95 %",
+                ),
+                (
+                    "histogram_quantile(0.5, sum by (le)"
+                    " (rate(lycosa_render_seconds_bucket{$in}[$__rate_interval])))",
+                    "50 %",
+                ),
+            ],
+        ),
+        (
+            "Rounds of a page",
+            "short",
+            [
+                (
+                    "histogram_quantile(0.95, sum by (le)"
+                    " (rate(lycosa_render_rounds_bucket{$in}[$__rate_interval])))",
+                    "95 %",
+                ),
+            ],
+        ),
+        (
+            "What rendering costs",
+            "short",
+            [
+                (
+                    "sum(rate(lycosa_render_processor_seconds_total{$in}[$__rate_interval]))",
+                    "processors",
+                ),
+                ("sum(rate(lycosa_render_wants_total{$in}[$__rate_interval]))", "URLs wanted"),
+                ("sum(rate(lycosa_captures_wanted_total{$in}[$__rate_interval]))", "URLs stored"),
+            ],
+        ),
+    ],
     "User code": [
         (
             "Pages and items a second",

@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
-from typing import Protocol
+from typing import Protocol, cast
 
 import msgspec
 import pytest
@@ -27,6 +27,7 @@ from lycosa.state.store import (
     FoundSegments,
     RecordError,
     SegmentFiles,
+    SegmentReader,
     Segments,
     SegmentStore,
     StoreDamaged,
@@ -35,7 +36,9 @@ from lycosa.state.store import (
 from lycosa.state.store.damage import CommitsLost
 from lycosa.state.store.object_segments import KEPT_S, ObjectSegments
 from lycosa.state.store.pending import PendingWrite
+from lycosa.state.store.render_facts import RENDER_LINE
 from memory_segments import MemorySegments
+from render_samples import finished_render
 from s3_server import needs_s3, s3_program, s3_store
 from store_samples import INFO, SECTION, START, digest, numbered, page, row_builder
 
@@ -282,6 +285,28 @@ def test_what_was_put_is_read_before_and_after_its_segment_is_closed(place: Plac
     owner.close()
     assert urls(owner.segments, places) == pages(1, 2, 3)
     assert urls(place.owner(), places) == pages(1, 2, 3)
+
+
+def test_renders_are_read_by_those_who_ask_for_them(place: Place) -> None:
+    owner = Owner(place, {}, 1)
+    (captured,) = owner.commit(1)
+    owner.store.append_render(finished_render(numbered(1), captured))
+    owner.commit(2)
+    owner.store.append_render(finished_render(numbered(1), captured))
+    owner.put()  # no commit names it
+    again = Owner(place, owner.named, 2)
+    again.commit(3)
+
+    def rows(having: bytes = b"") -> list[str]:
+        reader = cast(SegmentReader, again.segments)
+        found = reader.list_segments(again.named)
+        return [row.url for each in found for row in reader.read_rows(each, having)]
+
+    for _ in range(2):
+        assert (sorted(rows()), rows(RENDER_LINE)) == (pages(1, 2, 3), pages(1))
+        again.close()
+    if isinstance(place, Files | Stored):
+        assert len([name for name in place.content() if "renders/" in name]) == 1
 
 
 def test_no_record_begins_elsewhere(place: Place) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from lycosa.base.calls import RenderVerdict
 from nodes.archives import Archives
 from nodes.changes import Changes
 from nodes.clocks import Clocks
@@ -21,6 +22,7 @@ from nodes.policies import Policies
 from nodes.pools import Pool
 from nodes.prices import Prices
 from nodes.refetches import Refetches
+from nodes.renders import Renders
 from nodes.shaky import Shaky
 from nodes.statements import Statements
 from nodes.stops import Stops
@@ -200,3 +202,13 @@ def test_cold_records_are_where_the_last_commit_says(seed: int, tmp_path: Path) 
     assert history.live().takeovers > 0
     (archives,) = history.plugins
     assert isinstance(archives, Archives) and archives.cold > 0
+
+
+@pytest.mark.parametrize("seed", seeds(1, 4))
+def test_every_page_is_rendered_from_what_was_stored_whoever_owns_it(
+    seed: int, tmp_path: Path
+) -> None:
+    history = NodesHistory(seed, tmp_path, [Renders])
+    assert history.live().takeovers > 0
+    (renders,) = history.plugins
+    assert isinstance(renders, Renders) and renders.verdicts[RenderVerdict.LATE] > 0

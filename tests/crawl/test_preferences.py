@@ -43,7 +43,7 @@ from lycosa.stages.parse.inline_parser import InlineParser
 from lycosa.stages.parse.parser_config import ParserConfig
 from lycosa.state.shard.folder_view import recent_views
 from lycosa.state.store.closing import build_derived
-from lycosa.state.store.derived_files import CONTENT, DERIVED_KINDS
+from lycosa.state.store.derived_files import CONTENT, DERIVED_KINDS, RENDERS
 from lycosa.state.store.journal import read_header, read_rows
 from lycosa.state.store.journal_rows import JournalRow
 from lycosa.synthetic import Response
@@ -318,7 +318,7 @@ def test_the_audit_agrees_and_rebuilt_files_have_the_same_bytes(crawl: Path) -> 
     assert [each.first for each in report.checks if each.breaches] == []
     for path in sorted((crawl / "journal").glob("*.zst")):
         assert read_header(path).policy.purpose == ("ai-train",)
-    for kind in [each for each in DERIVED_KINDS if each != CONTENT]:  # which is off
+    for kind in [each for each in DERIVED_KINDS if each not in (CONTENT, RENDERS)]:  # not there
         for path in sorted((crawl / kind).iterdir()):
             before = path.read_bytes()
             path.unlink()

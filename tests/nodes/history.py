@@ -32,6 +32,7 @@ from judging import (
     outcomes_in,
     quick_config,
     urls_of,
+    wants_are_kept,
 )
 from lycosa.base.config.sections import (
     Config,
@@ -420,6 +421,7 @@ class NodesHistory:
         for table in whole:
             is_balanced(table)
         errands_are_kept(opened)
+        wants_are_kept(opened)
         if self.is_fetched_once:
             self.near_copies = near_copies_are_told(opened.values())
         no_disallowed(self.web, world.log)
@@ -536,7 +538,7 @@ class NodesHistory:
         return Counter(
             (row["url"], row["fetch_number"])
             for row in self.world.logs.feed(PAGES)
-            if not row.get("kind")
+            if not row.get("kind") and "render" not in row
         )
 
 

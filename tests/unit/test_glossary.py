@@ -29,29 +29,30 @@ SENTENCES = {
 # Words that need no entry: ordinary English, the usual words of programs and of the web, and words
 # that one module alone uses and defines.
 _ORDINARY = """
-acknowledgement action address addressing alternate anchor answered article ask asked asker
-assembled back batch began belief block board book borrowed bound builder byte cache caller
-candidate canonicalizer cause change checker claim client clock code column committer completed
-condition config connection contact content control cookie cost count counter crash credential cut
-data decoded delivery delta demand dialer died directive disagreement discovered discovery
-distribution divided division document draft element end ended entry examined examiner export
-exporter extension extensions factor failed failure feed fetched field file filter finder finding
-fingerprint fold folder follower forecast found gap gate gathered group guesser handle handler
-handover hash head header heading health held hello histogram holder hook identifier in inbound
-inbox index info input inquiry interval item jar job joined judge judged judgement keep keeper
-keeping key kind known lag lane lateness learned leased leasing lending level likeness limit limiter
-line link list listener listing live location lock log machine manner matcher meaning member memory
-merge message metadata meter model move name new news note notice number object obstacle offload
-opener opening option order original outcome owned pacing packed pair park parsed parser part passed
-path pattern peer piece pin place plan planner plugin point position post postpone price process
-progress projector protocol purpose query question queue quota range rank rate reader reading ready
-received receiver record recovered recycled reliever reparsed reparser reply report request
-requisite resolver response rest result retire robot round route router row run runner said saved
-saver schema scorer search section sender server service session set setting shape shipper sign
-signal signer silence since size slice snooze socket source stalled state status step stop storage
-store stored stream style submission summary superseded suppressed suspicion taken tally target task
-thread trace transaction transfer tried truth type unknown unread up url use value variant version
-visibility walk want watch webhook wildcard write writer
+acknowledgement action address addressing alternate anchor answered archive article ask asked asker
+assembled back batch began belief block board book borrowed bound bounds builder byte cache caller
+candidate canonicalizer cause change checker choice claim client clock code column committer
+completed condition config connection contact content control cookie cost count counter crash
+credential cut data decoded delivery delta demand desk dialer died directive disagreement discovered
+discovery distribution divided division document draft element end ended entry examined examiner
+export exporter extension extensions fact factor failed failure feed fetched field file filter finder
+finding fingerprint fold folder follower forecast found gap gate gathered group guesser handle
+handler handover hash head header heading health held hello histogram holder hook identifier in
+inbound inbox index info input inquiry interval item jar job joined judge judged judgement keep
+keeper keeping key kind known lag lane lateness learned leased leasing lending lent level likeness limit
+limiter line link list listener listing live location lock log machine manner matcher meaning member
+memory merge message metadata meter mode model move name need new news note notice number object
+obstacle offload opener opening option order original outcome owned pacing packed pair park parsed
+parser part passed path pattern paused peer piece pin place plan planner plugin point position post
+postpone price process progress projector protocol purpose query question queue quota range rank
+rate reader reading ready received receiver record recovered recycled reliever render rendered renderer
+reparsed reparser reply report request requisite resolver response rest result retire robot round
+route router row run runner said saved saver schema scorer search section sender server service
+session set setting shape shipper sign signal signer silence since size slice snooze socket source
+stalled state status step stop storage store stored stream style submission summary superseded
+suppressed suspicion taken tally target task thread tool trace transaction transfer tried truth type
+unknown unread up url use value variant version visibility walk want watch webhook wildcard write
+writer
 """
 ORDINARY = frozenset(_ORDINARY.split())
 

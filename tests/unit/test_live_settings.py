@@ -12,7 +12,13 @@ import pytest
 from judging import new_folder, quick_config
 from lycosa.base.config.fields import fields
 from lycosa.base.config.live_settings import LIVE, check_live, with_live
-from lycosa.base.config.sections import Config, FetchSection, PolitenessSection
+from lycosa.base.config.sections import (
+    Config,
+    FetchSection,
+    PolitenessSection,
+    RenderMode,
+    RenderSection,
+)
 from lycosa.base.config.sources import SettingsError
 from lycosa.base.messages.control_records import CrawlAction
 from lycosa.stages.frontier.decision_log import ACTIONS, ActionRow, decode_action
@@ -90,6 +96,7 @@ OTHER = {
     "refetch.probes": "0.2",
     "refetch.share": "0.3",
     "refetch.policies": "news.example daily",
+    "render.pages": "3",
 }
 
 
@@ -101,6 +108,9 @@ def test_what_decides_by_a_live_setting_follows_it(tmp_path: Path, key: str) -> 
     section, _, name = key.partition(".")
     text = OTHER.get(key, "4321")
     crawl, seen = crawl_of(tmp_path), list[object]()
+    if section == "render":
+        with_renders = RenderSection(mode=RenderMode.AUTO)
+        crawl.config = msgspec.structs.replace(crawl.config, render=with_renders)
 
     def read_by(assembled: Assembled) -> list[object]:
         worker, rules = assembled.worker, assembled.worker.frontier.partitions[0].rules
@@ -108,6 +118,10 @@ def test_what_decides_by_a_live_setting_follows_it(tmp_path: Path, key: str) -> 
             return [worker._max_running]
         if key == "fetch.own_pages":
             return [worker._pipeline.fetches_pages]
+        if section == "render":
+            # The renderer process reads `render.pages` of the coordinator's status.
+            assert worker._renders is not None
+            return [getattr(worker._renders.section, name)]
         readers = {
             "politeness": [assembled.pacing.section],
             "refetch": [assembled.grids.prices.section, rules.forward.section],

@@ -43,6 +43,8 @@ def test_names_of_commands_are_those_of_commands_alone() -> None:
         "stages/extract/extension_process.py",
         "stages/parse/parser_process.py",
         "processes/worker_process.py",
+        "processes/rendering/renderer_process.py",
+        "stages/render/browser_start.py",
         "synthetic/__main__.py",
     }
     for path in sorted(SOURCE.rglob("*.py")):

@@ -175,7 +175,7 @@ class Receiving:
         self.incoming = IncomingParcels(
             partitions,
             tables,
-            ParcelReceivers(cast(Any, self), nobody, nobody, nobody),
+            ParcelReceivers(cast(Any, self), nobody, nobody, nobody, nobody),
             worker,
             self.topic,
         )

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from lycosa.base.config.sections import Config
 from lycosa.base.messages.progress import ProcessMemory
 from lycosa.base.model.upload_progress import UploadState
+from lycosa.base.system.meter import Distribution, Histogram, MeterSnapshot
+from lycosa.base.system.metric_catalogue import SECONDS
 from lycosa.cli.crawl_display import Display, folder_display
 from lycosa.cli.output import Column, emit_columns
-from lycosa.cli.progress_rows import memory_by_part, progress_rows
+from lycosa.cli.progress_rows import memory_by_part, progress_rows, renders_in_words
 from progress_making import progress_with
 
 BUSY = progress_with(
@@ -52,6 +55,28 @@ def test_each_number_has_one_row() -> None:
         ("feeds", "pages: it ended; dlq: it ended"),
         ("waiting for", "3 pages being fetched or read"),
     ]
+
+
+def test_renders_say_what_waits_and_why() -> None:
+    progress = progress_with(captures=1).with_numbers(
+        {"lycosa_renders_crowded_out_total": 12},
+        {
+            "lycosa_render_queue_depth": {"due": 3, "waiting": 32, "lent": 2},
+            "lycosa_renders_total": {"quiet": 220, "busy": 5, "hung": 4, "lost": 1, "crashed": 0},
+        },
+    )
+    assert renders_in_words(progress) == (
+        "230 rendered (5 without a document: 4 hung, 1 lost), 37 wait (3 due, 2 in work, 32 for"
+        " what they load), 12 stayed as they are (render.queue)"
+    )
+    times = Histogram(SECONDS)
+    for seconds in [0.3] * 60 + [2.0] * 40:
+        times.observe(seconds)
+    shown = Distribution(times.counts, times.sum)
+    meter = MeterSnapshot(progress.meter.numbers, {"lycosa_render_seconds": {"": shown}})
+    timed = msgspec.structs.replace(progress, meter=meter)
+    assert renders_in_words(timed).endswith("; half of the rounds within 0.5 s, 95 % within 2.5 s")
+    assert renders_in_words(progress_with(captures=1)) == ""
 
 
 def test_rows_that_say_nothing_are_left_out() -> None:

@@ -331,7 +331,9 @@ def test_a_mark_keeps_its_meaning_when_rules_move(policies: list[str]) -> None:
     book, moved = policy_book(LISTED), policy_book(RefetchSection(policies=tuple(policies)))
     for each in (NEWS_MAP, OLD_MAP):
         # Of several rules that name it the first counts; its text is that of its mark.
-        assert moved.rules[moved.place_of(moved.mark_of(each))].sitemap.startswith("https://news")
+        assert moved.rules[moved.place_of(moved.mark_of(each))].matcher.sitemap.startswith(
+            "https://news"
+        )
         before = book.rules[book.place_of(book.mark_of(each))]
         assert moved.rules[moved.place_of(book.mark_of(each))].text == before.text
     gone = policy_book(RefetchSection(policies=("* daily",)))

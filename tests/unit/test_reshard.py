@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import re
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 import msgspec
 import pytest
 
 from crawling import crawl_folder
+from dying import Dying, copied
+from judging import wants_are_kept
 from lycosa.base.config.sections import (
     Config,
     FrontierSection,
@@ -22,11 +26,13 @@ from lycosa.base.model.dead_letter import DeadLetterAction, DecidedDeadLetter
 from lycosa.base.model.errand import Asker, Errand
 from lycosa.base.model.near_duplicate import Fingerprint
 from lycosa.base.model.source_truth import SourceTruth
+from lycosa.base.model.wanted import WantingPage
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8, partition_of
 from lycosa.inspect.audit.capture_index import CaptureIndex
 from lycosa.inspect.audit.state_check import StateChecks
 from lycosa.inspect.committed_state import TableView
+from lycosa.moves.drain_run import drain_parcels
 from lycosa.moves.reshard import division
 from lycosa.moves.reshard.counting import divided_total, recounted
 from lycosa.moves.reshard.division import Division, OldState
@@ -34,6 +40,7 @@ from lycosa.moves.reshard.host_owners import HostOwners, StateDamaged
 from lycosa.moves.reshard.row_sink import RowSink
 from lycosa.moves.stopped_folder import gather_folder
 from lycosa.stages.frontier.dead_letters import decisions_of
+from lycosa.stages.frontier.demands import DemandRow, decode_demand
 from lycosa.stages.frontier.policy_walk import WALK_KEY, WalkRow, walk_row
 from lycosa.stages.frontier.visit_state import VisitRecord, decode_visit
 from lycosa.state.kv import table_records
@@ -44,6 +51,7 @@ from lycosa.state.kv.table_records import (
     announced_key,
     dead_letter_key,
     decision_key,
+    demand_key,
     encode_record,
     form_key,
     front_key,
@@ -51,16 +59,22 @@ from lycosa.state.kv.table_records import (
     indexnow_key,
     listing_key,
     meta_key,
+    outcome_key,
     prefix_end,
+    render_key,
     sitemap_key,
+    story_key,
     waiting_key,
 )
 from lycosa.state.seen.near_judge import NearJudge
 from lycosa.state.seen.simhash import NearIndex
 from lycosa.state.shard.counters import Counters, counters_of
-from lycosa.synthetic import SyntheticWeb
+from lycosa.synthetic import Crash, SyntheticWeb
 from lycosa.synthetic.plan import WebPlan
 from lycosa.synthetic.synthetic_hosts import host_name
+from scripted import scripted_crawl
+from several_workers import run_workers
+from wanting import Everywhere, settings, sites, web_of
 
 PLAN = WebPlan(hosts=40, pages=12, seed=5, latency_s=0.01, page_bytes=1500)
 CONFIG = Config(
@@ -188,6 +202,43 @@ def test_an_errand_is_answered_to_the_shard_that_has_the_host_that_asked() -> No
     shard = partition_of("asked.test", 64)
     record = decode_visit(made[shard].get(waiting[0]) or b"")
     assert record.errands[0].askers[0].partition == partition_of("asks.test", 64)
+
+
+def test_a_demand_is_answered_to_the_shard_that_has_the_page() -> None:
+    url = hash8("asked.test") + b"url-0001"
+    pages = (WantingPage(1, hash8("asks.test"), b"page8"), WantingPage(0, b"unknown8", b"page8"))
+    row = DemandRow("https://asked.test/r.js", "script", "https://asks.test/", pages)
+    rows = dict([host_row("asked.test")])
+    rows[demand_key(url[:8], url[8:])] = encode_record(row)
+    rows[demand_key(url[:8])] = count = encode_record([20_000, {b"site8": 3}])
+    rows |= {render_key(url): b"render", story_key(url): b"story", outcome_key(url): b"last"}
+    made = divided(small({0: rows, 1: dict([host_row("asks.test")])}), 64)
+    table = made[partition_of("asked.test", 64)]
+    moved = decode_demand(table.get(demand_key(url[:8], url[8:])) or b"")
+    assert [page.partition for page in moved.pages] == [partition_of("asks.test", 64), 0]
+    assert table.get(demand_key(url[:8])) == count
+    for key in (render_key(url), story_key(url), outcome_key(url)):
+        assert table.get(key) == rows[key]
+
+
+def test_an_import_keeps_what_pages_wait_for(tmp_path: Path) -> None:
+    """Three workers die while pages wait, with wants and answers in their outboxes."""
+    crawl, _ = scripted_crawl(tmp_path / "one", web_of(6), settings())
+    crawl.open_table, image = OPENER, tmp_path / "image"
+    dying = Dying(copied(crawl, image), random.Random(1), 660)
+    with pytest.raises(Crash):
+        run_workers(crawl, 3, sites(6), dying, meanwhile=Everywhere().begin)
+    state = gather_folder(image, tmp_path / "work", OPENER, lambda number: None)
+    asyncio.run(drain_parcels(state))
+    folders = sorted((state.folder / "state").glob("p*"))
+    old: Tables = {number: OPENER(folder) for number, folder in enumerate(folders)}
+    open_before = wants_are_kept(old)
+    made = divided(old, 16)
+    assert wants_are_kept(made) == open_before > 0
+    waiting = [key for table in made.values() for key, _ in table.scan(b"v", prefix_end(b"v"))]
+    assert waiting
+    for table in old.values():
+        table.close()
 
 
 def test_dead_letters_are_numbered_anew_and_decisions_follow_them() -> None:
@@ -374,5 +425,5 @@ def test_every_kind_of_row_and_every_counter_has_a_rule() -> None:
         *("discovered", "states", "captures", "pages", "requests", "body_bytes", "rule_refusals"),
         *("reasons", "hosts", "hosts_parked", "hosts_retired", "hosts_asleep", "asked", "asking"),
         *("hosts_paused", "leased", "stated", "cells", "due", "refetched", "validators", "items"),
-        *("set_back", "cold"),
+        *("set_back", "cold", "renders", "rendered", "wanted"),
     }

@@ -12,6 +12,13 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from lycosa.base.model.fetched import Fetched, FetchRequest
 from lycosa.base.model.parsed import Parsed, ParseInput, ParserHealth
+from lycosa.base.model.rendered_page import (
+    ArchiveQuery,
+    MissingAnswer,
+    Rendered,
+    RenderTask,
+    StoredAnswer,
+)
 from lycosa.base.reasons import Reason
 
 _T = TypeVar("_T")
@@ -101,6 +108,30 @@ class Parser(Protocol):
 
     async def parse(self, document: ParseInput) -> Parsed: ...
     def health(self) -> ParserHealth: ...
+    async def close(self) -> None: ...
+
+
+class Archive(Protocol):
+    """Answers the requests of a page that is rendered, from what the crawl has stored.
+
+    The answers are in the order of the requests. It does not raise for what a page asks, and
+    answers a URL with the same record in all rounds of a render.
+    """
+
+    async def find(
+        self, requests: Sequence[ArchiveQuery]
+    ) -> Sequence[StoredAnswer | MissingAnswer]: ...
+
+
+class Renderer(Protocol):
+    """Runs the scripts of a stored page in a browser that opens no connection.
+
+    Whatever the page does is a result with its reason, never an exception. Cancelling ends the page
+    or the browser. ``describe`` names the browser, or says why there is none.
+    """
+
+    async def render(self, task: RenderTask, archive: Archive) -> Rendered: ...
+    def describe(self) -> str: ...
     async def close(self) -> None: ...
 
 

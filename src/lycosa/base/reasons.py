@@ -45,6 +45,8 @@ class Reason(IntEnum):
     RULE_FAILED = 19
     REQUISITE_ELSEWHERE = 20
     REQUISITE_LIMIT = 21
+    WANT_ELSEWHERE = 22
+    WANT_QUERY = 23
 
     # Refusals that depend on state, stored with the URL (40-79).
     ROBOTS_DISALLOWED = 40
@@ -65,6 +67,7 @@ class Reason(IntEnum):
     LEARNED_PARAMETER = 55
     SPECULATIVE = 56
     SPECULATIVE_MISSES = 57
+    WANT_LIMIT = 58
 
     # Failures of a request (80-139).
     DNS_NO_SUCH_NAME = 80
@@ -115,6 +118,7 @@ class Reason(IntEnum):
     LIKE_MISSING = 154
     LOOKS_SCRIPTED = 155
     TYPE_REFUSED = 156
+    RENDER_CROWDED_OUT = 157
 
     @property
     def meaning(self) -> str:
@@ -171,6 +175,15 @@ _TABLE: dict[Reason, tuple[Cause, str]] = {
     Reason.LICENSE_LIMIT: (_O, "a licence beyond the limit on licences of one site"),
     Reason.REQUISITE_ELSEWHERE: (_O, "a requisite on a host that scope.requisites_from excludes"),
     Reason.REQUISITE_LIMIT: (_O, "a requisite beyond the limits on those of one page or host"),
+    Reason.WANT_ELSEWHERE: (
+        _O,
+        "a script of a page asks another site for data; to render a page, only scripts, styles,"
+        " fonts and images are fetched from other sites",
+    ),
+    Reason.WANT_QUERY: (
+        _O,
+        "needed to render a page of another site, with a query of more than 256 bytes",
+    ),
     Reason.ROBOTS_DISALLOWED: (_T, "robots.txt disallows it"),
     Reason.HOST_PAGE_BUDGET: (_O, "the host is at its page budget"),
     Reason.SITE_PAGE_BUDGET: (_O, "the site is at its page budget"),
@@ -199,6 +212,11 @@ _TABLE: dict[Reason, tuple[Cause, str]] = {
     Reason.SPECULATIVE_MISSES: (
         _O,
         "found only as a text that looks like a URL, and ten such URLs in a row did not exist",
+    ),
+    Reason.WANT_LIMIT: (
+        _O,
+        "pages of one site needed more of this host in a day than render.site_wants, or too many"
+        " pages wait for it",
     ),
     Reason.ERRAND_LIMIT: (_O, "too many hosts wait for an answer from the same host"),
     Reason.DNS_NO_SUCH_NAME: (_N, "the host name does not exist"),
@@ -271,6 +289,10 @@ _TABLE: dict[Reason, tuple[Cause, str]] = {
     Reason.TYPE_REFUSED: (
         _O,
         "stored without its body, which has a media type that the crawl does not accept (--accept)",
+    ),
+    Reason.RENDER_CROWDED_OUT: (
+        _O,
+        "stays without what its scripts add: too many pages of higher priority wait to be rendered",
     ),
     Reason.REDIRECTED: (_T, "redirects to another URL"),
     Reason.EXTENSION_FAILED: (_O, "stored, but your code (--extension, rule or sink) failed at it"),

@@ -188,6 +188,12 @@ def _words(given: Sequence[str]) -> tuple[str, ...]:
     " texts that look like URLs, within 5 % of a host's requests [a].",
 )
 @click.option(
+    "--render",
+    type=click.Choice(["never", "auto", "always"]),
+    help="Let the scripts of pages run in a browser without a network, on what the crawl has"
+    " stored: auto renders pages that seem to be empty without them [never].",
+)
+@click.option(
     "--cookies",
     type=click.Choice(["off", "site"]),
     help="Send cookies back to the site that set them [off].",
@@ -409,7 +415,10 @@ async def _supervise(
         if rules is None:
             return await _run_supervisor(session, supervisor, display)
         crawl, folder = session.manifest.crawl, session.folder
-        called = CalledCrawl(crawl, supervisor, rules.sockets, folder, display.show_line)
+        called = CalledCrawl(
+            crawl, supervisor, rules.sockets, folder, display.show_line, session.config.render
+        )
+        supervisor.look_at_renderer = called.look_at_renderer
         await called.open(*(api or ()))
         if api is not None:
             display.show_line(f"the API and the operator's page are at {api[1].url}")

@@ -39,13 +39,14 @@ Examples:
 
 The tables pages and links have one row per captured page and per link in it, fetches has robots.txt
 files and sitemaps too, texts has the visible text of each page, content its main text, Markdown,
-headings, author, dates and structured data, and urls and hosts have the present state. Of an
-extractor NAME, the table items.NAME has each item that it made of any capture, and the table NAME
-the items of each URL as they are now (docs/items.md). wacz is the whole crawl as one file that
-archives exchange and browsers replay (docs/replay.md): WARC files, index, pages and their digests.
-crawl-log is Heritrix's log of the crawl, commoncrawl a folder in the layout of Common Crawl's
-releases: links to the WARC files, lists of paths, the ZipNum index and the columnar index
-(docs/other-formats.md).
+headings, author, dates and structured data, renders has a row for each time that the scripts of a
+page ran, and urls and hosts have the present state. Of a page that was rendered, the tables pages,
+texts and content have the better text, and text_from says which one it is. Of an extractor NAME,
+the table items.NAME has each item that it made of any capture, and the table NAME the items of each
+URL as they are now (docs/items.md). wacz is the whole crawl as one file that archives exchange and
+browsers replay (docs/replay.md): WARC files, index, pages and their digests. crawl-log is
+Heritrix's log of the crawl, commoncrawl a folder in the layout of Common Crawl's releases: links to
+the WARC files, lists of paths, the ZipNum index and the columnar index (docs/other-formats.md).
 Content that a site refuses to the purpose of the crawl (agent.purpose) is left out; --purpose
 exports for another one, from the journals of the crawl. The default is JSON lines on
 standard output. The crawl may be running: committed rows are exported, and nothing is changed. A
@@ -64,7 +65,7 @@ _FORMS = {
     ".json": "jsonl",
 }
 _WACZ = "wacz"
-_TABLES = "pages", "links", "content", "texts", "urls", "hosts", "fetches"
+_TABLES = "pages", "links", "content", "texts", "renders", "urls", "hosts", "fetches"
 _LAYOUT = "commoncrawl"
 _FILES_OF_OTHERS = ("crawl-log", _LAYOUT)
 _ITEMS = re.compile(r"(?:items\.)?[a-z][a-z0-9_]{0,62}")
@@ -147,8 +148,8 @@ def command(
     if kind in _WITHOUT_CONTENT and (purpose is not None or unstated is not None):
         option = "--unstated" if purpose is None else "--purpose"
         raise click.UsageError(
-            f"{option} is for tables with content (pages, links, content, texts, fetches): {kind}"
-            " has the state of the crawl, which is the same for every purpose"
+            f"{option} is for tables with content (pages, links, content, texts, renders, fetches):"
+            f" {kind} has the state of the crawl, which is the same for every purpose"
         )
     if kind in _FILES_OF_OTHERS:
         if form or where or is_raw or purpose is not None or unstated is not None:

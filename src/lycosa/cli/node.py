@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from lycosa.processes.cluster.cluster_node import NodeEnd
     from lycosa.processes.cluster.cluster_session import ClusterSession
     from lycosa.processes.cluster.node_code import NodeCode
+    from lycosa.processes.rendering.renderer_keeper import RendererKeeper
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _EPILOG = """
@@ -46,6 +47,7 @@ Examples:
   lycosa node --cluster cluster.toml --listen 10.0.0.12  where other machines reach its workers
   lycosa node --cluster cluster.toml --name b            a second one on the same machine
   lycosa node --cluster cluster.toml --allow ./shop.py   with an extension that you trust
+  lycosa node --cluster cluster.toml --most-shards 0     a machine that only renders pages
 
 The first Ctrl-C (or SIGTERM) lets workers commit what is in flight, so that other nodes continue
 without a pause; the second ends at once. A node that is killed loses nothing either: others take
@@ -79,9 +81,17 @@ Exit codes: 0 left the cluster in order, 1 internal error, 2 bad usage or settin
 )
 @click.option(
     "--most-shards",
-    type=click.IntRange(min=1),
+    type=click.IntRange(min=0),
     metavar="N",
-    help="Maximum number of shards here [as many as the memory has room for].",
+    help="Maximum number of shards here; 0 is a machine that only renders pages [as many as the"
+    " memory has room for].",
+)
+@click.option(
+    "--renders",
+    type=click.IntRange(min=0, max=64),
+    metavar="N",
+    help="Number of pages that this machine renders at the same time; 0 is none [render.pages of"
+    " the crawl, which may change while it runs].",
 )
 @click.option(
     "--key-file",
@@ -106,6 +116,7 @@ def command(
     name: str | None,
     listen: str | None,
     most_shards: int | None,
+    renders: int | None,
     key_file: str | None,
     allow: tuple[str, ...],
     health_file: Path | None,
@@ -123,20 +134,26 @@ def command(
         )
     log = NodeLog(name, as_json)
     with redirect_stdout(Unbroken(sys.stdout)), redirect_stderr(Unbroken(sys.stderr)):
-        own = OwnOptions(listen or "", most_shards or 0, key_file or "", allow)
+        given = -1 if renders is None else renders
+        own = OwnOptions(listen or "", most_shards or 0, key_file or "", allow, given)
+        if most_shards == 0:
+            if renders == 0:
+                raise click.UsageError("--most-shards 0 and --renders 0 leave nothing to do")
+            sys.exit(render_only(file, name, given, log, health_file))
         sys.exit(run(file, folder, name, own, log, health_file))
 
 
 class OwnOptions(NamedTuple):
     """What is of this machine only.
 
-    ``--listen``, ``--most-shards``, ``--key-file`` and ``--allow``.
+    ``--listen``, ``--most-shards``, ``--key-file``, ``--allow`` and ``--renders``.
     """
 
     listen: str = ""
     most_shards: int = 0
     key_file: str = ""
     allow: tuple[str, ...] = ()
+    renders: int = -1
 
 
 class NodeLog:
@@ -206,7 +223,8 @@ def run(
             f"node of {given.name} in {local.path}: up to {memory.most} of {given.shards} shards"
         )
         code = NodeCode(local.path, given.path, own.allow, log.show_event)
-        end = asyncio.run(_work(session, credentials, name, log, health, protocol, code))
+        keeper = _renderer(given, crawl, name, own.renders, log)
+        end = asyncio.run(_work(session, credentials, name, log, health, protocol, code, keeper))
     finally:
         local.release()
         health.remove()
@@ -222,6 +240,7 @@ async def _work(
     health: HealthFile,
     protocol: int,
     code: NodeCode,
+    keeper: RendererKeeper | None,
 ) -> NodeEnd:
     """Run the node, and write its health until it ends."""
     from lycosa.processes.cluster.cluster_node import ClusterNode
@@ -230,11 +249,78 @@ async def _work(
     node = ClusterNode(session, credentials, name, log, protocol, code)
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, node.stop)
-    keeping = asyncio.create_task(health.keep(node.health))
+
+    def measured() -> tuple[bool, str]:
+        is_ready, state = node.health()
+        return is_ready, f"{state}; renderer: {keeper.line()}" if keeper is not None else state
+
+    keeping = asyncio.create_task(health.keep(measured))
+    if keeper is not None:
+        keeper.start()
     try:
         return await node.run()
     finally:
         keeping.cancel()
+        if keeper is not None:
+            await keeper.close()
+
+
+def _renderer(
+    given: ClusterFile, crawl: StoredCrawl, name: str, pages: int, log: NodeLog
+) -> RendererKeeper | None:
+    """The keeper of this machine's renderer; none if pages are not rendered here."""
+    if pages == 0 or not crawl.config.render.is_on:
+        return None
+    from lycosa.processes.rendering.renderer_job import RendererJob
+    from lycosa.processes.rendering.renderer_keeper import RendererKeeper
+
+    path = str(given.path.resolve())
+    job = RendererJob(name, crawl.config.render, cluster_file=path, pages=pages)
+    return RendererKeeper(job, log.show_event)
+
+
+def render_only(
+    file: Path, name: str, pages: int, log: NodeLog, health_file: Path | None = None
+) -> ExitCode:
+    """Render pages of a cluster's crawl on a machine without shards, until a signal."""
+    from lycosa.base.system.health_file import HealthFile
+
+    given = reachable_cluster(file)
+    for warning in given.warnings():
+        log.show_event(warning)
+    health = HealthFile(health_file)
+    health.write(False, "starts")
+    try:
+        crawl = _read_crawl(given, log, health, PROTOCOL)
+        keeper = _renderer(given, crawl, name, pages, log)
+        if keeper is None:
+            raise click.UsageError(
+                f"the crawl {given.name} renders no pages (render.mode is never, and no policy of"
+                " it says otherwise), so this node would have nothing to do"
+            )
+        log.show_event(f"node of {given.name} that only renders pages")
+        asyncio.run(_keep_rendering(keeper, health))
+    finally:
+        health.remove()
+    log.show_event("left the cluster: pages in work were given back")
+    return ExitCode.FINISHED
+
+
+async def _keep_rendering(keeper: RendererKeeper, health: HealthFile) -> None:
+    ended = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, ended.set)
+
+    def measured() -> tuple[bool, str]:
+        return not keeper.trouble, f"renderer: {keeper.line()}"
+
+    keeping = asyncio.create_task(health.keep(measured))
+    keeper.start()
+    try:
+        await ended.wait()
+    finally:
+        keeping.cancel()
+        await keeper.close()
 
 
 def _read_crawl(given: ClusterFile, log: NodeLog, health: HealthFile, protocol: int) -> StoredCrawl:

@@ -32,6 +32,7 @@ _SETTING_OF_FLAG = {
     "allow_address": "fetch.allow_addresses",
     "requisites": "scope.requisites",
     "links": "parse.links",
+    "render": "render.mode",
     "accept": "scope.accept",
     "cookies": "fetch.cookies",
     "upload": "upload.url",
@@ -88,7 +89,22 @@ def crawl_settings(folder: Path, options: dict[str, Any], tell: Callable[[str], 
         raise SettingsError(
             [f"{settings.origin('fetch.ca_file')}: fetch.ca_file: there is no file {file}"]
         )
+    if settings.config.render.is_on:
+        _check_browser(settings)
     config, lines = settle(settings.config, settings.origins, saved_changes(folder))
     for line in lines:
         tell(clean(line))
     return msgspec.structs.replace(settings, config=config)
+
+
+def _check_browser(settings: Settings) -> None:
+    """Raises ``SettingsError``, which says how to get a browser, where there is none."""
+    from lycosa.base.config.sources import DEFAULT, SettingsError
+    from lycosa.stages.render.browser_process import NoBrowser, find_browser
+
+    try:
+        find_browser(settings.config.render.browser)
+    except NoBrowser as error:
+        asked = ("render.browser", "render.mode", "render.policies")
+        key = next(each for each in asked if settings.origin(each) != DEFAULT)
+        raise SettingsError([f"{settings.origin(key)}: {key}: {error}"]) from error

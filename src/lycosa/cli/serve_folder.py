@@ -13,6 +13,7 @@ from lycosa.cli.run_settings import crawl_settings
 from lycosa.cli.serve_signals import handle_signals
 
 if TYPE_CHECKING:
+    from lycosa.base.config.render_section import RenderSection
     from lycosa.base.system.health_file import HealthFile
     from lycosa.processes.api_keeper import ApiListener
     from lycosa.processes.folder_service import FolderService
@@ -46,7 +47,7 @@ def run(
     health = HealthFile(health_file)
     health.write(False, "starts")
     try:
-        asyncio.run(_serve(service, api, health))
+        asyncio.run(_serve(service, api, health, config.render))
     finally:
         seeds.save_positions()
         health.remove()
@@ -59,7 +60,10 @@ def _tell(text: str) -> None:
 
 
 async def _serve(
-    service: FolderService, api: tuple[ApiSettings, ApiListener], health: HealthFile
+    service: FolderService,
+    api: tuple[ApiSettings, ApiListener],
+    health: HealthFile,
+    render: RenderSection,
 ) -> None:
     from lycosa.processes.called_crawl import CalledCrawl
     from lycosa.processes.socket_folder import SocketFolder
@@ -76,7 +80,10 @@ async def _serve(
 
         async def open_doors() -> None:
             nonlocal called
-            called = CalledCrawl(service.crawl, service, sockets.path, service.folder, _tell)
+            called = CalledCrawl(
+                service.crawl, service, sockets.path, service.folder, _tell, render
+            )
+            service.look_at_renderer = called.look_at_renderer
             await called.open(*api)
             _tell(f"the crawl {service.folder} is served at {api[1].url}")
 

@@ -84,6 +84,7 @@ def _answers(model: Model, found: SimulationReport) -> list[tuple[str, str]]:
         ("freshness", fresh),
         ("queue", queue),
         *_spent(model, found),
+        *_renders(found),
         ("binds", found.binds or "nothing"),
     ]
 
@@ -114,6 +115,21 @@ def _spent(model: Model, found: SimulationReport) -> list[tuple[str, str]]:
         ("processors", processors),
         ("cost", money),
     ]
+
+
+def _renders(found: SimulationReport) -> list[tuple[str, str]]:
+    """What is rendered, what waits, and the cores of that."""
+    if (tier := found.renders) is None:
+        return []
+    pages = (
+        f"{human_count(tier.rendered)} pages, {human_count(tier.crowded_out)} stay as they are; at"
+        f" most {human_count(tier.queue_most)} wait, {human_count(tier.queue_end)} at the end"
+    )
+    cores = (
+        f"{tier.busy_cores:.2f} of {tier.cores:.2f} cores on average, {tier.cores_needed:.2f} when"
+        f" most is new; cost {tier.cost:,.2f}"
+    )
+    return [("rendered", pages), ("renderers", cores)]
 
 
 def _three(mean: float, most: float, late: float) -> str:

@@ -30,6 +30,8 @@ Tables:
   fetches  the same for everything stored: pages, robots.txt files and sitemaps (column kind)
   links    one row per outlink
   texts    the text of each page, as far as the purpose of the crawl may use it
+  renders  one row per time that the scripts of a page ran; pages, texts and content have the better
+           text, and text_from says which it is
   ccindex  fetches with only Common Crawl's columns: its queries run unchanged
   urls     one row per known URL: state, reason, history (read from the crawl's state when named)
   hosts    one row per known host (likewise)

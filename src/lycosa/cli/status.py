@@ -245,6 +245,8 @@ def _print_head(
             ("validators", _validators(status)),
             ("uploads", (uploads_in_words(live) if live else "") or stored_at),
             ("feeds", "; ".join(live.feeds_away) if live else ""),
+            ("renders", _renders(status)),
+            ("renderer", live.renderer.line() if live and live.renderer else ""),
             ("webhooks", webhook_notes_in_words(webhooks)),
             ("extensions", "; ".join(str(each) for each in live.failures) if live else ""),
             ("estimate", estimated),
@@ -366,6 +368,19 @@ def _scripted(status: CrawlStatus) -> str:
         return ""
     most = ", ".join(f"{each.host} {human_count(each.captures)}" for each in status.scripted_hosts)
     return f"{counted(status.scripted, 'capture')} look empty until their scripts run: {most}"
+
+
+def _renders(status: CrawlStatus) -> str:
+    """Pages that were rendered and that wait for it, and the hosts with most of them."""
+    from lycosa.cli.progress_rows import renders_and_ends
+
+    found = status.renders
+    wants = counted(found.wants, "URL")
+    said = renders_and_ends(
+        status.rendered, ((found.due, "due"), (found.waiting, f"for {wants} that they load"))
+    )
+    most = ", ".join(f"{host} {human_count(number)}" for host, number in found.hosts.items())
+    return f"{said}: {most}" if most else said
 
 
 def _name(status: CrawlStatus) -> str:

@@ -48,4 +48,6 @@ class ClusterPageFeed:
 
     def new_rows(self) -> Iterator[bytes]:
         """See ``FolderFeed``. Raises ``ObjectError`` too."""
-        return (page_row(line, header.policy)[1] for line, header in self._lines.new_lines())
+        for line, header in self._lines.new_lines():
+            if (found := page_row(line, header.policy)) is not None:
+                yield found[1]

@@ -74,7 +74,9 @@ class PageFeed:
         return self._lines.is_behind
 
     def new_rows(self) -> Iterator[bytes]:
-        return (page_row(line, header.policy)[1] for line, header in self._lines.new_lines())
+        for line, header in self._lines.new_lines():
+            if (found := page_row(line, header.policy)) is not None:
+                yield found[1]
 
 
 class DeadLetterFeed:

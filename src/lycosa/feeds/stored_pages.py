@@ -27,9 +27,11 @@ from lycosa.base.urls.identity import hash8, host_of
 from lycosa.feeds.committed_lines import CommittedLines
 from lycosa.stages.parse.page import Page, Received
 from lycosa.state.folder.manifest import load_manifest
+from lycosa.state.shard.folder_view import FolderView
 from lycosa.state.store import layout
 from lycosa.state.store.journal import decode_journal_row
-from lycosa.state.store.journal_rows import UNCHANGED, JournalRow, Links, remarks_of
+from lycosa.state.store.journal_rows import UNCHANGED, JournalRow, Links, remarks_of, source_capture
+from lycosa.state.store.rendered_texts import better_renders, has_text_of_page
 from lycosa.state.store.segment_files import SegmentFiles
 from lycosa.state.store.stored_bodies import record_with_body, reference_of
 from lycosa.state.store.stored_data import RecordError
@@ -75,6 +77,7 @@ class StoredLinks(Sequence[Link]):
 class StoredPages:
     """The pages of a folder in the order of their commits, from the first one on.
 
+    A page whose text is better after its scripts ran comes a second time, when it was rendered.
     Call it again for what was committed meanwhile. Raises a ``ManifestError``.
     """
 
@@ -91,7 +94,10 @@ class StoredPages:
         for line, header in self._committed.new_lines():
             policy = header.policy
             row = decode_journal_row(line)
-            if self._everything or (row.kind is FetchKind.PAGE and row.revisit != UNCHANGED):
+            if row.render is not None:
+                if row.render.is_better:
+                    yield row, policy
+            elif self._everything or (row.kind is FetchKind.PAGE and row.revisit != UNCHANGED):
                 yield row, policy
 
     def next_pages(self, most: int = _BATCH) -> list[Page]:
@@ -138,19 +144,25 @@ class OpenedCrawl:
         answers that a page has not changed. ``text`` and ``links`` are empty where the settings
         ``store.text`` and ``store.links`` are off.
 
+        Of a page that was rendered comes the better text (``Page.text_from``), at the place of its
+        render.
+
         While the crawl runs, the pages end with the last commit; call it again for more. Raises
         ``JournalError``, ``LogDamaged`` or ``OSError`` for damaged or missing files.
         """
         wanted = frozenset((status,) if isinstance(status, int) else status)
         first, end = _microseconds(since), _microseconds(until)
+        better = better_renders(FolderView(self.folder))
         for row, policy in StoredPages(self.folder, everything).rows():
+            fetched_us, _ = source_capture(row)
             if (
-                row.url.startswith(url)
+                has_text_of_page(row, better)
+                and row.url.startswith(url)
                 and (not host or row.host.partition(":")[0] == host)
                 and (not wanted or row.status in wanted)
                 and (row.media_type_detected or row.media_type).startswith(media_type)
-                and (since is None or row.date_us >= first)
-                and (until is None or row.date_us < end)
+                and (since is None or fetched_us >= first)
+                and (until is None or fetched_us < end)
             ):
                 yield page_of_row(row, policy, self.folder)
 
@@ -170,11 +182,13 @@ def _microseconds(moment: datetime | None) -> int:
 def page_of_row(row: JournalRow, policy: UsePolicy, folder: Path) -> Page:
     """The page of a capture in a folder, with its content as far as the policy allows."""
     usable = usable_row(row, policy)
-    other = row.original or row.near_duplicate_of
+    is_render = row.render is not None
+    other = None if is_render else row.original or row.near_duplicate_of
+    fetched_us, _ = source_capture(row)
     return Page(
         url=row.url,
         status=row.status,
-        fetched=_EPOCH + timedelta(microseconds=row.date_us),
+        fetched=_EPOCH + timedelta(microseconds=fetched_us),
         media_type=row.media_type_detected or row.media_type,
         charset=row.charset,
         title=usable.title,
@@ -191,6 +205,7 @@ def page_of_row(row: JournalRow, policy: UsePolicy, folder: Path) -> Page:
         location=Location(layout.warc_name(row.segment), row.offset, row.length, row.record_id),
         preferences=row.preferences,
         may_use=policy.verdict(row.preferences),
+        text_from="render" if is_render else "page",
         source=partial(_received, folder, row),
     )
 
@@ -201,7 +216,13 @@ _ENCODING = "content-encoding"
 def _received(folder: Path, row: JournalRow) -> Received:
     """The headers of a capture, and the body, which for a revisit is in another record."""
     read = SegmentFiles(folder).read_record
-    own = read(row.segment, row.offset)
+    if row.render is not None and not row.body_offset:
+        raise RecordError(f"the place of the page is not known that {row.url} was rendered from")
+    is_own = row.render is None
+    own = read(
+        row.segment if is_own else row.body_segment or row.segment,
+        row.offset if is_own else row.body_offset,
+    )
     record = own
     if reference_of(own) is not None:
         segment = row.body_segment or row.segment

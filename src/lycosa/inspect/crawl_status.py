@@ -28,6 +28,7 @@ from lycosa.inspect.committed_state import CrawlReader, TableView
 from lycosa.inspect.output_sizes import Output, outputs_in, outputs_of, removed_outputs
 from lycosa.inspect.policy_state import PolicyState, row_and_total, sum_of_walks
 from lycosa.inspect.refetch_cost import RefetchCost, refetch_cost
+from lycosa.inspect.render_state import RenderTallies, WaitingRenders
 from lycosa.inspect.running import is_running, lock_holder
 from lycosa.inspect.saved_settings import SavedSettings
 from lycosa.inspect.top_lists import (
@@ -97,7 +98,8 @@ class CrawlStatus(msgspec.Struct, frozen=True, kw_only=True):
     ``items`` counts the rows of user code by extractor. ``cold`` counts the URLs whose record is in
     a cold file, by state; ``cold_files`` and ``cold_bytes`` are the files. ``scripted`` counts
     captures that seem to be empty until their scripts run, ``scripted_hosts`` are the ten hosts
-    with most of them.
+    with most of them. ``renders`` are the pages that are to be rendered, ``rendered`` counts the
+    renders that ended, by how.
     """
 
     folder: str
@@ -148,6 +150,8 @@ class CrawlStatus(msgspec.Struct, frozen=True, kw_only=True):
     cold_bytes: int = 0
     scripted: int = 0
     scripted_hosts: list[ScriptedHost] = []
+    renders: WaitingRenders = WaitingRenders()
+    rendered: dict[str, int] = {}
 
 
 _SCRIPTED_HOSTS = 10  # that are listed
@@ -207,6 +211,7 @@ def crawl_status(
         preferences=total.stated,
         validators=total.validators,
         items=total.items,
+        rendered=total.rendered,
         purpose=agent_policy(saved.config.agent).purpose,
         **tally.values(),
         **_cold(total, tally.cold),
@@ -267,6 +272,7 @@ class _Tally:
         self.longest: HostLine | None = None
         self.distrusted = self.scripted = 0
         self.scripted_hosts: list[ScriptedHost] = []
+        self.renders = RenderTallies()
         self.addresses = AddressWaits(config.politeness.address_delay_s)
 
     def add_partition(self, view: TableView, reader: CrawlReader | None) -> None:
@@ -277,6 +283,7 @@ class _Tally:
         # The lists are kept in heaps, so memory is only theirs.
         self.counters.append(view.counters())
         self.cold += [row.size for row in cold_files(view).values()]
+        self.renders.add_partition(view)
         found = SiteLines(reader.sites.site_of, view, self._config) if reader else None
         for entry in view.hosts():
             self._add_host(visit_in_wall_time(entry.record, self._behind), found)
@@ -323,6 +330,7 @@ class _Tally:
             "scripted": self.scripted,
             "scripted_hosts": sorted(self.scripted_hosts, reverse=True),
             "hosts_distrusted": self.distrusted,
+            "renders": self.renders.result(),
         }
 
 

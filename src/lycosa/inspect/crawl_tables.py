@@ -1,5 +1,5 @@
 """A crawl's tables in DuckDB: ``pages``, ``fetches``, ``links``, ``content``, ``texts``,
-``ccindex``, ``urls``, ``hosts``, and the items of user code (``item_tables``).
+``renders``, ``ccindex``, ``urls``, ``hosts``, and the items of user code (``item_tables``).
 
 ``fetches`` has a row for each stored fetch, ``pages`` only those of pages, because a count of pages
 should not include robots.txt files and sitemaps. ``ccindex`` is ``fetches`` with Common Crawl's
@@ -15,6 +15,9 @@ Closed segments have the content that the purpose allowed with which they were s
 what the purpose of the last start allows. For another purpose, all captures come from the row
 journals, which have everything. ``texts`` always does, and no file is made of it otherwise.
 
+Of a page that was rendered, ``pages``, ``texts`` and ``content`` have the better text, and their
+column ``text_from`` says which one it is. Files of closed segments never change: the views choose.
+
 Memory is bounded: DuckDB gets a limit and spills to disk, everything else streams.
 """
 
@@ -22,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path
 from types import TracebackType
 
@@ -34,16 +38,24 @@ from lycosa.inspect.committed_state import CrawlReader
 from lycosa.inspect.item_tables import ItemTables
 from lycosa.inspect.saved_settings import load_saved_settings
 from lycosa.inspect.state_rows import write_state
+from lycosa.inspect.text_choice import ALL_TEXTS, CHOICE, FETCHES, create_chosen_views
 from lycosa.state.store import layout
-from lycosa.state.store.derived_files import CONTENT, DERIVED_KINDS, ITEMS, LINKS, PAGES
+from lycosa.state.store.derived_files import (
+    CONTENT,
+    DERIVED_KINDS,
+    ITEMS,
+    LINKS,
+    PAGES,
+    RENDERS,
+)
 from lycosa.state.store.journal import JournalError
 from lycosa.state.store.journal_rows import JOURNAL_FORMAT, JournalRow, SegmentHeader
 from lycosa.state.store.pages_table import COMMON_CRAWL_COLUMNS
+from lycosa.state.store.render_facts import RENDER_LINE
 from lycosa.state.store.texts_table import TEXTS, TEXTS_TABLE
 
 MEMORY_MB = 512
-CAPTURES = (PAGES, LINKS, CONTENT, TEXTS)
-FETCHES = "fetches"
+CAPTURES = (PAGES, LINKS, CONTENT, TEXTS, RENDERS)
 STATE = ("urls", "hosts")
 TABLES = (*CAPTURES, *STATE, FETCHES, "ccindex")
 # What the builders of a temporary table need from a header is set for each segment.
@@ -57,7 +69,12 @@ _HEADER = SegmentHeader(
     info="",
     options={},
 )
+_CAPTURES = (b"",)
+_ROWS_OF = {RENDERS: (RENDER_LINE,), LINKS: (b"", RENDER_LINE), CONTENT: (b"", RENDER_LINE)}
+"""The rows of which a table is made, as ``having`` of ``read_rows``."""
 _OF_FETCHES = {PAGES, FETCHES, "ccindex"}
+_CHOSEN = {PAGES, TEXTS, CONTENT}
+"""The tables that have the better text of a page."""
 
 
 class CrawlTables:
@@ -88,12 +105,12 @@ class CrawlTables:
             self._items = ItemTables(reader, wanted, self._folder, self._policy, self._is_other)
             needs_pages = bool(_OF_FETCHES & set(wanted)) or bool(self._items.wanted)
             filled = {*wanted, PAGES} if needs_pages else set(wanted)
+            if _CHOSEN & filled:
+                filled.add(RENDERS)
             self._add_captures([kind for kind in CAPTURES if kind in filled])
             names = ", ".join(column[0] for column in COMMON_CRAWL_COLUMNS)
             self.connection.execute(f"CREATE VIEW ccindex AS SELECT {names} FROM {FETCHES}")
-            self.connection.execute(
-                f"CREATE VIEW {PAGES} AS SELECT * FROM {FETCHES} WHERE kind = 'page'"
-            )
+            create_chosen_views(self.connection)
             self._items.create(self.connection)
             self._files += self._items.files
             for kind in STATE:
@@ -130,8 +147,8 @@ class CrawlTables:
         found: dict[str, list[str]] = {}
         query = (
             f"SELECT CASE schema_name WHEN '{ITEMS}' THEN '{ITEMS}.' ELSE '' END || table_name,"
-            " column_name FROM duckdb_columns() WHERE NOT internal ORDER BY table_name,"
-            " column_index"
+            " column_name FROM duckdb_columns()"
+            f" WHERE NOT internal AND schema_name <> '{CHOICE}' ORDER BY table_name, column_index"
         )
         for table, column in self.connection.execute(query).fetchall():
             found.setdefault(table, []).append(column)
@@ -187,9 +204,13 @@ class CrawlTables:
                     )
                 continue
             for kind in unread:
-                files[kind].append(self._build(kind, segment.name, source.read_rows(segment)))
+                rows = chain.from_iterable(
+                    source.read_rows(segment, having) for having in _ROWS_OF.get(kind, _CAPTURES)
+                )
+                files[kind].append(self._build(kind, segment.name, rows))
+        self.connection.execute(f"CREATE SCHEMA {CHOICE}")
         for kind, paths in files.items():
-            self._view(FETCHES if kind == PAGES else kind, paths)
+            self._view(ALL_TEXTS.get(kind, kind), paths)
 
     def _build(self, kind: str, segment: str, rows: Iterable[JournalRow]) -> Path:
         """A temporary Parquet file of one segment's rows."""

@@ -263,5 +263,7 @@ def _row_of(parcel: Parcel) -> bytes:
             parcel.places,
             parcel.fingerprints,
             parcel.verdicts,
+            parcel.wants,
+            parcel.settled,
         )
     )

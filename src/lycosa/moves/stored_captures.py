@@ -209,6 +209,7 @@ class StoredCaptures:
         self._file_content(row)
         await self._hand_in(row, lease, outcome, target)
         self._let_rest(host, row)
+        partition.counters.wanted += lease.record.kind is LinkKind.WANTED
         self.entered.captures += 1
 
     def _judged(self, row: JournalRow, lease: Lease) -> tuple[FetchOutcome, str]:

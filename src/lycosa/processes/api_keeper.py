@@ -23,17 +23,15 @@ from contextlib import suppress
 import msgspec
 
 from lycosa.base.config.sources import SettingsError
-from lycosa.base.system.kept_tasks import error_line
 from lycosa.cluster.network import split_address
 from lycosa.cluster.network.network_errors import RefusedConnection
+from lycosa.processes.kept_process import how_it_ended, keep_running
 from lycosa.processes.worker_handle import WorkerSilence, reap
 from lycosa.service.api.api_job import ApiJob, encode_api_job, session_expiry
 
 _MODULE = "lycosa.service.page.page_process"
 _LOOK_S = 1.0
 _SILENT_LOOKS = 15  # in a row
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 30.0
-_STEADY_S = 60.0  # a process that lived so long is started again at once
 _BACKLOG = 512
 _END_S = 3.0
 _MAX_LINE = 1000
@@ -82,7 +80,9 @@ class ApiKeeper:
 
     def start(self) -> None:
         """Start the process, and again whenever it ends."""
-        self._keeping = asyncio.get_running_loop().create_task(self._keep())
+        self._keeping = asyncio.get_running_loop().create_task(
+            keep_running("the process of the API", self._run_once, self._tell)
+        )
 
     def reload(self) -> None:
         """Let the process read its tokens and its certificate again."""
@@ -96,24 +96,6 @@ class ApiKeeper:
             self._keeping.cancel()
             await asyncio.gather(self._keeping, return_exceptions=True)
         self._listener.close()
-
-    async def _keep(self) -> None:
-        loop, pause_s = asyncio.get_running_loop(), 0.0
-        while True:
-            began = loop.time()
-            try:
-                why = await self._run_once()
-            except OSError as error:  # the system has no process or memory to give
-                why = f"cannot be started: {error.strerror or error}"
-            except Exception as error:  # a bug must not leave the crawl without its API
-                why = f"cannot be kept: {error_line(error)}"
-            if loop.time() - began >= _STEADY_S:
-                pause_s = 0.0
-            self._tell(
-                f"the process of the API {why}; it is started again, and the crawl continues"
-            )
-            pause_s = min(max(2 * pause_s, _FIRST_PAUSE_S), _LONGEST_PAUSE_S)
-            await asyncio.sleep(pause_s)
 
     async def _run_once(self) -> str:
         """Run one process to its end; how it ended. It is killed when this is cancelled."""
@@ -143,8 +125,7 @@ class ApiKeeper:
                 ours.close()
                 await reap(process)
                 self.pid = 0
-            code = process.returncode or 0
-            return why or (f"died by signal {-code}" if code < 0 else f"ended with code {code}")
+            return why or how_it_ended(process.returncode or 0)
 
     def _spawn(self, theirs: socket.socket) -> subprocess.Popen[bytes]:
         # -P: nothing is imported from the current folder, which is the user's.

@@ -1,4 +1,6 @@
-"""What lets other programs call a crawl on one machine: its private sockets and its HTTP process.
+"""What calls a crawl on one machine: its private sockets, and the processes next to it.
+
+These are the HTTP process, and the renderer if pages are rendered.
 
 The folder of the sockets can be opened by its user only. A program that may open it may steer the
 crawl.
@@ -9,9 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from lycosa.base.config.render_section import RenderSection
+from lycosa.base.messages.renderer_messages import RendererReport
 from lycosa.base.system.kept_tasks import error_line
 from lycosa.cluster.serve.caller_service import CalledCoordinator, CallerHandler, CallerSocket
 from lycosa.processes.api_keeper import ApiKeeper, ApiListener
+from lycosa.processes.rendering.renderer_job import RendererJob
+from lycosa.processes.rendering.renderer_keeper import RendererKeeper
 from lycosa.service.api.api_job import COORDINATOR_SOCKET, ApiJob, ApiSettings
 
 
@@ -22,7 +28,8 @@ async def _nothing() -> None:
 class CalledCrawl:
     """A crawl that other programs can call, while this context lasts.
 
-    ``crawl`` is its UUID and ``runner`` runs its coordinator.
+    ``crawl`` is its UUID and ``runner`` runs its coordinator. ``render`` says whether it renders
+    pages.
     """
 
     def __init__(
@@ -32,15 +39,22 @@ class CalledCrawl:
         sockets: Path,
         folder: Path,
         tell: Callable[[str], None],
+        render: RenderSection,
     ) -> None:
         self._socket = CallerSocket(crawl, CallerHandler(runner, _nothing, self._tell_error))
         self._sockets, self._folder, self._tell = sockets, folder, tell
         self._keeper: ApiKeeper | None = None
+        self._renderer: RendererKeeper | None = None
+        if render.is_on:
+            job = RendererJob(
+                "this machine", render, folder=str(folder.resolve()), sockets=str(sockets)
+            )
+            self._renderer = RendererKeeper(job, tell)
 
     async def open(
         self, settings: ApiSettings | None = None, listener: ApiListener | None = None
     ) -> None:
-        """Listen for callers, and start the HTTP process. Raises ``OSError``."""
+        """Listen for callers, and start the processes. Raises ``OSError``."""
         await self._socket.open(f"unix:{self._sockets / COORDINATOR_SOCKET}")
         if settings is not None and listener is not None:
             job = ApiJob(
@@ -51,6 +65,12 @@ class CalledCrawl:
             )
             self._keeper = ApiKeeper(job, listener, self._tell)
             self._keeper.start()
+        if self._renderer is not None:
+            self._renderer.start()
+
+    def look_at_renderer(self) -> RendererReport | None:
+        """What the renderer process said last; ``None`` if pages are not rendered."""
+        return self._renderer.report if self._renderer is not None else None
 
     def _tell_error(self, error: BaseException) -> None:
         self._tell(f"the end of a caller was not handled ({error_line(error)})")
@@ -61,7 +81,9 @@ class CalledCrawl:
             self._keeper.reload()
 
     async def close(self) -> None:
-        """End the HTTP process and all conversations."""
+        """End the processes and all conversations."""
+        if self._renderer is not None:
+            await self._renderer.close()
         if self._keeper is not None:
             await self._keeper.close()
         await self._socket.close()

@@ -97,7 +97,8 @@ class Crawl:
     "__main__":``. A crawl that had extensions continues with those that are named again; ``[]``
     continues without any. ``on_progress`` gets the progress about twice a second.
 
-    With ``workers`` greater than 1 in the settings, that many processes crawl. They import rules by
+    With ``workers`` greater than 1 in the settings, that many processes crawl; one if pages are
+    rendered (``render.mode``), because a renderer calls it. They import rules by
     their names, so these must be functions of a module or of the program's file, and a program must
     begin its crawl below ``if __name__ == "__main__":``. Sinks are called in the program's process
     in any case.
@@ -170,6 +171,7 @@ class Crawl:
     async def _run_session(self) -> Report:
         is_one = worker_count(self._config) == 1
         config = msgspec.structs.replace(self._config, workers=1) if is_one else self._config
+        is_one = is_one and not config.render.is_on
         plan = memory_plan(config)
         session = open_session(self._folder, self._config)
         session.on_locked = lambda: self._note_seeds(0)

@@ -28,6 +28,7 @@ from lycosa.base.messages.coordinator_messages import (
     StopCrawl,
     ToCoordinator,
 )
+from lycosa.base.messages.renderer_messages import RendererReport
 from lycosa.base.model.end import End
 from lycosa.base.system.memory_plan import memory_plan
 from lycosa.cluster.serve.coordinator_links import PeerLink
@@ -74,6 +75,8 @@ class FolderService:
         self._begin, self._running = asyncio.Event(), asyncio.Event()
         self._is_leaving = False
         self._changed: dict[str, str] = {}
+        self.look_at_renderer: Callable[[], RendererReport | None] = lambda: None
+        """Gives the state of the renderer process."""
         self.crawl = ""
         """The crawl's UUID, once the first run has begun."""
 
@@ -148,6 +151,8 @@ class FolderService:
             hosting=RunRules(sockets, True, self._changed, is_paused),
         )
         supervisor.callers = self.callers
+        # set when the first run has begun
+        supervisor.look_at_renderer = lambda: self.look_at_renderer()  # noqa: PLW0108
         self.crawl, self._supervisor = session.manifest.crawl, supervisor
         limit_s = session.config.limits.max_time_s
         loop = asyncio.get_running_loop()

@@ -1,7 +1,8 @@
 """The two ways in which a Python program crawls: with a worker in its own process, or with several.
 
-One worker runs on the program's event loop, as it needs no other process but the parser. Several
-are processes under a supervisor, as those of ``lycosa crawl``. They call the program's sinks over a
+One worker runs on the program's event loop, as it needs no other process but the parser. Several,
+and one whose pages a renderer takes, are processes under a supervisor, as those of ``lycosa
+crawl``. They call the program's sinks over a
 socket, and import its rules by their names.
 """
 
@@ -234,7 +235,10 @@ class SeveralRun:
         session, supervisor, sinks = self._session, self._supervisor, self._parts.sinks
         loop, limit_s = asyncio.get_running_loop(), session.config.limits.max_time_s
         crawl = session.manifest.crawl
-        called = CalledCrawl(crawl, supervisor, self._sockets, session.folder, LOG.warning)
+        called = CalledCrawl(
+            crawl, supervisor, self._sockets, session.folder, LOG.warning, session.config.render
+        )
+        supervisor.look_at_renderer = called.look_at_renderer
         with self._stack:
             async with AsyncExitStack() as stack:
                 if sinks:

@@ -39,6 +39,7 @@ from lycosa.base.messages.coordinator_messages import (
     ToCoordinator,
 )
 from lycosa.base.messages.progress import Progress
+from lycosa.base.messages.renderer_messages import RendererReport
 from lycosa.base.messages.timeouts import ONE_PROCESS
 from lycosa.base.messages.worker_messages import Seeds
 from lycosa.base.model.end import End
@@ -131,6 +132,8 @@ class Supervisor:
         """Keeps the feeds of this run going; returns those that do not run, with the reason."""
         self.look_at_webhooks: Callable[[], list[WebhookNote]] = list
         """Gives the webhooks of this run."""
+        self.look_at_renderer: Callable[[], RendererReport | None] = lambda: None
+        """Gives the state of the renderer process of this run."""
         # The settings of this start get the version after the last one of the previous run.
         version, rules = session.recovered.settings, hosting or RunRules(Path())
         is_first = not (version or rules.changed or rules.is_paused)
@@ -332,7 +335,10 @@ class Supervisor:
         if self._uploads is not None:
             progress = msgspec.structs.replace(progress, uploads=self._uploads.state)
         return msgspec.structs.replace(
-            progress, feeds_away=self.check_feeds(), webhooks=self.look_at_webhooks()
+            progress,
+            feeds_away=self.check_feeds(),
+            webhooks=self.look_at_webhooks(),
+            renderer=self.look_at_renderer(),
         )
 
     def _captured(self, progress: Progress) -> int:

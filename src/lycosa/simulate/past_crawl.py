@@ -23,7 +23,7 @@ _MIN_BODIES = 1_000_000
 _MIN_CAPTURES = 1000
 _COUNTS = ("captures", "pages", "requests", "hosts", "body_bytes")
 _BY_BODY = "warc", "text"
-_BY_CAPTURE = "journal", "cdxj", "pages", "links", "content", "items"
+_BY_CAPTURE = "journal", "cdxj", "pages", "links", "content", "renders", "items"
 
 
 def past_means(folder: Path) -> dict[str, object]:

@@ -98,6 +98,23 @@ class Resources(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     url_bytes: Annotated[
         int, Meta(description="Bytes on disk of a known URL (bench/frontier).", ge=0)
     ] = 107
+    render_share: Annotated[
+        float,
+        Meta(description="Share of new bodies that are rendered, with render.mode.", ge=0, le=1),
+    ] = 0.1
+    render_rounds: Annotated[
+        float, Meta(description="Rounds of a page that is rendered.", ge=1)
+    ] = 2.0
+    render_round_s: Annotated[
+        float, Meta(description="Processor time of a round, in the browser.", gt=0)
+    ] = 0.25
+    render_cores: Annotated[
+        float,
+        Meta(
+            description="Cores for rendering, in addition to the others; 0: as many as needed.",
+            ge=0,
+        ),
+    ] = 0.0
 
 
 class Prices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

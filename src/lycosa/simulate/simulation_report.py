@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from lycosa.simulate.drive import Point
+from lycosa.simulate.render_tier import RenderAnswers, render_answers
 from lycosa.simulate.resources import HOSTS, LIMITS, Resources, busy_cores
 from lycosa.simulate.simulation_run import Model, SimulationOutcome
 
@@ -64,8 +65,8 @@ class SimulationReport(msgspec.Struct, frozen=True, kw_only=True):
     ``*_late`` are of the last quarter of the time. ``first_round_day`` is when the last reachable
     page had been fetched once, ``most_day`` when 90 % of them had; both are negative when the crawl
     still finds new pages at the end. ``limits`` are shares of the time by what held the crawl back,
-    ``limits_of_pages`` of the captures. ``binds`` is the largest of the latter except for "nothing
-    to do", or empty.
+    ``limits_of_pages`` of the captures. ``renders`` is there when pages are rendered. ``binds`` is
+    the largest of the latter except for "nothing to do", or empty.
     """
 
     days: float
@@ -97,6 +98,7 @@ class SimulationReport(msgspec.Struct, frozen=True, kw_only=True):
     limits_of_pages: dict[str, float]
     binds: str
     rows: list[ReportRow]
+    renders: RenderAnswers | None = None
 
 
 def report(model: Model, outcome: SimulationOutcome) -> SimulationReport:
@@ -147,7 +149,15 @@ def report(model: Model, outcome: SimulationOutcome) -> SimulationReport:
         limits_of_pages=of_pages,
         binds=next((name for name, share in of_pages.items() if name != HOSTS and share > 0), ""),
         rows=rows,
+        renders=_renders(model, points),
     )
+
+
+def _renders(model: Model, points: Sequence[Point]) -> RenderAnswers | None:
+    section = model.config.render
+    if not section.is_on:
+        return None
+    return render_answers(model.means, model.prices, points, section.queue * model.workers)
 
 
 def some_rows(model: Model, outcome: SimulationOutcome, most: int = 14) -> list[ReportRow]:
@@ -197,8 +207,9 @@ def as_document(
         **{
             name: getattr(found, name)
             for name in found.__struct_fields__
-            if name not in ("cost", "rows")
+            if name not in ("cost", "rows", "renders")
         },
+        "renders": msgspec.to_builtins(found.renders),
         "cost": {**msgspec.to_builtins(found.cost), "total": found.cost.total},
         "meanings": {name: LIMITS[name] for name in found.limits},
         "rows": msgspec.to_builtins(found.rows),

@@ -108,13 +108,15 @@ class SyntheticFetcher:
         fields = [
             ("Host", host),
             ("User-Agent", self._agent),
-            ("Accept", "text/html,*/*;q=0.8"),
+            ("Accept", request.accept or "text/html,*/*;q=0.8"),
             ("Accept-Encoding", "gzip, br, zstd"),
         ]
         if request.etag:
             fields.append(("If-None-Match", request.etag))
         if request.last_modified:
             fields.append(("If-Modified-Since", request.last_modified))
+        if request.referer:
+            fields.append(("Referer", request.referer))
         return fields
 
     async def _refuse(self, request: FetchRequest, reason: Reason) -> Fetched:

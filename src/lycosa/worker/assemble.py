@@ -33,10 +33,11 @@ from lycosa.worker.intake.intake import Intake
 from lycosa.worker.intake.intake_parts import IntakeParts, build_intake
 from lycosa.worker.intake.outgoing_parcels import OutgoingParcels
 from lycosa.worker.job import WorkerJob
-from lycosa.worker.measures import measure_refetches, measured_worker
+from lycosa.worker.measures import measure_refetches, measure_renders, measured_worker
 from lycosa.worker.owned_shard import OwnedShard, open_owned_shard
 from lycosa.worker.ranks_in_force import RanksInForce
 from lycosa.worker.refetch_grids import RefetchReports, address_limits
+from lycosa.worker.render.desk import RenderDesk
 from lycosa.worker.run_signals import RunSignals
 from lycosa.worker.setting_updates import AppliedSettings
 from lycosa.worker.visit.host_robots import Robots
@@ -72,6 +73,7 @@ class Assembled(msgspec.Struct, frozen=True):
     grids: RefetchReports
     calls: CallRouter
     failures: ExtensionFailures
+    renders: RenderDesk | None
     close: Callable[[], None]
 
 
@@ -110,8 +112,11 @@ def assemble(
         is_alone=ports.exchange is None,
         has_coordinator=has_coordinator,
     )
-    calls = build_calls(owned, intake, visit, worker)
-    return _assembled(owned, intake, visit, worker, calls, extensions, ranks)
+    renders = None
+    if intake.renders is not None:
+        renders = RenderDesk(intake.renders, visit.stages, ports.parser.parse, ports.offload)
+    calls = build_calls(owned, intake, visit, worker, ports.offload, renders)
+    return _assembled(owned, intake, visit, worker, calls, extensions, ranks, renders)
 
 
 def _code_caller(owned: OwnedShard, extensions: Extensions) -> CodeCaller:
@@ -151,11 +156,14 @@ def _assembled(
     calls: CallParts,
     extensions: Extensions,
     ranks: RanksInForce,
+    renders: RenderDesk | None,
 ) -> Assembled:
     failures = extensions.failures
     meter = measured_worker(worker, intake, visit, owned.clock, failures)
     grids = _refetch_reports(owned, visit, worker)
     measure_refetches(meter, grids)
+    if renders is not None and intake.renders is not None:
+        measure_renders(meter, renders, intake.renders)
 
     def close() -> None:
         meter.stop_watching()
@@ -192,5 +200,6 @@ def _assembled(
         grids,
         calls.calls,
         failures,
+        renders,
         close,
     )

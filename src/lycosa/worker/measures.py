@@ -23,7 +23,9 @@ from lycosa.worker.commit.reparser import Reparser
 from lycosa.worker.extension_failures import ExtensionFailures
 from lycosa.worker.intake.intake import Intake
 from lycosa.worker.intake.intake_parts import IntakeParts
+from lycosa.worker.intake.render_queue import RenderQueue
 from lycosa.worker.refetch_grids import RefetchReports
+from lycosa.worker.render.desk import RenderDesk
 from lycosa.worker.visit.pipeline import Pipeline
 from lycosa.worker.visit.request_sender import RequestSender
 from lycosa.worker.visit.visit_parts import VisitParts
@@ -130,6 +132,24 @@ def measure_refetches(meter: Meter, grids: RefetchReports) -> None:
     meter.watch(read)
 
 
+def measure_renders(meter: Meter, desk: RenderDesk, queue: RenderQueue) -> None:
+    """Let the meter read the pages that are rendered."""
+    counts = desk.counts
+    meter.adopt("lycosa_render_seconds", counts.round_times)
+    meter.adopt("lycosa_render_rounds", counts.rounds)
+
+    def read() -> None:
+        due, lent, waiting = desk.due, desk.lent, queue.waiting
+        depths = {"due": due, "lent": lent, "waiting": waiting - due - lent}
+        meter.set_table("lycosa_render_queue_depth", depths)
+        meter.set("lycosa_renders_awaited", waiting if queue.is_busy else 0)
+        meter.set("lycosa_render_processor_seconds_total", counts.processor_s)
+        meter.set("lycosa_render_wants_total", counts.wants)
+        meter.set("lycosa_renders_crowded_out_total", queue.crowded_out)
+
+    meter.watch(read)
+
+
 def measure_network(meter: Meter, resolver: CachingResolver, fetcher: CurlFetcher) -> None:
     """Let the meter read the resolver and the fetcher of a real crawl."""
     meter.adopt("lycosa_fetch_seconds", resolver.query_times, "dns")
@@ -176,10 +196,12 @@ def _set_counts(meter: Meter, committed: Iterable[Counters]) -> None:
     refetched: dict[str, int] = {}
     validators: dict[str, int] = {}
     items: dict[str, int] = {}
-    discovered = captures = pages = requests = size = 0
+    rendered: dict[str, int] = {}
+    discovered = captures = wanted = pages = requests = size = 0
     for each in committed:
         discovered += each.discovered
         captures += each.captures
+        wanted += each.wanted
         pages += each.pages
         requests += each.requests
         size += each.body_bytes
@@ -199,15 +221,19 @@ def _set_counts(meter: Meter, committed: Iterable[Counters]) -> None:
             validators[label] = validators.get(label, 0) + number
         for name, number in each.items.items():
             items[name] = items.get(name, 0) + number
+        for end, number in each.rendered.items():
+            rendered[end] = rendered.get(end, 0) + number
     meter.set_table("lycosa_urls", states)
     meter.set_table("lycosa_refetches_total", refetched)
     meter.set_table("lycosa_captures_stating_total", stated)
     meter.set_table("lycosa_validator_answers_total", validators)
     meter.set_table("lycosa_items_total", items)
+    meter.set_table("lycosa_renders_total", rendered)
     meter.set_table("lycosa_url_outcomes", reasons)
     meter.set_table("lycosa_links_refused_total", refusals)
     meter.set("lycosa_urls_discovered_total", discovered)
     meter.set("lycosa_captures_total", captures)
+    meter.set("lycosa_captures_wanted_total", wanted)
     meter.set("lycosa_pages_total", pages)
     meter.set("lycosa_requests_total", requests)
     meter.set("lycosa_received_bytes_total", size)

@@ -150,6 +150,7 @@ def _partition(
             copies=config.copies,
             cold=config.cold,
             speculative_share=config.budgets.speculative_share,
+            render=config.render,
         ),
         lists_known=config.seen.urls is SeenChoice.BLOOM,
         most_bounds=job.plan.note_hosts // job.plan.owned if job.plan else sys.maxsize,

@@ -83,6 +83,7 @@ def real_ports(
                 config.agent.product,
                 job.store.content,
                 reads_requisites=config.scope.requisites,
+                judges_scripts=config.render.is_on,
             ),
             clock,
         ),

@@ -85,6 +85,7 @@ class AppliedSettings:
         self._follow_refetch(config.refetch)
         for partition in self._frontier.partitions.values():
             partition.copies.section = config.copies
+        self._worker.queue_renders(config.render)
         self._ranks.follow(config.priority.ranks)
         if is_paused != self._is_paused:
             self._is_paused = is_paused

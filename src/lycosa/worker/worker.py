@@ -12,6 +12,7 @@ import math
 from collections.abc import Coroutine
 from typing import Any
 
+from lycosa.base.config.sections import RenderSection
 from lycosa.base.model.end import End
 from lycosa.base.model.parsed import ParserHealth
 from lycosa.stages.frontier.visit_state import VisitState
@@ -53,6 +54,7 @@ class Worker:
         self.archiver = commit.archiver
         self._archiving: asyncio.Task[None] | None = None
         self._files, self._outgoing = commit.files, outgoing
+        self._renders = visit.renders
         self._clock = owned.clock
         self._signals, self._news = signals, signals.news
         self._running: set[asyncio.Task[None]] = set()
@@ -133,6 +135,11 @@ class Worker:
         """Bound the number of requests in flight by the settings, at most to that of the start."""
         self._slots = min(slots, self._config.fetch.slots)
         self._news.set()
+
+    def queue_renders(self, section: RenderSection) -> None:
+        """Let as many pages wait to be rendered as these settings say."""
+        if self._renders is not None:
+            self._renders.section = section
 
     @property
     def slots(self) -> int:
@@ -269,19 +276,7 @@ class Worker:
         is_quiet = runs_nothing and self._is_finished(now, time, wait)
         if (is_quiet or now >= self._reparse_at) and self._parse_more(now):
             is_quiet = False
-        is_free = (
-            runs_nothing
-            and self.has_lease
-            and self._max_running > 0
-            and not (
-                self._is_paused
-                or self.expects_more
-                or self.lacks_room
-                or self.lacks_settings
-                or self.open_calls
-                or self._lending.open_leases
-            )
-        )
+        is_free = runs_nothing and self._waits_for_nothing
         # A quiet worker has nothing to gather for a larger parcel, and the receiver may be idle.
         self._outgoing.send_at_once(is_quiet)
         self.is_idle = is_free and is_quiet
@@ -291,6 +286,23 @@ class Worker:
             is_free and not self._reaches_a_host() and self._is_finished(now, time, 0.0)
         )
         return End.FINISHED if self._is_alone and (self.is_idle or self.reaches_nobody) else None
+
+    @property
+    def _waits_for_nothing(self) -> bool:
+        """Whether no resource, no operator and no other program keeps the worker from its end."""
+        return (
+            self.has_lease
+            and self._max_running > 0
+            and not (
+                self._is_paused
+                or self.expects_more
+                or self.lacks_room
+                or self.lacks_settings
+                or self.open_calls
+                or self._lending.open_leases
+                or (self._renders is not None and self._renders.is_busy)
+            )
+        )
 
     def _note_rest(self, now: float, time: float) -> None:
         is_still = self._runs_nothing and self._only_waits(now, time, 0.0)

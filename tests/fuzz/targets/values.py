@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from fuzz.judging import vectors
 from lycosa.base.model.fetched import FetchRequest
 from lycosa.base.urls.link_header import parse_link_header
-from lycosa.stages.fetch.headers import build_user_agent, conditional_lines, email_of
+from lycosa.stages.fetch.headers import build_user_agent, email_of, request_lines
 from lycosa.stages.fetch.headers import request_target as origin_form
 from lycosa.stages.fetch.server_clocks import date_seconds
 from lycosa.stages.parse.charset import charset_name, decode_text
@@ -90,7 +90,7 @@ def check(data: bytes) -> None:
     sniff("", data)
     assert root_name(data) == root_name(data).lower()
     assert len(primary_subtag(text)) in (0, 2)
-    for line in conditional_lines(FetchRequest("http://a/", "", etag=text, last_modified=text)):
+    for line in request_lines([], FetchRequest("http://a/", "", etag=text, last_modified=text)):
         assert b"\n" not in line and b"\r" not in line
     assert origin_form(text).startswith("/")
     email_of(text)

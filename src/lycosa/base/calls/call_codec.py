@@ -12,6 +12,14 @@ from lycosa.base.calls.operator_decisions import (
 )
 from lycosa.base.calls.outside_fetchers import GiveResults, LeaseUrls, ResultsTaken, UrlsLeased
 from lycosa.base.calls.queries import ContentFound, Found, FoundChanges, StateQuestion
+from lycosa.base.calls.renderer_calls import (
+    CapturesFound,
+    FindCaptures,
+    GiveRender,
+    RendersLent,
+    RenderTaken,
+    TakeRenders,
+)
 from lycosa.base.calls.submission import AnnounceChanges, GivenVerdicts, GiveUrls, SiteNotice
 
 
@@ -30,6 +38,9 @@ Call = (
     | ReparseDecision
     | LeaseUrls
     | GiveResults
+    | TakeRenders
+    | FindCaptures
+    | GiveRender
     | StateQuestion
 )
 CallReply = (
@@ -40,6 +51,9 @@ CallReply = (
     | Found
     | FoundChanges
     | ContentFound
+    | RendersLent
+    | CapturesFound
+    | RenderTaken
     | CallRefusal
 )
 

@@ -18,6 +18,7 @@ from lycosa.base.config.near_names import near_name
 from lycosa.base.config.patterns import compile_pattern
 from lycosa.base.config.refetch_budget import check_budget
 from lycosa.base.config.refetch_policies import check_policies
+from lycosa.base.config.render_policies import check_render_policies
 from lycosa.base.config.surt_prefixes import read_surts
 from lycosa.base.media_rules import check_accept
 
@@ -56,7 +57,7 @@ STORE_OPTIONS = (
 )
 """Options of ``obstore`` that are no secrets."""
 UPLOAD_KINDS = (
-    *("warc", "cdxj", "pages", "links", "text", "content", "items"),
+    *("warc", "cdxj", "pages", "links", "text", "content", "renders", "items"),
     *("journal", "attempts"),
 )
 SECURITY_PREFIXES = ("security.", "sasl.", "ssl.", "enable.ssl.", "enable.sasl.")
@@ -359,6 +360,7 @@ CHECKS: Mapping[str, Callable[[Any], None]] = {
     "refetch.intervals": check_intervals,
     "refetch.policies": check_policies,
     "refetch.budget": check_budget,
+    "render.policies": check_render_policies,
     "scope.accept": check_accept,
     "scope.exclude": check_expressions,
     "scope.include": check_expressions,

@@ -47,6 +47,8 @@ LIVE = (
     "refetch.probes",
     "refetch.intervals",
     "refetch.policies",
+    "render.pages",
+    "render.queue",
 )
 """Dotted keys.
 

@@ -9,13 +9,11 @@ import msgspec
 
 from lycosa.base.config.fixed_intervals import LONGEST_S
 from lycosa.base.config.near_names import near_name
-from lycosa.base.config.patterns import compile_pattern
 from lycosa.base.config.sections import RefetchSection
 from lycosa.base.config.units import read_seconds, show_seconds
+from lycosa.base.config.url_matchers import MAX_RULE_CHARACTERS, UrlMatcher, read_matcher
 
 POLICIES, INTERVALS = "refetch.policies", "refetch.intervals"
-_MAX_CHARACTERS = 2000  # of one text
-_MAX_STARS = 20
 _MAX_WEIGHT = 1000.0
 _WORDS = "never, every TIME, adaptive, value, hourly, daily, weekly or monthly"
 
@@ -67,22 +65,13 @@ class RefetchPolicy(msgspec.Struct, frozen=True):
 
 
 class PolicyRule(msgspec.Struct, frozen=True):
-    """One rule: its text, the setting that has it, and its number there, from 1.
-
-    ``domain`` is empty when ``expression``, a pattern of whole URLs, is given, or ``sitemap``, the
-    address of a sitemap or feed, with ``*`` for any characters. ``is_host``: only the host of that
-    name. ``pattern`` is that of path and query; empty matches all.
-    """
+    """One rule: its text, the setting that has it, and its number there, from 1."""
 
     text: str
     policy: RefetchPolicy
-    domain: str = ""
-    pattern: str = ""
-    expression: str = ""
-    is_host: bool = False
+    matcher: UrlMatcher
     setting: str = POLICIES
     number: int = 0
-    sitemap: str = ""
 
     @property
     def place(self) -> str:
@@ -107,56 +96,14 @@ _NAMED = {
 def read_policy(text: str) -> PolicyRule:
     """One rule. Raises ``ValueError``, which says what to write."""
     words = text.split()
-    if len(words) < 2 or len(text) > _MAX_CHARACTERS:
+    if len(words) < 2 or len(text) > MAX_RULE_CHARACTERS:
         raise ValueError(
             f"{text[:100]!r} is no policy; write MATCHER POLICY, as news.example every 1h"
         )
-    first = words.pop(0)
-    kind, colon, rest = first.partition(":")
-    if kind == "sitemap" and colon:
-        rule = PolicyRule(text, _NAMED["daily"], sitemap=_sitemap(rest))
-    elif kind == "re" and colon:
-        compile_pattern(rest)
-        rule = PolicyRule(text, _NAMED["daily"], expression=rest)
-    elif first.startswith("/"):
-        rule = PolicyRule(text, _NAMED["daily"], "*", _pattern(first))
-    else:
-        named = rest if kind in ("host", "site") and colon else first
-        pattern = _pattern(words.pop(0)) if words and words[0].startswith(("/", "*")) else ""
-        domain = _domain(named, is_one=named is not first)
-        rule = PolicyRule(text, _NAMED["daily"], domain, pattern, is_host=kind == "host")
+    matcher = read_matcher(words)
     if not words:
         raise ValueError(f"{text!r} has no policy; write {_WORDS} after the matcher")
-    return msgspec.structs.replace(rule, policy=_read_kind(words, text))
-
-
-def _pattern(pattern: str) -> str:
-    if pattern.count("*") > _MAX_STARS:
-        raise ValueError(f"{pattern!r} has more than {_MAX_STARS} asterisks")
-    return pattern
-
-
-def _sitemap(address: str) -> str:
-    scheme, _, rest = address.partition("://")
-    host, _, path = rest.partition("/")
-    if scheme.lower() not in ("http", "https") or not host or "*" in host:
-        raise ValueError(
-            f"{address!r} is no address of a sitemap; write all of it, as"
-            " sitemap:https://news.example/sitemap-*.xml, with * in path or query"
-        )
-    return _pattern(f"{scheme.lower()}://{host.lower()}/{path}")
-
-
-def _domain(text: str, is_one: bool) -> str:
-    domain = text.lower().removesuffix(".")
-    if domain == "*" and not is_one:
-        return domain
-    if not domain or "/" in domain or "*" in domain or "=" in domain:
-        raise ValueError(
-            f"{text!r} is no domain; write news.example, host:www.news.example, * for all, a path"
-            " that begins with /, or re: and a regular expression"
-        )
-    return domain
+    return PolicyRule(text, _read_kind(words, text), matcher)
 
 
 def _read_kind(words: list[str], text: str) -> RefetchPolicy:

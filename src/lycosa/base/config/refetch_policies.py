@@ -27,22 +27,17 @@ next fetch forward.
 Whether a sitemap lists a page cannot be seen in the page's URL. So a page that is listed by one
 which a rule names has a *mark* in its record, the hash of the rule's address (``mark_of``), and the
 rule is found by it (``frontier.listed_pages``).
-
-A lookup asks only the rules of the URL's own host and of the domains above it. Many patterns of one
-domain, and all ``re:`` patterns, are first searched together.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from hashlib import sha256
 
 import msgspec
 
 from lycosa.base.config.fixed_intervals import FixedInterval, matches_stars, read_interval
-from lycosa.base.config.patterns import compile_pattern, compiled_together
 from lycosa.base.config.policy_classes import policy_class, promised_s
 from lycosa.base.config.policy_texts import (
     INTERVALS,
@@ -52,6 +47,7 @@ from lycosa.base.config.policy_texts import (
     read_policy,
 )
 from lycosa.base.config.sections import RefetchRule, RefetchSection
+from lycosa.base.config.url_matchers import MatcherBook, UrlMatcher
 from lycosa.base.listing_kind import NOT_LISTED
 
 __all__ = [
@@ -73,8 +69,6 @@ __all__ = [
 MAX_POLICIES = 1000
 MAX_CLASSES = 16
 """The number of different classes of bounds (``policy_class``) that the rules may have."""
-_TOGETHER = 8  # patterns of one domain from which on they are searched together
-_PATH_FROM = 8  # the slash of the path is at this index of a canonical URL or later
 
 
 def check_policies(texts: Sequence[str]) -> None:
@@ -97,74 +91,6 @@ def check_policies(texts: Sequence[str]) -> None:
         )
 
 
-# -- finding
-
-
-class _FirstMatch:
-    """Some regular expressions with numbers; finds the lowest number of those that match.
-
-    Most texts match none, which one search tells. Else halves are searched, so that a match among
-    a thousand costs about twenty searches.
-    """
-
-    def __init__(self, numbered: Sequence[tuple[int, str]]) -> None:
-        self._first = numbered[0][0]
-        self._only = compile_pattern(numbered[0][1]) if len(numbered) == 1 else None
-        self._halves: tuple[_FirstMatch, ...] = ()
-        self._any = self._only
-        if self._only is None:
-            half = len(numbered) // 2
-            self._halves = _FirstMatch(numbered[:half]), _FirstMatch(numbered[half:])
-            # ``None`` where RE2 refuses it, because it is too large
-            self._any = compiled_together([pattern for _, pattern in numbered])
-
-    def find(self, data: bytes, below: int) -> int:
-        """The lowest number under ``below`` whose expression matches; else ``below``."""
-        if self._first >= below or (self._any is not None and self._any.search(data) is None):
-            return below
-        if self._only is not None:
-            return self._first
-        for half in self._halves:
-            if (found := half.find(data, below)) < below:
-                return found
-        return below
-
-
-class _Group:
-    """The rules of one domain, in their order."""
-
-    def __init__(self) -> None:
-        self._rules: list[tuple[int, str]] = []
-        self._together: _FirstMatch | None = None
-
-    def add(self, number: int, pattern: str) -> None:
-        # What follows a rule for all URLs of the domain is never reached.
-        if not self._rules or self._rules[-1][1]:
-            self._rules.append((number, pattern))
-
-    def prepare(self) -> None:
-        if len(self._rules) >= _TOGETHER:
-            self._together = _FirstMatch(
-                [(number, _as_expression(pattern)) for number, pattern in self._rules]
-            )
-
-    def find(self, target: str, below: int) -> int:
-        if self._together is not None:
-            return self._together.find(target.encode("utf-8", "replace"), below)
-        for number, pattern in self._rules:
-            if number >= below:
-                break
-            if not pattern or matches_stars(pattern, target):
-                return number
-        return below
-
-
-def _as_expression(pattern: str) -> str:
-    if not pattern:
-        return "^"
-    return "^" + ".*".join(map(re.escape, pattern.split("*"))) + "$"
-
-
 def _mark(sitemap: str) -> int:
     return int.from_bytes(sha256(sitemap.encode()).digest()[:4], "big") or 1
 
@@ -175,33 +101,14 @@ class PolicyBook:
     def __init__(self, rules: Sequence[PolicyRule]) -> None:
         self.rules = tuple(rules)
         self._listed: dict[int, int] = {}
-        self._domains: dict[str, _Group] = {}
-        self._hosts: dict[str, _Group] = {}
-        expressions = []
         for number, rule in enumerate(self.rules):
-            if rule.sitemap:
-                self._listed.setdefault(_mark(rule.sitemap), number)
-            elif rule.expression:
-                expressions.append((number, rule.expression))
-            else:
-                groups = self._hosts if rule.is_host else self._domains
-                groups.setdefault(rule.domain, _Group()).add(number, rule.pattern)
-        for group in (*self._domains.values(), *self._hosts.values()):
-            group.prepare()
-        self._all = self._domains.pop("*", None)
-        self._expressions = _FirstMatch(expressions) if expressions else None
+            if rule.matcher.sitemap:
+                self._listed.setdefault(_mark(rule.matcher.sitemap), number)
+        self._matchers = MatcherBook([rule.matcher for rule in self.rules])
 
     def find(self, url: str, listed: int = NOT_LISTED) -> PolicyRule | None:
         """The first rule that is for a canonical URL; ``listed`` is the mark in its record."""
-        found, slash = self._listed.get(listed, len(self.rules)), url.index("/", _PATH_FROM)
-        host = url[8 if url[4] == "s" else 7 : slash]
-        groups = [*self._groups(host), *([self._all] if self._all else [])]
-        if groups:
-            target = url[slash:]
-            for group in groups:
-                found = group.find(target, found)
-        if self._expressions is not None:
-            found = self._expressions.find(url.encode("utf-8", "replace"), found)
+        found = self._matchers.find(url, self._listed.get(listed, len(self.rules)))
         return self.rules[found] if found < len(self.rules) else None
 
     @property
@@ -219,25 +126,9 @@ class PolicyBook:
         ``NOT_LISTED`` when none does.
         """
         for mark, number in self._listed.items():  # in the order of the rules
-            if matches_stars(self.rules[number].sitemap, sitemap):
+            if matches_stars(self.rules[number].matcher.sitemap, sitemap):
                 return mark
         return NOT_LISTED
-
-    def _groups(self, host: str) -> Iterator[_Group]:
-        """The rules of the host and of the domains above it, as ``FixedInterval.is_for`` has it."""
-        if (group := self._hosts.get(host)) is not None:
-            yield group
-        domains = self._domains
-        if not domains:
-            return
-        name = host if host[0] == "[" else host.partition(":")[0]
-        port = host[len(name) :]
-        while name:
-            if (group := domains.get(name)) is not None:
-                yield group
-            if port and (group := domains.get(name + port)) is not None:
-                yield group
-            name = name.partition(".")[2]
 
 
 @lru_cache(8)
@@ -254,7 +145,8 @@ def _book(policies: tuple[str, ...], intervals: tuple[str, ...]) -> PolicyBook:
 
 def _of_interval(fixed: FixedInterval, text: str, number: int) -> PolicyRule:
     policy = RefetchPolicy(PolicyKind.EVERY, fixed.seconds)
-    return PolicyRule(text, policy, fixed.domain, fixed.pattern, setting=INTERVALS, number=number)
+    matcher = UrlMatcher(fixed.domain, fixed.pattern)
+    return PolicyRule(text, policy, matcher, INTERVALS, number)
 
 
 class _Latest:

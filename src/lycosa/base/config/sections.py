@@ -6,8 +6,8 @@ values stop the start (``config.sources``).
 
 ``scope_sections`` has the settings of a crawl's scope, ``request_sections`` those of requests,
 ``extension_section`` those of users' code, ``earlier_section`` those of earlier crawls,
-``cold_section`` those of cold files, ``parse_section`` those of parsing, ``webhook_section`` those
-of webhooks; here are the other sections and the whole tree.
+``cold_section`` those of cold files, ``parse_section`` those of parsing, ``render_section`` those
+of rendering, ``webhook_section`` those of webhooks; here are the other sections and the whole tree.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from lycosa.base.config.earlier_section import EarlierSection
 from lycosa.base.config.extension_section import ExtensionSection
 from lycosa.base.config.parse_section import LinkRule as LinkRule
 from lycosa.base.config.parse_section import ParseSection as ParseSection
+from lycosa.base.config.render_section import RenderMode as RenderMode
+from lycosa.base.config.render_section import RenderSection as RenderSection
 from lycosa.base.config.request_sections import (
     AddressTables,
     Cookies,
@@ -68,6 +70,8 @@ __all__ = [
     "PrioritySection",
     "RefetchRule",
     "RefetchSection",
+    "RenderMode",
+    "RenderSection",
     "RequisiteScope",
     "RetrySection",
     "RobotsSection",
@@ -328,10 +332,10 @@ class UploadSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     kinds: Annotated[
         tuple[str, ...],
         setting(
-            "Folders whose files are uploaded: warc, cdxj, pages, links, text, content, items; "
-            "also journal and attempts (closed attempt logs)."
+            "Folders whose files are uploaded: warc, cdxj, pages, links, text, content, renders, "
+            "items; also journal and attempts (closed attempt logs)."
         ),
-    ] = ("warc", "cdxj", "pages", "links", "text", "content", "items")
+    ] = ("warc", "cdxj", "pages", "links", "text", "content", "renders", "items")
     remove: Annotated[
         bool, setting("Remove a local file after the store was seen to hold the same content.")
     ] = False
@@ -372,7 +376,13 @@ class FrontierSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
 class LimitSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """When the crawl stops by itself; 0 is no limit. These may differ from run to run."""
 
-    max_pages: Annotated[int, setting("Maximum number of captures of the whole crawl.", ge=0)] = 0
+    max_pages: Annotated[
+        int,
+        setting(
+            "Maximum number of captures of the whole crawl, without those that renders need.",
+            ge=0,
+        ),
+    ] = 0
     max_bytes: Annotated[
         int, setting("Maximum number of body bytes received by the whole crawl.", ge=0)
     ] = 0
@@ -402,6 +412,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     fetch: FetchSection = FetchSection()
     retry: RetrySection = RetrySection()
     parse: ParseSection = ParseSection()
+    render: RenderSection = RenderSection()
     seen: SeenSection = SeenSection()
     priority: PrioritySection = PrioritySection()
     refetch: RefetchSection = RefetchSection()

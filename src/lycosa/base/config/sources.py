@@ -46,6 +46,7 @@ SETTING_OPTIONS: dict[str, str] = {
     "memory_bytes": "--memory",
     "politeness.delay_s": "--delay",
     "parse.links": "--links",
+    "render.mode": "--render",
     "scope.accept": "--accept",
     "scope.exclude": "--exclude",
     "scope.include": "--include",

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from lycosa.base.messages.renderer_messages import RendererReport
 from lycosa.base.model.code_failure import FailureNote, summed_notes
 from lycosa.base.model.parsed import ParserHealth
 from lycosa.base.model.pool_use import PoolState, PoolUse
@@ -117,7 +118,7 @@ class Progress(msgspec.Struct, frozen=True, tag=True):
     first seeds that the parser could not read. ``promises`` are hosts whose pages were promised
     more fetches (``every`` of ``refetch.policies``) than the host has turns, as of the last change
     of policies. ``failures`` are the rules and sinks of users that failed in this run.
-    ``webhooks`` are those of the settings.
+    ``webhooks`` are those of the settings. ``renderer`` is the renderer process of this machine.
     """
 
     meter: MeterSnapshot = MeterSnapshot()
@@ -140,6 +141,7 @@ class Progress(msgspec.Struct, frozen=True, tag=True):
     promises: list[PromiseNote] = []
     failures: list[FailureNote] = []
     webhooks: list[WebhookNote] = []
+    renderer: RendererReport | None = None
 
     def with_numbers(
         self, numbers: Mapping[str, Number], tables: Mapping[str, dict[str, Number]] | None = None
@@ -169,6 +171,10 @@ class Progress(msgspec.Struct, frozen=True, tag=True):
     """URLs by state; they add up to ``discovered``."""
     captures = _Count("lycosa_captures_total")
     """Stored fetches that are part of a commit."""
+    wanted = _Count("lycosa_captures_wanted_total")
+    """Those of ``captures`` that pages needed to be rendered; no limit counts them."""
+    renders_awaited = _Count("lycosa_renders_awaited")
+    """Pages that are to be rendered before the crawl ends."""
     pages = _Count("lycosa_pages_total")
     """Captures with status 200 that are HTML."""
     requests = _Count("lycosa_requests_total")

@@ -6,7 +6,7 @@ from enum import IntEnum
 
 import msgspec
 
-_RULES = {12: 2, 13: 2, 19: 4, 34: 4, 29: 6, 30: 8, 33: 10, 31: 12, 32: 12}
+_RULES = {12: 2, 13: 2, 19: 4, 34: 4, 29: 6, 30: 8, 33: 10, 31: 12, 32: 12, 35: 14}
 
 
 class LinkKind(IntEnum):
@@ -17,7 +17,8 @@ class LinkKind(IntEnum):
     a licence that a site names for its pages (RSL). ``CODE`` is a link that user code found in a
     page. ``DOCUMENT`` is a URL that a document names by something that is no link: the source of a
     quotation, a base, a GET form without fields. ``SPECULATIVE`` is a text that looks like a URL
-    of the same host. These three are written only under formats 2 (``model.compatibility``).
+    of the same host. ``WANTED`` is what a page misses while it is rendered. These four are written
+    only under formats 2 (``model.compatibility``).
     """
 
     SEED = 0
@@ -45,6 +46,7 @@ class LinkKind(IntEnum):
     STYLE = 32
     MEDIA = 33
     OTHER = 34
+    WANTED = 35
 
     is_requisite: bool
     """Whether it is part of how a page looks, not a page.
@@ -62,7 +64,8 @@ class LinkKind(IntEnum):
 
     rules: int
     """An even number, equal for the kinds that the same rules apply to: pages, what is never
-    followed, guesses, frames (which may be parts of a page), images, media, other requisites.
+    followed, guesses, frames (which may be parts of a page), images, media, other requisites, what
+    pages want.
     """
 
     def __init__(self, number: int) -> None:

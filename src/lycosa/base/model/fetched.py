@@ -83,6 +83,8 @@ class FetchRequest(msgspec.Struct, frozen=True, gc=False):
 
     ``url`` is canonical; ``address`` is the one IP address to connect to (text, no port). ``etag``
     and ``last_modified`` are validators of the last capture and make the request conditional.
+    ``accept`` and ``referer`` are those of a request for what a page needs to be rendered; without
+    them, ``fetch.accept`` is sent, and no Referer.
     """
 
     url: str
@@ -91,6 +93,8 @@ class FetchRequest(msgspec.Struct, frozen=True, gc=False):
     etag: str = ""
     last_modified: str = ""
     limits: Limits = Limits()
+    accept: str = ""
+    referer: str = ""
 
 
 class Fetched(msgspec.Struct, frozen=True, dict=True):

@@ -37,7 +37,7 @@ MAX_VERSION = 999_999
 SCALARS = ("text", "integer", "number", "boolean", "time", "date", "json")
 TYPES = (*SCALARS, *(f"list[{each}]" for each in SCALARS if each != "json"))
 RESERVED_NAMES = frozenset(
-    {"pages", "fetches", "links", "content", "texts", "ccindex", "urls", "hosts"}
+    {"pages", "fetches", "links", "content", "texts", "renders", "ccindex", "urls", "hosts"}
     | {"cdxj", "text", "warc", "journal", "items", "dlq", "changes"}
 )
 """Names that an extractor cannot have: tables, feeds and folders of a crawl have them."""

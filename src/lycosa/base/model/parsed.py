@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from enum import IntEnum
+
 import msgspec
 
 from lycosa.base.listing_kind import ListingKind
@@ -54,6 +56,14 @@ class Link(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return f"<Link {self.url} {self.kind.name.lower()} {self.anchor!r}{nofollow}>"
 
 
+class ScriptNeed(IntEnum):
+    """Whether a page seems to need its scripts to show what it is for (``scripted_pages``)."""
+
+    NONE = 0
+    PERHAPS = 1  # a sign that pages without need have as well
+    LIKELY = 2
+
+
 class Directives(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Meta robots and X-Robots-Tag for our product token, merged (the strictest applies)."""
 
@@ -84,7 +94,8 @@ class Parsed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     what the markup says about the use of the page. ``content`` is its main content with metadata,
     if that was asked for. ``listing`` is the kind of sitemap or feed that it is. ``content_digest``
     is the beginning of the SHA-1 of a content without text that came with a content encoding, after
-    decoding: the same content without one has it as its payload digest.
+    decoding: the same content without one has it as its payload digest. ``script_need`` is judged
+    when pages may be rendered.
     """
 
     reason: Reason = Reason.NONE
@@ -113,6 +124,7 @@ class Parsed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     content: PageContent | None = None
     listing: ListingKind = ListingKind.NONE
     content_digest: bytes = b""
+    script_need: ScriptNeed = ScriptNeed.NONE
 
 
 class ParserHealth(msgspec.Struct, frozen=True, gc=False):

@@ -14,12 +14,15 @@ from enum import Enum
 
 import msgspec
 
+from lycosa.base.model.rendered_page import RenderEnd
 from lycosa.base.model.validator_counts import VALIDATOR_LABELS
 from lycosa.base.preferences.preference_words import PREFERENCE_LABELS
 from lycosa.base.reasons import Cause, Reason
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 """Bounds of the buckets of a time that is measured: up to the longest fetch."""
+ROUNDS = (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0)
+"""Bounds of the rounds of a page that is rendered."""
 AGES = (60.0, 600.0, 3600.0, 4 * 3600.0, 12 * 3600.0, 86_400.0, 7 * 86_400.0)
 """Bounds of the buckets of an age."""
 
@@ -74,11 +77,58 @@ class Metric(msgspec.Struct, frozen=True):
 _C, _G, _H = MetricKind.COUNTER, MetricKind.GAUGE, MetricKind.HISTOGRAM
 _REASONS = tuple(reason.label for reason in Reason)
 _RESULTS = ("hit", "miss")
+RENDER_ENDS = (*(end.value for end in RenderEnd), "lost", "too_old", "unreadable")
+"""How renders end; the last three are no results of a renderer."""
 
 _CRAWL = (
     Metric("lycosa_urls", _G, "Known URLs by state.", "state", URL_STATES),
     Metric("lycosa_urls_discovered_total", _C, "Distinct URLs found.", is_stored=True),
     Metric("lycosa_captures_total", _C, "Stored fetches of pages.", is_stored=True),
+    Metric(
+        "lycosa_captures_wanted_total",
+        _C,
+        "Stored fetches of what pages need to be rendered, which limits.max_pages does not count.",
+        is_stored=True,
+    ),
+    Metric(
+        "lycosa_renders_awaited",
+        _G,
+        "Pages that are to be rendered before the crawl ends.",
+    ),
+    Metric(
+        "lycosa_render_queue_depth",
+        _G,
+        "Pages that are to be rendered: those that a renderer may take, those that wait for what"
+        " they load, and those that renderers have.",
+        "state",
+        ("due", "waiting", "lent"),
+    ),
+    Metric(
+        "lycosa_renders_total",
+        _C,
+        "Renders of pages that ended, by how: quiet and busy have a document.",
+        "end",
+        RENDER_ENDS,
+        is_stored=True,
+    ),
+    Metric(
+        "lycosa_render_seconds",
+        _H,
+        "Time of a round, in which a page is rendered once.",
+        bounds=SECONDS,
+    ),
+    Metric("lycosa_render_rounds", _H, "Rounds of a page until its end.", bounds=ROUNDS),
+    Metric("lycosa_render_processor_seconds_total", _C, "Processor time of browsers."),
+    Metric(
+        "lycosa_render_wants_total",
+        _C,
+        "URLs that pages asked for while they were rendered, and that were not stored yet.",
+    ),
+    Metric(
+        "lycosa_renders_crowded_out_total",
+        _C,
+        "Pages that were not rendered because more than render.queue waited.",
+    ),
     Metric("lycosa_pages_total", _C, "Captures with status 200 that are HTML.", is_stored=True),
     Metric("lycosa_requests_total", _C, "Requests for pages.", is_stored=True),
     Metric("lycosa_received_bytes_total", _C, "Bytes of bodies as received.", is_stored=True),

@@ -69,6 +69,24 @@ def held_by(pid: int | None = None) -> Held:
     return Held(own + shared, mapped)
 
 
+def group_bytes(group: int) -> int:
+    """The memory that the processes of a group hold together, in bytes; 0 where it is unknown.
+
+    Pages of files count once, as those of the process that maps most. Costs some 30 us for each
+    process of the machine.
+    """
+    own = mapped = 0
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (entry / "stat").read_bytes().rpartition(b")")[2].split()
+        except OSError:
+            continue  # it has ended
+        if int(fields[2]) == group:
+            held = held_by(int(entry.name))
+            own, mapped = own + held.own_bytes, max(mapped, held.mapped_bytes)
+    return own + mapped
+
+
 def cpu_s(pid: int | None = None) -> float:
     """Processor seconds that a process has used, by default this one; 0 where unknown."""
     if pid is None:

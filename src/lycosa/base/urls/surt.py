@@ -47,6 +47,20 @@ def surt(url: str) -> str:
     return f"{key}?{query}" if query else key
 
 
+def urn_key(urn: str, url: str) -> str:
+    """The key of a record about a URL, like ``urn:view:https://example.org/path?query``.
+
+    As pywb computes it: by the same rules as ``surt``, except that labels of the host stay as they
+    are, repeated slashes too, and of those at the end of the path only the last one is dropped.
+    """
+    path, question, query = target_of(url).partition("?")
+    if "%" in path:
+        path = _without_dots(_escape_once(path))
+    origin = url.partition("://")[0] + "://" + host_of(url)
+    query = _query_key(query) if question else ""
+    return f"{urn}{origin}{path.lower().removesuffix('/')}" + (f"?{query}" if query else "")
+
+
 def _host_key(host: str) -> str:
     name = name_of(host)
     port = host.rpartition("]")[2].partition(":")[2]

@@ -82,4 +82,4 @@ def _until_limit(progress: Progress) -> float:
     """Seconds until the limit on captures; 0 without one, or without a rate."""
     most = progress.meter.whole("lycosa_captures_limit")
     rate = float(progress.meter.number("lycosa_captures_per_second", "minute"))
-    return max(most - progress.captures, 0) / rate if most and rate > 0 else 0.0
+    return max(most - progress.captures + progress.wanted, 0) / rate if most and rate > 0 else 0.0

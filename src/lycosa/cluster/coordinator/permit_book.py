@@ -83,11 +83,13 @@ class PermitBook:
         """The permit to send to the owner."""
         return self._permits.get(shard)
 
-    def is_reached(self, captures: int, body_bytes: int) -> bool:
-        """Whether the committed captures have reached a limit."""
-        return (self._is_limited and captures >= self._limit) or bool(
-            self._bytes and body_bytes >= self._bytes
-        )
+    def is_reached(self, captures: int, body_bytes: int, renders: int = 0) -> bool:
+        """Whether the committed captures have reached a limit.
+
+        The limit on captures waits for pages that are rendered, ``renders`` of them.
+        """
+        is_full = self._is_limited and captures >= self._limit and not renders
+        return is_full or bool(self._bytes and body_bytes >= self._bytes)
 
     def _set(self, permit: PermitSaved) -> PermitSaved:
         self._permits[permit.shard] = permit

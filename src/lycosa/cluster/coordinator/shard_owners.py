@@ -144,10 +144,14 @@ class ShardOwners:
             for entry in self._shard_owners
         )
 
-    def committed(self) -> tuple[int, int]:
-        """The committed captures of the whole crawl, and the bytes of bodies."""
+    def committed(self) -> tuple[int, int, int]:
+        """The committed captures that limits count, the bytes of all bodies, and the number of
+        pages whose renders are awaited.
+        """
         reports = [entry.progress for entry in self._shard_owners]
-        return sum(each.captures for each in reports), sum(each.body_bytes for each in reports)
+        captures = sum(each.captures - each.wanted for each in reports)
+        size = sum(each.body_bytes for each in reports)
+        return captures, size, sum(each.renders_awaited for each in reports)
 
     def are_idle(self) -> bool:
         """Whether all owners were idle in their last report."""

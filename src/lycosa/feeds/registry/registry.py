@@ -34,6 +34,8 @@ from lycosa.stages.frontier.visit_state import VisitRecord, decode_visit
 from lycosa.state.commit import Mark
 from lycosa.state.kv.table_records import decode_url
 from lycosa.state.shard.view import CrawlOrigin
+from lycosa.state.store.journal import is_render
+from lycosa.state.store.render_facts import RENDER_LINE
 
 _CACHED_HOSTS = 50_000
 
@@ -156,7 +158,11 @@ class Registry:
     def write_captures(self, new: CaptureLines) -> int:
         """Add the captures of new lines to the crawl log. Returns the number of lines."""
         before = self.journals.get(new.segment, UNREAD)
-        rows = map(registry_capture, new.lines)
+        rows = (
+            registry_capture(line)
+            for line in new.lines
+            if RENDER_LINE not in line or not is_render(line)
+        )
         return self._opened.write_captures(
             CaptureStep(new.segment, rows, before, new.end, new.is_closed)
         )

@@ -15,7 +15,7 @@ import msgspec
 
 from lycosa.inspect.audit.audit_report import Check
 from lycosa.state.store import layout
-from lycosa.state.store.journal import JournalError, read_header, read_rows
+from lycosa.state.store.journal import JournalError, read_all_rows, read_header
 from lycosa.state.store.journal_rows import JournalRow, SegmentHeader
 from lycosa.state.store.removed_files import ElsewhereError
 
@@ -44,8 +44,8 @@ class Segment(msgspec.Struct, frozen=True):
     read_warc: Callable[[int, int], bytes]
 
     def rows(self) -> Iterator[JournalRow]:
-        """Its captures, in the order of their records. Raises ``JournalError``."""
-        return read_rows(self.journal, self.journal_length)
+        """Its captures and renders, in the order of their records. Raises ``JournalError``."""
+        return read_all_rows(self.journal, self.journal_length)
 
 
 def segments(

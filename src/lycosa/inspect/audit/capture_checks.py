@@ -11,6 +11,7 @@ from lycosa.inspect.audit.capture_index import CaptureIndex, once_check
 from lycosa.inspect.audit.derived_check import DerivedChecks
 from lycosa.inspect.audit.link_check import LinkCheck
 from lycosa.inspect.audit.record_check import RecordChecks
+from lycosa.inspect.audit.render_check import RenderChecks
 from lycosa.inspect.audit.robots_check import RobotsAudit
 from lycosa.inspect.audit.tdm_check import TdmAudit
 from lycosa.inspect.audit.unparsed_check import UnparsedCheck
@@ -89,6 +90,7 @@ class SegmentChecks:
         self.robots = RobotsAudit(reader, saved.config, report.is_running)
         self.tdm = TdmAudit(reader, report.is_running)
         self.links = LinkCheck(reader, saved, views, in_topics)
+        self.renders = RenderChecks()
 
     def check_segment(self, segment: Segment, captures: CaptureChecks) -> None:
         """Check a segment."""
@@ -97,9 +99,13 @@ class SegmentChecks:
         records.begin_segment(segment)
         derived.begin_segment(segment)
         for row in _rows_of_segment(segment, records.check):
-            captures.check_row(row)
             records.check_place(row)
             derived.check_row(row)
+            if row.render is not None:
+                self.renders.check_row(segment, row, self._is_wanted(row))
+                self.links.check_render(row)
+                continue
+            captures.check_row(row)
             record = records.read_record(segment, row) if self._is_wanted(row) else None
             self.robots.check_row(row, record)
             self.tdm.check_row(row, record)
@@ -113,6 +119,7 @@ class SegmentChecks:
         self.robots.finish_check()
         self.tdm.finish_check()
         self.links.finish_check(again)
+        self.renders.finish_check(captures.index)
         self.links.check.add_note(f"{self.links.pages} pages parsed again")
         if captures.outside:
             self.records.check.add_note(

@@ -47,6 +47,12 @@ class CaptureIndex:
         )
         return set(keys[1:][keys[1:] == keys[:-1]].tolist())
 
+    def lacking_captures(self, keys: list[int]) -> list[int]:
+        """Those ``capture_key`` values that no capture has."""
+        known = np.frombuffer(self._captures, dtype=np.uint64) if self._captures else ()
+        asked = np.array(keys, dtype=np.uint64)
+        return [keys[at] for at in np.flatnonzero(~np.isin(asked, known))]
+
     def lacking_places(self, keys: list[int]) -> list[int]:
         """Positions of those ``place_key`` values that no capture has."""
         if self._sorted is None:

@@ -295,6 +295,7 @@ def _captures(run: _Audit) -> list[Check]:
         # only crawls with some purposes request these files
         *([segments.tdm.check] if segments.tdm.has_statements else []),
         segments.records.check,
+        *([segments.renders.check] if segments.renders.has_renders else []),
         captures.once,
         *segments.derived.all_checks(),
     ]

@@ -29,7 +29,15 @@ from lycosa.inspect.audit.items_check import (
     check_extractors,
 )
 from lycosa.inspect.audit.table_check import BATCH_ROWS, TableCheck
-from lycosa.state.store import content_table, items_table, layout, links_table, pages_table, wet
+from lycosa.state.store import (
+    content_table,
+    items_table,
+    layout,
+    links_table,
+    pages_table,
+    renders_table,
+    wet,
+)
 from lycosa.state.store.closing import missing_files
 from lycosa.state.store.derived_files import (
     CONTENT,
@@ -38,6 +46,7 @@ from lycosa.state.store.derived_files import (
     ITEMS,
     LINKS,
     PAGES,
+    RENDERS,
     TEXT,
     begin_file,
     folders_of_kinds,
@@ -45,6 +54,7 @@ from lycosa.state.store.derived_files import (
     kinds_of,
 )
 from lycosa.state.store.journal_rows import JournalRow, SegmentHeader
+from lycosa.state.store.renders_table import render_values
 from lycosa.state.store.usable_rows import usable_row
 
 _ROWS = 500
@@ -76,12 +86,16 @@ class DerivedChecks:
         self._files: list[_FileCheck] = []
         self._policy = RECORD_ONLY
         self._elsewhere = dict.fromkeys((*self._checks, ITEMS), 0)
-        self._has_items = False
+        self._has_items = self._has_renders = False
         self._made, self._others = ExtractorCounts(), VersionCounts()
 
     def all_checks(self) -> list[Check]:
-        """Of crawls without extractors there is nothing to say about items."""
-        found = list(self._checks.values())
+        """Of crawls without extractors or renders there is nothing to say about items."""
+        found = [
+            each
+            for each in self._checks.values()
+            if each is not self._checks[RENDERS] or self._has_renders
+        ]
         return [*found, self._items] if self._has_items else found
 
     def _check_of(self, kind: str) -> Check:
@@ -91,6 +105,7 @@ class DerivedChecks:
         """Start a segment; an open one has no derived files."""
         self._files, self._policy = [], segment.header.policy
         self._made.begin_segment(segment.header)
+        self._has_renders |= segment.header.options.get(RENDERS, False)
         self._begin_items(segment)
         if not segment.is_closed:
             return
@@ -245,13 +260,23 @@ class _RowsCheck:
 def _pages_check(check: Check, path: Path, header: SegmentHeader) -> _RowsCheck:
     table = TableCheck(check, path, _PAGES_NEEDED)
     return _RowsCheck(
-        table, pages_table.PAGES_SCHEMA, lambda row: [pages_table.values(row, header)]
+        table,
+        pages_table.PAGES_SCHEMA,
+        lambda row: [pages_table.values(row, header)] if row.render is None else [],
+    )
+
+
+def _renders_check(check: Check, path: Path, header: SegmentHeader) -> _RowsCheck:
+    schema = renders_table.RENDERS_SCHEMA
+    table = TableCheck(check, path, len(schema))
+    return _RowsCheck(
+        table, schema, lambda row: [render_values(row)] if row.render is not None else []
     )
 
 
 def _content_check(check: Check, path: Path, header: SegmentHeader) -> _RowsCheck:
     schema = content_table.CONTENT_SCHEMA
-    table = TableCheck(check, path, len(schema))
+    table = TableCheck(check, path, len(schema) - 1)
 
     def values(row: JournalRow) -> _Values:
         found = content_table.content_values(row, header.policy)
@@ -337,6 +362,7 @@ _CHECKS: dict[str, tuple[str, Callable[[Check, Path, SegmentHeader], _FileCheck]
     LINKS: ("rows of links/ against the journal, every column", _LinksCheck),
     TEXT: ("text records against the journal", _TextCheck),
     CONTENT: ("rows of content/ against the journal, every column", _content_check),
+    RENDERS: ("rows of renders/ against the journal, every column", _renders_check),
 }
 
 

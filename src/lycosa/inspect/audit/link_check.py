@@ -111,6 +111,17 @@ class LinkCheck:
         ):
             self._page(row, answer, record)
 
+    def check_render(self, row: JournalRow) -> None:
+        """Check the links of a rendered document that lead to pages, as its row has them."""
+        if row.nofollow:
+            return
+        links, nofollow = row.links, frozenset(row.links.nofollow)
+        for at, (url, number) in enumerate(zip(links.urls, links.kinds, strict=True)):
+            kind = LinkKind(number)
+            if kind.leads:
+                link = Link(url, hash8(host_of(url)), hash8(url), kind, "", at in nofollow)
+                self._link(row, link, row.depth + 1)
+
     def _page(self, row: JournalRow, answer: Fetched, record: StoredRecord) -> None:
         body = record.body if not row.revisit else self._body_of(row)
         if body is None:

@@ -16,8 +16,10 @@ from lycosa.base.system.frames import UNREADABLE
 from lycosa.inspect.audit.audit_report import Check, OnAuditProgress
 from lycosa.inspect.audit.capture_index import place_key
 from lycosa.state.shard.view import CrawlView
-from lycosa.state.store import layout
+from lycosa.state.store import StoredSegment, layout
 from lycosa.state.store.journal import JournalError
+from lycosa.state.store.journal_rows import JournalRow
+from lycosa.state.store.render_facts import RENDER_LINE
 
 _STEP = 5000
 
@@ -76,7 +78,7 @@ def _check_shard(
         if layout.segment_worker(segment.name) != shard or segment.name < first[0]:
             continue
         try:
-            for each in view.read_rows(segment):
+            for each in _fed_rows(view, segment):
                 if (each.segment, each.offset) >= first:
                     stored.append(place_key(each.url, each.fetch_number, each.segment, each.offset))
         except JournalError as error:
@@ -90,3 +92,11 @@ def _check_shard(
     if view.seen.shards[shard].is_final:
         more = len(np.setdiff1d(keys, wanted))
         check.expect(not more, f"shard {shard}: {more} rows are of no capture")
+
+
+def _fed_rows(view: CrawlView, segment: StoredSegment) -> Iterator[JournalRow]:
+    """The rows that the topic has: captures, and renders with the better text."""
+    yield from view.read_rows(segment)
+    for row in view.read_rows(segment, RENDER_LINE):
+        if row.render is not None and row.render.is_better:
+            yield row

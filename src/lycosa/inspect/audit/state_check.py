@@ -20,6 +20,7 @@ from lycosa.base.urls.identity import hash8, join_url, reversed_host
 from lycosa.inspect.audit.audit_report import Check, OnAuditProgress
 from lycosa.inspect.audit.capture_index import CaptureIndex, place_key
 from lycosa.inspect.audit.cold_check import expect_cold
+from lycosa.inspect.audit.demand_check import check_demands
 from lycosa.inspect.audit.table_hosts import HostSection, sections_of
 from lycosa.inspect.committed_state import TableView
 from lycosa.stages.frontier.change_log import CHANGES, bounds_in, change_number, decode_change
@@ -60,8 +61,8 @@ class StateChecks:
         )
         self.queues = Check(
             "queues",
-            "waiting URLs: each is in its host's back queue or has a due time, and queues have"
-            " no others",
+            "waiting URLs: each is in its host's back queue or has a due time, queues have no"
+            " others, and what pages wait for is among them",
         )
         self.due = Check(
             "due",
@@ -225,6 +226,7 @@ class StateChecks:
                     f"URL {url[8:].hex()} is due at {due_at}, but its record has {told}",
                 )
         _check_leases(view, self.due, self.counters)
+        check_demands(view, self.queues)
         for key, _ in view.scan(b"P", prefix_end(b"P")):
             self.due.expect(
                 view.host_record(key[5:]) is not None,

@@ -22,6 +22,7 @@ from lycosa.inspect.explain.budget_facts import judged_now, site_facts
 from lycosa.inspect.explain.code_facts import code_facts
 from lycosa.inspect.explain.cold_facts import cold_facts
 from lycosa.inspect.explain.copy_facts import SET_BACK, copy_facts
+from lycosa.inspect.explain.demand_facts import demand_facts
 from lycosa.inspect.explain.facts import (
     Explanation,
     host_facts,
@@ -38,6 +39,7 @@ from lycosa.inspect.explain.facts import (
 from lycosa.inspect.explain.lookup import Stored, Tried, place_in_queue, stored_capture, tries_of
 from lycosa.inspect.explain.rank_facts import rank_facts
 from lycosa.inspect.explain.refetch_facts import PROBE_TEXT, refetch_facts
+from lycosa.inspect.explain.round_facts import round_facts
 from lycosa.inspect.explain.signal_facts import signal_facts
 from lycosa.inspect.explain.steering_facts import steering_facts
 from lycosa.inspect.explain.validator_facts import validator_facts
@@ -114,6 +116,8 @@ class KnownUrl:
         refetch_facts(self._answer, section, price, mean, self._record, self._now)
         if is_probe_place(self._entry.record.due_at):
             self._answer.add_fact("probe", True, PROBE_TEXT)
+        demand_facts(self._answer, self._view, self._entry)
+        round_facts(self._answer, self._view, self._entry, self._reader.ahead_s(self._now))
         signal_facts(self._answer, self._view, self._entry, self._visit)
         self._policy()
         validator_facts(self._answer, self._record, self._visit, self._entry.url8)

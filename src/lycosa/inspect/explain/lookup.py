@@ -19,6 +19,7 @@ from lycosa.state.store import layout
 from lycosa.state.store.derived_files import LINKS
 from lycosa.state.store.journal import JournalError
 from lycosa.state.store.journal_rows import JournalRow
+from lycosa.state.store.render_facts import RENDER_LINE
 from lycosa.state.store.segments_port import StoredSegment
 from lycosa.state.store.stored_data import RecordError, StoredRecord
 
@@ -204,9 +205,10 @@ def _in_table(path: Path, url: str) -> FoundOn | None:
 
 
 def _in_journal(source: CrawlView, segment: StoredSegment, url: str) -> FoundOn | None:
-    for row in source.read_rows(segment, msgspec.json.encode(url)):
-        if url in row.links.urls:
-            return _link(row, row.links.urls.index(url))
+    for having in (msgspec.json.encode(url), RENDER_LINE):
+        for row in source.read_rows(segment, having):
+            if url in row.links.urls:
+                return _link(row, row.links.urls.index(url))
     return None
 
 

@@ -18,6 +18,7 @@ from lycosa.inspect.wacz.wacz_pages import is_page, iso_second
 from lycosa.inspect.wacz.wacz_reading import WaczContent, WaczPage
 from lycosa.state.store import cdxj, layout
 from lycosa.state.store.removed_files import removed_files
+from lycosa.state.store.render_facts import RENDER_LINE
 from lycosa.state.store.segments_port import StoredSegment
 from lycosa.state.store.sorted_lines import SortedLines
 
@@ -91,9 +92,10 @@ def _add_crawl(
 def _write_index(reader: CrawlReader, segment: StoredSegment, target: Path) -> None:
     lines = SortedLines(target.parent)
     try:
-        for row in reader.source.read_rows(segment):
-            if (line := cdxj.line(row)) is not None:
-                lines.add_line(line)
+        for having in (b"", RENDER_LINE):
+            for row in reader.source.read_rows(segment, having):
+                for line in cdxj.lines(row):
+                    lines.add_line(line)
         with target.open("wb") as file:
             file.writelines(lines.merged())
     finally:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import heapq
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -26,11 +27,13 @@ from lycosa.base.preferences.use_policy import UsePolicy
 from lycosa.base.signing.archive_key import ArchiveKey
 from lycosa.inspect.committed_state import CrawlReader
 from lycosa.inspect.wacz.wacz_file import EntryWriter, WaczFile
-from lycosa.inspect.wacz.wacz_index import index_line, write_index
+from lycosa.inspect.wacz.wacz_index import index_line, render_index_line, write_index
 from lycosa.inspect.wacz.wacz_pages import PageLists, iso_second
-from lycosa.state.store import layout
+from lycosa.state.store import cdxj, layout
 from lycosa.state.store.journal import JournalError
 from lycosa.state.store.journal_rows import UNCHANGED, JournalRow
+from lycosa.state.store.render_facts import RENDER_LINE
+from lycosa.state.store.rendered_texts import better_renders, has_text_of_page
 from lycosa.state.store.segments_port import StoredSegment
 from lycosa.state.store.sorted_lines import SortedLines
 from lycosa.state.store.stored_data import RecordError
@@ -128,6 +131,7 @@ class _Archives:
         self._names = {each.name for each in self._segments}
         self._captures = self._left_out = self._elsewhere = 0
         self._refused = self._refused_places()
+        self._better = better_renders(reader.source)
 
     def copy_all(self) -> WaczReport:
         for segment in self._segments:
@@ -137,12 +141,16 @@ class _Archives:
         return WaczReport(len(self._segments), self._captures, 0, self._left_out, self._elsewhere)
 
     def _copy_segment(self, segment: StoredSegment, copy: _Copy) -> None:
-        for row in self._rows(segment):
+        renders = self._source.read_rows(segment, RENDER_LINE)
+        for row in heapq.merge(self._rows(segment), renders, key=lambda each: each.offset):
             end = row.offset + row.length
             if not self._may_keep(row):
                 copy.copy_until(row.offset - row.request_length)
                 copy.skip_until(end + row.metadata_length)
-                self._left_out += 1
+                self._left_out += row.render is None
+                continue
+            if row.render is not None:
+                self._copy_render(row, copy)
                 continue
             copy.copy_until(row.offset)
             offset = copy.position
@@ -150,8 +158,19 @@ class _Archives:
             self._captures += 1
             if line is not None and self._is_shown(row):
                 self._lines.add_line(line)
-                self._lists.add_capture(row)
+                if has_text_of_page(row, self._better):
+                    self._lists.add_capture(row)
         copy.copy_until(segment.length)
+
+    def _copy_render(self, row: JournalRow, copy: _Copy) -> None:
+        """Copy the records of a render, of which those with a URN are in the index."""
+        for record, start in cdxj.shown_records(row):
+            copy.copy_until(start)
+            offset = copy.position
+            line = render_index_line(row, record, offset, copy.copy_until(start + record.length))
+            self._lines.add_line(line)
+        if has_text_of_page(row, self._better):
+            self._lists.add_capture(row)
 
     def _rows(self, segment: StoredSegment) -> Iterator[JournalRow]:
         if segment.journal_length is None:

@@ -22,6 +22,7 @@ from lycosa.inspect.wacz.wacz_file import WaczFile
 from lycosa.state.store import cdxj, layout
 from lycosa.state.store.cdxj import CdxjEntry
 from lycosa.state.store.journal_rows import UNCHANGED, JournalRow
+from lycosa.state.store.render_facts import RenderRecord
 from lycosa.state.store.sorted_lines import SortedLines
 
 INDEX_ENTRY, MEMBERS_ENTRY = "indexes/index.cdx.gz", "indexes/index.idx"
@@ -45,6 +46,22 @@ def index_line(row: JournalRow, offset: int, record_sha256: str) -> bytes | None
         record_digest=f"sha256:{record_sha256}",
     )
     return cdxj.line_of(row, found)
+
+
+def render_index_line(
+    row: JournalRow, record: RenderRecord, offset: int, record_sha256: str
+) -> bytes:
+    """The line of a record of a render, which begins at ``offset`` of its file in the archive.
+
+    Its URN is the key, as ReplayWeb.page and Browsertrix have it.
+    """
+    found: CdxjEntry = msgspec.structs.replace(
+        cdxj.record_entry(row, record, offset),
+        digest=record.digest,
+        filename=layout.warc_name(row.segment),
+        record_digest=f"sha256:{record_sha256}",
+    )
+    return cdxj.record_line(row, found, found.url)
 
 
 def write_index(file: WaczFile, lines: SortedLines, folder: Path) -> None:

@@ -18,7 +18,7 @@ import msgspec
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.fetched import FetchKind
 from lycosa.inspect.wacz.wacz_file import WaczFile
-from lycosa.state.store.journal_rows import UNCHANGED, JournalRow
+from lycosa.state.store.journal_rows import UNCHANGED, JournalRow, source_capture
 
 FIRST_LIST, FURTHER_LIST = "pages/pages.jsonl", "pages/extraPages.jsonl"
 _TYPES = {"text/html", "application/xhtml+xml", "application/pdf"}
@@ -74,13 +74,14 @@ class PageLists:
         return self._seeds.number + self._others.number
 
     def add_capture(self, row: JournalRow) -> None:
-        """List a capture if it is a page."""
+        """List a capture, or the render that has its text, if it is a page."""
         if not is_page(row):
             return
+        fetched_us, record_id = source_capture(row)
         is_seed = row.link_kind is LinkKind.SEED and not row.depth
-        time = iso_second(row.date_us)
+        time = iso_second(fetched_us)
         page = _Page(
-            row.record_id.rpartition(":")[2],
+            record_id.rpartition(":")[2],
             row.url,
             time,
             row.title,

@@ -1,9 +1,10 @@
 """The counters of new shards: recounted where rows tell them, divided where only totals exist.
 
-States, reasons, cells, due pages, hosts and open questions follow from the rows. Captures, bytes
-and refusals are counted per host in visit states. Pages, requests and refetches are known per
-partition only; they are divided in proportion. Every total over all shards stays what it was,
-except reasons: versions that never took a URL away counted too many.
+States, reasons, cells, due pages, hosts, open questions and what pages needed follow from the rows.
+Captures, bytes and refusals are counted per host in visit states. Pages, requests and refetches are
+known per partition only; they are divided in proportion. Every total over all shards stays what it
+was, except reasons (versions that never took a URL away counted too many), and numbers that must
+not be given again.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
+from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.due_band import DUE_BANDS
 from lycosa.base.model.url_state import UrlState
 from lycosa.moves.reshard.host_owners import HostOwners, StateDamaged
@@ -51,9 +53,10 @@ def recounted(owners: HostOwners, on_rows: OnRows = lambda number: None) -> list
             _count_host(found[shard], totals[shard], record)
             if record.state in (HostState.PARKED, HostState.RETIRED):
                 states[key[1:]] = shard, record.state
-        asked = counters_of(table).asked
-        for counters in found:  # a number of a question must not be given again
-            counters.asked = max(counters.asked, asked)
+        before = counters_of(table)
+        for counters in found:  # numbers of questions and renders must not be given again
+            counters.asked = max(counters.asked, before.asked)
+            counters.renders = max(counters.renders, before.renders)
         for key, value in table.scan(b"U", prefix_end(b"U")):
             shard = owners.shard_of(partition, key[1:9])
             set_aside = states.get(key[1:9])
@@ -98,6 +101,8 @@ def _count_url(counters: Counters, record: UrlRecord, set_aside: HostState | Non
     if record.state not in (UrlState.QUEUED, UrlState.PARKED):
         counters.move_reason(None, record.reason)
     counters.move_cell(None, record.history)
+    if record.kind is LinkKind.WANTED and record.history is not None:
+        counters.wanted += record.history.fetches
 
 
 def _divide_totals(
@@ -124,6 +129,7 @@ def _divide_totals(
     # No row tells which shard they are of; the sum stays right.
     found[0].validators = total_of(before).validators
     found[0].items = total_of(before).items
+    found[0].rendered = total_of(before).rendered
     _divide_tables(
         [each.rule_refusals for each in found],
         [each.refused for each in totals],

@@ -2,7 +2,8 @@
 
 =========================  ======================================================================
 ``U Q R t N B X Y E g z``  to the shard of the host; ``z`` with the new numbers of dead letters
-``a l i f``                to the shard of the host
+``a l i f r v o``          to the shard of the host
+``d``                      to the shard of the host; the pages that wait are named by their shards
 ``H F W w``, ``Mfront``    to the shard of the host, in new places (``host_rows``)
 ``D P``                    to the shard of each URL or host; the URLs of a second in shared rows
 ``V``                      to the shard of the host in its value
@@ -44,6 +45,7 @@ from lycosa.stages.frontier.change_log import CHANGE_BOUNDS
 from lycosa.stages.frontier.cold_urls import COLD_WALK_KEY
 from lycosa.stages.frontier.dead_letters import decisions_of, decode_letter, number_of
 from lycosa.stages.frontier.decision_log import ACTIONS, MAX_ACTIONS, decode_action
+from lycosa.stages.frontier.demands import DEMAND_KEY, decode_demand
 from lycosa.stages.frontier.front_queues import FRONT_KEY
 from lycosa.stages.frontier.policy_walk import WALK_KEY, WalkRow
 from lycosa.stages.frontier.pooled_truths import TRUTHS_KEY, decode_pools, merged_pools
@@ -63,7 +65,7 @@ from lycosa.state.seen.content_seen import decode_original
 from lycosa.state.seen.simhash import upper_block_of, upper_blocks
 from lycosa.state.shard.counters import COUNTERS_KEY, Counters
 
-_BY_HOST = b"UQRtNBXYEaglifr"
+_BY_HOST = b"UQRtNBXYEaglifrvo"
 _MADE_AGAIN = b"FGKWZhw"
 _DUE_ROW = 64  # URLs of one second that share a row
 _EVERY = 20_000
@@ -245,6 +247,23 @@ class Division:
         ]
         self._sink.put(self._owners.shard_of(partition, url[:8]), key, encode_record(kept))
 
+    def _demand(self, partition: int, key: bytes, value: bytes) -> None:
+        """Write a demand for the shards of the pages that wait, or the count of those of a host.
+
+        A page without a visit state does not wait any more, so its shard does not matter.
+        """
+        shard = self._owners.shard_of(partition, key[1:9])
+        if len(key) == DEMAND_KEY:
+            row = decode_demand(value)
+            pages = tuple(
+                msgspec.structs.replace(
+                    page, partition=self._owners.find_shard(page.partition, page.host8) or 0
+                )
+                for page in row.pages
+            )
+            value = encode_record(msgspec.structs.replace(row, pages=pages))
+        self._sink.put(shard, key, value)
+
     def _parcels(self, partition: int, key: bytes, value: bytes) -> None:
         if key[:1] == b"O" and len(key) > _OUTBOX_COUNT:
             raise StateDamaged(
@@ -323,6 +342,7 @@ _MOVERS: Mapping[bytes, Callable[[Division, int, bytes, bytes], None]] = {
     b"O": Division._parcels,
     b"T": Division._sitemap,
     b"c": Division._cold_file,
+    b"d": Division._demand,
     b"s": Division._capture,
     b"z": Division._decisions,
 }

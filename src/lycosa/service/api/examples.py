@@ -19,6 +19,11 @@ STATS_EXAMPLE: dict[str, Any] = {
     "waits_for": "",
     "urls": {"discovered": 5842, "queued": 2681, "fetched": 2814, "refused": 98, "failed": 249},
     "due_pages": {"fourfold": 0, "twofold": 2, "due": 310, "probe": 1},
+    "renders": {
+        "waiting": {"due": 4, "waiting": 31, "lent": 2},
+        "ended": {"quiet": 211, "busy": 9, "hung": 1},
+        "crowded_out": 0,
+    },
     "leased": 0,
     "captures": 3063,
     "pages": 2814,

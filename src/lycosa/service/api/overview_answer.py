@@ -26,6 +26,11 @@ def counted_status(status: ClusterStatus, rates: Rates) -> dict[str, Any]:
         "waits_for": status.waits_for or progress.waits_for,
         "urls": {"discovered": progress.discovered, **progress.states},
         "due_pages": progress.meter.table("lycosa_due_pages"),
+        "renders": {
+            "waiting": progress.meter.table("lycosa_render_queue_depth"),
+            "ended": progress.meter.table("lycosa_renders_total"),
+            "crowded_out": progress.meter.whole("lycosa_renders_crowded_out_total"),
+        },
         "leased": progress.leased,
         "captures": progress.captures,
         "pages": progress.pages,

@@ -8,6 +8,7 @@ pages, because a page at the maximum depth would be incomplete without them. The
 is a part of its page then, wherever it is. Sitemaps
 are admitted from any host too, because only a host in scope, or a sitemap that it named, can bring
 them. So are licences, if they are fetched at all: publishers share them on hosts of collectives.
+What a page misses while it is rendered has other rules (``admit.want_rules``).
 
 SURT prefixes name parts of the web next to the seeds, or exclude them. A seed may have a separate
 rule. With ``scope.one_hop_out`` a page in scope also brings the pages elsewhere that it links
@@ -28,7 +29,7 @@ from lycosa.base.urls.identity import host_of, target_of
 from lycosa.stages.admit.refusal import Refusal
 
 _NEVER = frozenset({LinkKind.FORM, LinkKind.OTHER})
-_ANYWHERE = frozenset({LinkKind.SITEMAP_FILE, LinkKind.LICENSE})
+_ANYWHERE = frozenset({LinkKind.SITEMAP_FILE, LinkKind.LICENSE, LinkKind.WANTED})
 _FRAMES = frozenset({LinkKind.FRAME, LinkKind.IFRAME})
 _NO_DOCUMENTS = frozenset({LinkKind.IMG, LinkKind.SCRIPT, LinkKind.STYLE})
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
@@ -193,7 +194,8 @@ class Scope:
             return Refusal(
                 Reason.OUT_OF_SCOPE, "this kind of link is never followed", kind.name.lower()
             )
-        if kind.is_requisite and kind not in self._fetched_requisites:
+        is_unwanted = kind.is_requisite and kind is not LinkKind.WANTED
+        if is_unwanted and kind not in self._fetched_requisites:
             return Refusal(Reason.REQUISITE, "scope.requisites", kind.name.lower())
         if nofollow and not section.follow_nofollow:
             return Refusal(Reason.NOFOLLOW, "scope.follow_nofollow", "false")

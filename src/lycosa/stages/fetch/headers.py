@@ -11,8 +11,9 @@ from __future__ import annotations
 import re
 
 from lycosa.base.config.sections import FetchSection
-from lycosa.base.model.fetched import FetchRequest
+from lycosa.base.model.fetched import FetchRequest, as_sent
 from lycosa.base.reasons import Reason
+from lycosa.base.urls.identity import origin_of, scheme_of
 
 ACCEPT_ENCODING = "gzip, br, zstd, deflate"
 _EMAIL = re.compile(r"(?:mailto:)?([^@\s()<>,;:]+@[^@\s()<>,;:/]+)")
@@ -21,6 +22,14 @@ _FIELD_VALUE = re.compile(r"[\x20-\x7e\x80-\xff]+")
 _TARGET = re.compile(r"[^:/?#]*://[^/?#]*([^#]*)")
 _STATUS_LINE = re.compile(rb"HTTP/[12]\S* +\d{3}(?!\S)")
 _GREAT_LENGTH = re.compile(rb"content-length:\s*0*[1-9]\d{18}", re.IGNORECASE)
+_ACCEPT_ANY = "*/*"
+_ACCEPTS = {
+    "document": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8",
+    "iframe": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8",
+    "image": "image/avif,image/webp,image/png,image/svg+xml,image/*;q=0.8,*/*;q=0.5",
+    "style": "text/css,*/*;q=0.1",
+    "": "application/json,text/plain,*/*",
+}
 _PROTOCOLS = {b"HTTP/1.1": "http/1.1", b"HTTP/1.0": "http/1.0", b"HTTP/2 ": "h2", b"HTTP/2": "h2"}
 
 
@@ -59,18 +68,45 @@ def common_lines(section: FetchSection, user_agent: str, contact: str) -> list[b
     return [f"{name}: {value}".encode("latin-1") for name, value in fields if value]
 
 
-def conditional_lines(request: FetchRequest) -> list[bytes]:
-    """The validators of the last capture as conditions (RFC 9110 section 13.1).
+def request_lines(common: list[bytes], request: FetchRequest) -> list[bytes]:
+    """The header lines of a request: the common ones, with its own Accept and Referer if it
+    has any, and conditions.
 
-    A value that is not a valid field value is left out. Validators come from a server, and one with
-    a line break would add lines of the server's choice.
+    The validators of the last capture are conditions (RFC 9110 section 13.1). A value that is not a
+    valid field value is left out. Validators come from a server, and one with a line break would
+    add lines of the server's choice.
     """
     pairs = (("If-None-Match", request.etag), ("If-Modified-Since", request.last_modified))
-    return [
+    conditions = [
         f"{name}: {value}".encode("latin-1")
         for name, value in pairs
         if _FIELD_VALUE.fullmatch(value)
     ]
+    return (wanted_lines(common, request) if request.accept else common) + conditions
+
+
+def wanted_fields(destination: str, page_url: str, url: str) -> tuple[str, str]:
+    """Accept and Referer of a request for what a page needs, as browsers send them.
+
+    Accept follows from the destination (Fetch standard, "fetch", step 13); Referer is that of the
+    policy strict-origin-when-cross-origin (Referrer Policy, section 3.7). A script cannot change
+    either.
+    """
+    accept = _ACCEPTS.get(destination, _ACCEPT_ANY)
+    origin, other = origin_of(page_url), origin_of(url)
+    if origin == other:
+        return accept, page_url
+    is_downgrade = scheme_of(page_url) == "https" and scheme_of(url) == "http"
+    return accept, "" if is_downgrade else f"{origin}/"
+
+
+def wanted_lines(common: list[bytes], request: FetchRequest) -> list[bytes]:
+    """The common header lines, with Accept and Referer of a request that has its own."""
+    accept = f"Accept: {request.accept}".encode("latin-1")
+    lines = [accept if line.startswith(b"Accept: ") else line for line in common]
+    if request.referer:
+        lines.append(f"Referer: {as_sent(request.referer)}".encode("latin-1"))
+    return lines
 
 
 def plain_block(url: str, header_lines: list[bytes]) -> bytes:

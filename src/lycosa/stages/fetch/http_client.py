@@ -31,7 +31,7 @@ from lycosa.stages.fetch.body import MemoryBudget
 from lycosa.stages.fetch.cookies import CookieJars, Lent, empty
 from lycosa.stages.fetch.guard import Guard
 from lycosa.stages.fetch.handshake_limit import OpenSockets
-from lycosa.stages.fetch.headers import common_lines, conditional_lines, protocol_of
+from lycosa.stages.fetch.headers import common_lines, protocol_of, request_lines
 from lycosa.stages.fetch.libcurl import default_ca_file, pycurl
 from lycosa.stages.fetch.open_transfer import OpenTransfer
 from lycosa.stages.fetch.origin_connections import Connections, connection_origin
@@ -163,7 +163,7 @@ class CurlFetcher:
             signature = self.signer.header_lines(request) if self.signer is not None else []
             transfer.set_request(
                 request,
-                self._header_lines + conditional_lines(request) + signature,
+                request_lines(self._header_lines, request) + signature,
                 is_plain=not lent,
             )
         except (pycurl.error, UnicodeError, ValueError) as error:

@@ -9,8 +9,8 @@ how far the walk is, so a restart continues there.
 
 **What never goes.** URLs that are queued or parked, or whose next fetch has a time. Sitemaps and
 feeds. URLs with another row that expects the record: a stored body that is to be parsed
-again, signals, a list, an outside lease, a crash. Pages leave the counts by cell, because they ask
-for no fetch.
+again, signals, a list, an outside lease, a demand, a render, a crash. Pages leave the counts by
+cell, because they ask for no fetch.
 
 **Coming back.** URL-seen knows cold URLs. Of the known links in a batch, ``ripe_places`` gives
 those to URLs that are cold for long enough; a guess is no find. A URL that was refused as a guess
@@ -51,11 +51,13 @@ from lycosa.state.kv.table_records import (
     UrlRecord,
     announced_key,
     decode_url,
+    demand_key,
     encode_record,
     listing_key,
     meta_key,
     outside_key,
     prefix_end,
+    render_key,
     unparsed_key,
     url_key,
 )
@@ -87,6 +89,8 @@ _KEEPING = tuple(
         announced_key(b""),
         listing_key(b""),
         outside_key(b"", b""),
+        demand_key(b""),
+        render_key(b""),
         CRASH_PREFIX,
     )
 )

@@ -34,6 +34,7 @@ from lycosa.stages.frontier.cold_urls import ColdUrls
 from lycosa.stages.frontier.copy_judgement import CopyJudgement
 from lycosa.stages.frontier.dead_letters import DeadLetters
 from lycosa.stages.frontier.decision_log import DecisionLog
+from lycosa.stages.frontier.demands import Demands
 from lycosa.stages.frontier.discovery import Bounds, Discovery, LinkSource, record_of
 from lycosa.stages.frontier.doubted_pages import DoubtedPages
 from lycosa.stages.frontier.due import DueQueue, is_probe_place
@@ -43,6 +44,7 @@ from lycosa.stages.frontier.outside_leases import OutsideLeases, is_outside
 from lycosa.stages.frontier.partition_rules import FrontierRules
 from lycosa.stages.frontier.ranking import Ranks, factors_of_found, factors_of_known
 from lycosa.stages.frontier.refetched_pages import RefetchedPages
+from lycosa.stages.frontier.render_rows import RenderRows
 from lycosa.stages.frontier.set_aside_hosts import SetAsideHosts
 from lycosa.stages.frontier.speculation import SpeculativeTurns
 from lycosa.stages.frontier.turn_shares import FIRST_DUE
@@ -73,8 +75,8 @@ _ALWAYS_PROMOTED = 50
 _SEEDS_REOPEN = frozenset({UrlState.FAILED, UrlState.REFUSED, UrlState.RETIRED, UrlState.GONE})
 _PUT_OFF = 200  # URLs that one lease may put off: 5 ms
 _MOST_MOVED = 5000  # waiting URLs of a host of which one still gets a better place
-# a seed or another URL that was given, and what says which use a site allows
-_NEVER_SET_BACK = frozenset({LinkKind.SEED, LinkKind.GIVEN, LinkKind.LICENSE})
+# a seed or another URL that was given, what says which use a site allows, what a page waits for
+_NEVER_SET_BACK = frozenset({LinkKind.SEED, LinkKind.GIVEN, LinkKind.LICENSE, LinkKind.WANTED})
 _CHECKS = frozenset({Reason.TO_BE_CHECKED, Reason.PERHAPS_GONE})
 RAISING = frozenset(
     {
@@ -108,13 +110,11 @@ class Partition:
         self.number, self.table, self.seen = number, table, seen
         self._bands = section.bands
         states = max(2 * section.workbench // section.partitions, _MIN_STATES)
-        self.visits = VisitStates(table, number, section.head, states)
+        self.visits = visits = VisitStates(table, number, section.head, states)
         self.leased: dict[bytes, Lease] = {}  # the open ones, by host8 url8
         self.ranks: Ranks | None = None
-        self.counters = counters_of(table)
-        self.refetched = refetched = RefetchedPages(
-            table, self.visits, self.counters, self.leased, rules
-        )
+        self.counters = counters = counters_of(table)
+        self.refetched = refetched = RefetchedPages(table, visits, counters, self.leased, rules)
         self.alarms = self._due, self._parked = refetched.due, DueQueue(table, b"P")
         self.probes, self.host_grids = refetched.probes, refetched.host_grids
         self.address_survey = AddressHistograms(table)
@@ -123,27 +123,28 @@ class Partition:
         self.listed, self.truths = refetched.listed, refetched.truths
         bands, share = section.bands, self._share
         self.places = WaitingPlaces(
-            table, bands, self.visits, self._parked, self.counters, share, self._raised_bands
+            table, bands, visits, self._parked, counters, share, self._raised_bands
         )
         self.front, self.lines = self.places.front, self.places.lines
-        self.set_aside_hosts = SetAsideHosts(self.visits, self.places, self._parked, self.counters)
-        self.unparsed = UnparsedBodies(table, self.counters, self._due)
+        self.demands, self.renders = Demands(table), RenderRows(table, counters, rules.render)
+        self.set_aside_hosts = SetAsideHosts(
+            visits, self.places, self._parked, counters, self.demands
+        )
+        self.unparsed = UnparsedBodies(table, counters, self._due)
         self.dead_letters, self.decisions = DeadLetters(table), DecisionLog(table)
         self.changes = ChangeLog(table, section.changes_days * 86_400)
-        self.outside = OutsideLeases(table, self._due, self.counters, self.leased)
-        self.copies = CopyJudgement(table, self.visits, rules.copies, self._band, self.counters)
+        self.outside = OutsideLeases(table, self._due, counters, self.leased)
+        self.copies = CopyJudgement(table, visits, rules.copies, self._band, counters)
         guesses = rules.speculative_share
         self.speculation = SpeculativeTurns(
-            table, self.visits, self.counters, guesses, self._enqueue, self.queue_again
+            table, visits, counters, guesses, self._enqueue, self.queue_again
         )
-        self.alike = AlikePages(table, self.counters, self.leased, self.copies.note_late_copy)
-        self.doubted = DoubtedPages(table, self._due, self.counters)
+        self.alike = AlikePages(table, counters, self.leased, self.copies.note_late_copy)
+        self.doubted = DoubtedPages(table, self._due, counters)
         self.bounds = Bounds(min(max(_BOUNDS // section.partitions, 1000), most_bounds))
-        self.cold = ColdUrls(
-            table, self.visits, self.counters, self.leased, self.host_grids, rules.cold
-        )
+        self.cold = ColdUrls(table, visits, counters, self.leased, self.host_grids, rules.cold)
         self._discovery = Discovery(
-            seen, self.visits, self.bounds, self._admit, self._found_again, self.cold
+            seen, visits, self.bounds, self._admit, self._found_again, self.cold
         )
         self.recall_host: Callable[[VisitState], None] = lambda _: None  # set by the frontier
         # The frontier asks all partitions at every turn of the loop.
@@ -184,7 +185,9 @@ class Partition:
         ):
             host.raise_importance(found.importance)
         is_guess = found.kind is LinkKind.SPECULATIVE
-        is_parked = is_guess or self.rules.over_discovery(host.record.usage)
+        is_parked = is_guess or (
+            self.rules.over_discovery(host.record.usage) and found.kind is not LinkKind.WANTED
+        )
         rank = NO_RANK if self.ranks is None else self.ranks.page_rank(found.url8)
         authority = host.authority
         if host.record.waiting and host.has_risen:
@@ -343,6 +346,8 @@ class Partition:
         """
         taken, host = self.cold.take_back(url, value), self.visits.find_host(url[:8])
         if taken is None or host is None:
+            if url in self.demands.rows:
+                self.demands.end_ended(url, self.find_record(url[:8], url[8:]))
             return False
         record, row = taken
         if row.why is not ReturnCause.LINK:
@@ -351,6 +356,8 @@ class Partition:
         if record.kind is LinkKind.SPECULATIVE and row.why is not ReturnCause.OPERATOR:
             record.kind = LinkKind.A  # it was found by more than a guess, or given
         self._rank(host, url[8:], record, now)
+        if url in self.demands.rows:
+            record.priority = 255
         self.queue_again(host, url[8:], record)
         return True
 
@@ -491,6 +498,8 @@ class Partition:
         self.unparsed.note_ended_lease(host.host8 + lease.entry.url8, record, done)
         if host.record.speculation is not None:
             self.speculation.note_end(host, record, done)
+        if self.demands.rows and done.state is not UrlState.QUEUED:
+            self.demands.end_url(host.host8 + lease.entry.url8, record)
         return True
 
     def _note_outputs(self, key: bytes, done: Completed) -> None:
@@ -631,6 +640,8 @@ class Partition:
         forwards = record.history is not None and record.history.forwards
         doubt = self.signals.doubt(host, host8 + url8) if forwards else 1.0
         self._rank(host, url8, record, now, doubt)
+        if self.demands.rows and url in self.demands.rows:
+            record.priority, band = 255, -1
         self._put(host8, url8, record)
         self._enqueue(host, url8, record, band)
 

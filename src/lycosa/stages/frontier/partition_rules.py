@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from lycosa.base.config.sections import ColdSection, CopiesSection, RefetchSection
+from lycosa.base.config.sections import ColdSection, CopiesSection, RefetchSection, RenderSection
 from lycosa.base.model.usage import Usage
 from lycosa.stages.frontier.change_signals import ChangeSignals
 from lycosa.stages.frontier.entry_bands import JudgePage, judge_as_due
@@ -26,7 +26,8 @@ class FrontierRules(msgspec.Struct, frozen=True):
     ``judge``: what a page is worth whose time has come; without it there are no bands of due pages,
     as in formats that have none. ``copies``: what is set back because pages like it were near
     copies. ``cold``: which records go to cold files.
-    copies. ``speculative_share``: of a host's captures, what speculative URLs may get.
+    ``speculative_share``: of a host's captures, what speculative URLs may get. ``render``: the
+    bounds of a page that is rendered.
     """
 
     over_discovery: Callable[[Usage], bool] = lambda _: False
@@ -40,3 +41,4 @@ class FrontierRules(msgspec.Struct, frozen=True):
     copies: CopiesSection = CopiesSection()
     cold: ColdSection = ColdSection()
     speculative_share: float = 0.05
+    render: RenderSection = RenderSection()

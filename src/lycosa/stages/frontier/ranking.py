@@ -57,11 +57,13 @@ def factors_of_found(
     """The factors of a new URL. Its rank, if it has one, counts in place of the link's importance.
 
     If a sitemap gives only the time of its last change, the next change is assumed to come after
-    the same time again.
+    the same time again. What a page waits for has the highest priority.
     """
     if found.kind is LinkKind.GIVEN:
         given = min(found.hint, 1.0)
         return Factors(found.importance, authority, found.depth, given=given)
+    if found.kind is LinkKind.WANTED:
+        return Factors(found.importance, authority, found.depth, given=1.0)
     importance = found.importance if rank < 0 else rank / 255
     change_s = found.change_s or (max(now - found.lastmod, _MIN_CHANGE_S) if found.lastmod else 0.0)
     if found.score >= 0:
@@ -85,6 +87,8 @@ def factors_of_known(
     history = record.history
     # stored as the importance of the find, which is 0 without a priority
     given = importance if record.kind is LinkKind.GIVEN and importance > 0 else -1.0
+    if record.kind is LinkKind.WANTED and history is None:
+        given = 1.0  # later, no page waits for it any more
     if rank >= 0:
         importance = rank / 255
     if history is None or not history.fetches:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lycosa.base.model.url_state import UrlState
 from lycosa.base.reasons import Reason
+from lycosa.stages.frontier.demands import Demands
 from lycosa.stages.frontier.due import DueQueue
 from lycosa.stages.frontier.visit_state import (
     HostPause,
@@ -20,9 +21,15 @@ class SetAsideHosts:
     """The hosts set aside in one partition. Every change goes into the next commit."""
 
     def __init__(
-        self, visits: VisitStates, places: WaitingPlaces, parked: DueQueue, counters: Counters
+        self,
+        visits: VisitStates,
+        places: WaitingPlaces,
+        parked: DueQueue,
+        counters: Counters,
+        demands: Demands,
     ) -> None:
         """``parked`` has the times at which parked hosts are judged again."""
+        self._demands = demands
         self._visits, self._places = visits, places
         self._parked, self._counters = parked, counters
 
@@ -97,6 +104,9 @@ class SetAsideHosts:
         self._counters.move_urls(before, counted_as(state), held)
         if counted_as(state) is not UrlState.QUEUED:
             self._places.end_sleep(host)
+            if self._demands.rows:
+                # The pages continue without: it may be a day until the host is judged again.
+                self._demands.refuse_host(host.host8, reason, detail)
         self._visits.mark_changed(host)
 
     def _count(self, before: HostState, after: HostState) -> None:

@@ -17,6 +17,7 @@ from lycosa.base.model.errand import Errand, Question
 from lycosa.base.model.factors import NO_RANK
 from lycosa.base.model.missing_page import MissingPage
 from lycosa.base.model.pace import Pace, with_times
+from lycosa.base.model.render_tally import RenderTally
 from lycosa.base.model.source_truth import SourceTruth
 from lycosa.base.model.speculation_record import SpeculationRecord
 from lycosa.base.model.url_state import UrlState
@@ -110,7 +111,8 @@ class VisitRecord(msgspec.Struct, array_like=True):
     by how many sites link to it, whose hashes are in ``linking`` (``admit.linking_sites``).
     ``ranked_as`` is the lowest authority, in 255ths, with which one of its waiting URLs got its
     band (255 if that is not known). ``scripted`` counts captures that seem to be empty until their
-    scripts run. ``speculation`` counts its speculative URLs.
+    scripts run. ``speculation`` counts its speculative URLs. ``renders`` is what rendering its
+    pages added, by the shape of their paths (``schedule.render_choice``).
     """
 
     host: str
@@ -157,6 +159,7 @@ class VisitRecord(msgspec.Struct, array_like=True):
     ranked_as: int = 255
     scripted: int = 0
     speculation: SpeculationRecord | None = None
+    renders: dict[int, RenderTally] = {}
 
     @property
     def rests_until(self) -> float:
@@ -315,7 +318,8 @@ class VisitState:
 
     def end_rest(self) -> None:
         """End a rest because of near copies."""
-        saved_s = max(self.next_time - self.resumes_at, 0.0)
+        # Never before the pause after its last request, which may have come since.
+        saved_s = max(self.next_time - max(self.resumes_at, self.rest_time), 0.0)
         self.next_time -= saved_s
         self.record.next_at -= saved_s
         self.rest_band = -1

@@ -77,6 +77,7 @@ class _Reads(NamedTuple):
     content: bool
     files: bool
     requisites: bool
+    scripts: bool
 
 
 class DocumentParser:
@@ -90,11 +91,12 @@ class DocumentParser:
         reads_content: bool = False,
         reads_files: bool = False,
         reads_requisites: bool = False,
+        judges_scripts: bool = False,
     ) -> None:
         self._section = section
         self._canonicalizer = canonicalizer
         self._product = product
-        self._reads = _Reads(reads_content, reads_files, reads_requisites)
+        self._reads = _Reads(reads_content, reads_files, reads_requisites, judges_scripts)
         self._languages = LanguageGuesser()
 
     def parse(self, document: ParseInput) -> Parsed:
@@ -269,7 +271,9 @@ class _Reading:
             reads_more = self._reads.content or self._section.links is not LinkRule.A
             read_more = partial(self._read_more, body) if reads_more else None
             most = self._section.max_links
-            return read_html(body, label, most, read_more, self._reads.requisites), None, {}
+            reads = self._reads
+            page = read_html(body, label, most, read_more, reads.requisites, reads.scripts)
+            return page, None, {}
         if shape is Shape.TEXT:
             text, charset = decode_text(body, label)
             if has_url_line(text) if self._document.is_sitemap else looks_like_text_sitemap(text):
@@ -285,7 +289,8 @@ class _Reading:
             self._is_cut = self._is_cut or remark.reason is Reason.BODY_TRUNCATED
             self._note(remark.reason, remark.detail)
             return page, None, {}
-        if self._reads.requisites and (loaded := self._read_requisite(essence, body, label)):
+        reads_loads = self._reads.requisites or self._reads.scripts
+        if reads_loads and (loaded := self._read_requisite(essence, body, label)):
             return loaded, None, {}
         if body:
             self._note(Reason.CONTENT_TYPE)
@@ -406,6 +411,7 @@ class _Reading:
             content=content,
             listing=sitemap.kind if sitemap is not None else _FEED[self._is_feed],
             content_digest=self._content_digest() if not text else b"",
+            script_need=page.script_need,
         )
 
     def _content_digest(self) -> bytes:

@@ -14,6 +14,7 @@ import turbohtml
 
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.page_content import PageContent
+from lycosa.base.model.parsed import ScriptNeed
 from lycosa.base.preferences.page_statements import is_rsl
 from lycosa.stages.parse.refresh import parse_refresh
 from lycosa.stages.parse.relations import link_kind
@@ -51,7 +52,7 @@ class RawPage:
     ``<base href>`` and ``canonical`` the first rel=canonical, both raw. ``licenses`` are the raw
     targets of the first links with rel=license that may be RSL licences. ``content`` is set by
     those who read more of the tree. ``looks_scripted`` says that the page seems to be empty until
-    its scripts run.
+    its scripts run, ``script_need`` is the finer judgement for crawls that render pages.
     """
 
     charset: str
@@ -66,6 +67,7 @@ class RawPage:
     licenses: list[str] = field(default_factory=list)
     content: PageContent | None = None
     looks_scripted: bool = False
+    script_need: ScriptNeed = ScriptNeed.NONE
 
     def add(
         self, url: str | None, kind: LinkKind, anchor: str = "", nofollow: bool = False

@@ -30,7 +30,12 @@ from turbohtml import PlainText
 from lycosa.base.model.discovered import LinkKind
 from lycosa.stages.parse.charset import charset_name
 from lycosa.stages.parse.element_readers import READERS, RawPage, read_anchor, read_base
-from lycosa.stages.parse.scripted_pages import SHORT_TEXT, looks_scripted
+from lycosa.stages.parse.scripted_pages import (
+    SHORT_TEXT,
+    empty_places,
+    looks_scripted,
+    script_need,
+)
 
 _WANTED = (
     "a", "area", "link", "meta", "title", "form", "frame", "iframe", "img", "script[src]", "source",
@@ -72,11 +77,13 @@ def read_html(
     max_links: int = 50_000,
     read_more: Callable[[turbohtml.Document, RawPage], None] | None = None,
     reads_requisites: bool = False,
+    judges_scripts: bool = False,
 ) -> RawPage:
     """Read a page. ``label`` is the charset from HTTP.
 
     ``read_more`` may read the tree after everything but the text was found; it must not change it.
-    ``reads_requisites`` adds what only browsers load (``page_requisites``).
+    ``reads_requisites`` adds what only browsers load (``page_requisites``); ``judges_scripts`` sets
+    ``script_need``.
     The order is that of WHATWG: BOM, HTTP, meta prescan, UTF-8 check, detector.
     """
     tree = parse_tree(body, label)
@@ -96,11 +103,14 @@ def read_html(
     scripts = tree.select("script")
     if read_more is not None:
         read_more(tree, page)
+    empty = empty_places(tree) if judges_scripts and scripts else None
     for host in hosts:
         host.unwrap()  # what ends a line in a component ends it
     page.text = render_text(tree)
     if len(page.text) < SHORT_TEXT and scripts:
         page.looks_scripted = looks_scripted(page, scripts, body)
+    if empty is not None:
+        page.script_need = script_need(page, scripts, body, empty)
     return page
 
 

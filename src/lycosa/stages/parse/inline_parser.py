@@ -21,6 +21,7 @@ def build_parser(config: ParserConfig) -> DocumentParser:
         config.reads_content,
         config.reads_files,
         config.reads_requisites,
+        config.judges_scripts,
     )
 
 

@@ -54,7 +54,8 @@ class Page(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     ``location`` is that of the record; a sink gets the page before it has one. ``is_unchanged``:
     the server answered "not modified", so the page has the body of an earlier capture, and neither
-    text nor links.
+    text nor links. ``text_from`` is ``render`` if title, text and links are those of the document
+    after its scripts ran; ``headers`` and ``body`` are those of the answer all the same.
     """
 
     url: str
@@ -76,6 +77,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     location: Location | None = None
     preferences: Preferences = NOTHING_STATED
     may_use: bool | None = None
+    text_from: str = "page"
     source: Any = None
     """A ``Received``, or a function that reads it from the store."""
 

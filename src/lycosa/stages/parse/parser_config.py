@@ -21,7 +21,8 @@ class ParserConfig(msgspec.Struct, frozen=True):
     ``reads_content`` says whether main content and metadata of pages are wanted
     (``Parsed.content``), ``reads_files`` whether this parser reads files (``file_type``),
     ``reads_requisites`` whether it reads what pages load, style sheets and modules as well
-    (``parse.requisite_files``).
+    (``parse.requisite_files``), ``judges_scripts`` whether pages may be rendered, so that it judges
+    which need that (``Parsed.script_need``), and reads what style sheets and modules load.
     """
 
     section: ParseSection
@@ -30,6 +31,7 @@ class ParserConfig(msgspec.Struct, frozen=True):
     reads_content: bool = False
     reads_files: bool = False
     reads_requisites: bool = False
+    judges_scripts: bool = False
 
     @staticmethod
     def of(config: Config) -> ParserConfig:
@@ -40,6 +42,7 @@ class ParserConfig(msgspec.Struct, frozen=True):
             config.agent.product,
             config.store.content,
             reads_requisites=config.scope.requisites,
+            judges_scripts=config.render.is_on,
         )
 
     def longest_wait_s(self, tries: int = 0) -> float:

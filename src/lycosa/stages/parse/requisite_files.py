@@ -1,6 +1,6 @@
 """Files that pages load and that load others: style sheets, modules, manifests, drawings.
 
-They are read only for crawls with ``scope.requisites``. None of them has text.
+They are read only for crawls that fetch requisites or render pages. None of them has text.
 """
 
 from __future__ import annotations

@@ -34,7 +34,13 @@ if TYPE_CHECKING:
         Receiver,
     )
     from lycosa.state.exchange.local import InProcessExchange
-    from lycosa.state.exchange.outbox import PARCEL_URLS, Inbox, Outbox, urls_in_outboxes
+    from lycosa.state.exchange.outbox import (
+        PARCEL_URLS,
+        Inbox,
+        Outbox,
+        OwnerItem,
+        urls_in_outboxes,
+    )
     from lycosa.state.exchange.outbox_sender import OutboxSender
     from lycosa.state.exchange.topic import Append, MemoryTopics, TopicPost
 else:
@@ -47,7 +53,7 @@ else:
                 " ParcelsLost ParcelsStuck PositionLost"
             ),
             "local": "InProcessExchange",
-            "outbox": "PARCEL_URLS Inbox Outbox urls_in_outboxes",
+            "outbox": "PARCEL_URLS Inbox Outbox OwnerItem urls_in_outboxes",
             "exchange_port": (
                 "Answering ExchangeEnds Handover Inbound Inquiry Lateness LookUp"
                 " Parcel Post Receiver"
@@ -77,6 +83,7 @@ __all__ = [
     "NoAnswer",
     "Outbox",
     "OutboxSender",
+    "OwnerItem",
     "Parcel",
     "ParcelGap",
     "ParcelNumbers",

@@ -23,6 +23,7 @@ from lycosa.base.model.discovered import Discovered
 from lycosa.base.model.errand import Answer, Errand
 from lycosa.base.model.near_duplicate import Fingerprint, Verdict
 from lycosa.base.model.partition_key import PartitionKey
+from lycosa.base.model.wanted import PostedWant, SettledWant
 from lycosa.state.exchange.exchange_errors import ExchangeError
 
 
@@ -30,9 +31,9 @@ class Parcel(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What one partition sends to another.
 
     The content is discovered URLs, rows of content-seen (key, value), fingerprints and verdicts,
-    errands, answers to errands, or URLs whose places joined the scope. ``sequence`` counts the
-    parcels of this pair from 1. ``acknowledged`` is the last one that the source knows to be handed
-    over.
+    errands, answers to errands, what pages need to be rendered and what became of that, or URLs
+    whose places joined the scope. ``sequence`` counts the parcels of this pair from 1.
+    ``acknowledged`` is the last one that the source knows to be handed over.
     """
 
     source: int
@@ -46,6 +47,8 @@ class Parcel(msgspec.Struct, frozen=True, array_like=True, gc=False):
     places: list[str] = []
     fingerprints: list[Fingerprint] = []
     verdicts: list[Verdict] = []
+    wants: list[PostedWant] = []
+    settled: list[SettledWant] = []
 
 
 Receiver = Callable[[Parcel], Awaitable[None]]

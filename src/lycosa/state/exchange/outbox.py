@@ -30,6 +30,7 @@ import msgspec
 from lycosa.base.model.discovered import Discovered
 from lycosa.base.model.errand import Answer, Errand
 from lycosa.base.model.near_duplicate import Fingerprint, Verdict
+from lycosa.base.model.wanted import PostedWant, SettledWant
 from lycosa.state.exchange.exchange_errors import ParcelGap, ParcelsLost
 from lycosa.state.exchange.exchange_port import Parcel
 from lycosa.state.exchange.parcel_rows import ParcelRow, decode_row, encode_row, urls_of
@@ -44,9 +45,21 @@ make a parcel of 500 larger than a topic takes.
 
 _OUTBOXES, _OUTBOXES_END = b"O", b"P"
 # the fields of a row that may have many entries
-_SPLIT = ("discovered", "contents", "errands", "answers", "fingerprints", "verdicts")
+_SPLIT = (
+    "discovered",
+    "contents",
+    "errands",
+    "answers",
+    "fingerprints",
+    "verdicts",
+    "wants",
+    "settled",
+)
 # of the robots.txt files in the answers of one parcel, unless it has a single answer
 _ROBOTS_BYTES = 1_000_000
+
+OwnerItem = Errand | Answer | PostedWant | SettledWant
+"""What one partition asks of the owner of a host, or an answer to it."""
 
 
 class OpenTable(Protocol):
@@ -97,8 +110,8 @@ class Outbox:
             ],
         )
 
-    def enqueue_errands(self, destination: int, items: Sequence[Errand | Answer]) -> None:
-        """Add errands and answers for another partition to the open commit, as parcels."""
+    def enqueue_errands(self, destination: int, items: Sequence[OwnerItem]) -> None:
+        """Add errands, wants and answers for another partition to the open commit, as parcels."""
         self._add(destination, [_of_items(part) for part in _parts(items)])
 
     def enqueue_places(self, destination: int, urls: Sequence[str]) -> None:
@@ -169,6 +182,8 @@ class Outbox:
             row.places,
             row.fingerprints,
             row.verdicts,
+            row.wants,
+            row.settled,
         )
 
     def __repr__(self) -> str:
@@ -244,18 +259,20 @@ def _of_contents(
     )
 
 
-def _of_items(items: Sequence[Errand | Answer]) -> ParcelRow:
+def _of_items(items: Sequence[OwnerItem]) -> ParcelRow:
     return ParcelRow(
         [],
         [],
         [each for each in items if isinstance(each, Errand)],
         [each for each in items if isinstance(each, Answer)],
+        wants=[each for each in items if isinstance(each, PostedWant)],
+        settled=[each for each in items if isinstance(each, SettledWant)],
     )
 
 
-def _parts(items: Sequence[Errand | Answer]) -> Iterator[list[Errand | Answer]]:
+def _parts(items: Sequence[OwnerItem]) -> Iterator[list[OwnerItem]]:
     """Split into parts of bounded size; an answer may contain a long robots.txt."""
-    part: list[Errand | Answer] = []
+    part: list[OwnerItem] = []
     size = 0
     for item in items:
         size += len(item.robots) if isinstance(item, Answer) else 0

@@ -162,7 +162,10 @@ class OutboxSender:
             self._sends_without_delay
             or parcels[0].destination in self._troubles
             or len(parcels) >= self._window
-            or any(each.errands or each.answers or each.places for each in parcels)
+            or any(
+                each.errands or each.answers or each.places or each.wants or each.settled
+                for each in parcels
+            )
         ):
             return False
         waiting = sum(

@@ -7,6 +7,7 @@
     anything else           a map with a field for each kind: ``contents``, rows of
                             content-seen; ``fingerprints`` and ``verdicts`` of
                             near-duplicates; ``errands``; ``answers`` to errands;
+                            ``wants`` of pages that are rendered, and ``settled`` ones;
                             ``places``, URLs whose places joined the scope
     ======================  ==============================================================
 
@@ -22,12 +23,14 @@ import msgspec
 from lycosa.base.model.discovered import Discovered
 from lycosa.base.model.errand import Answer, Errand
 from lycosa.base.model.near_duplicate import Fingerprint, Verdict
+from lycosa.base.model.wanted import PostedWant, SettledWant
 
 
 class ParcelRow(msgspec.Struct, frozen=True):
     """The content of a row. A parcel is of one kind, so the other fields are empty.
 
-    Errands and answers count as one kind, and so do contents, fingerprints and verdicts.
+    Errands, answers, wants and settled wants count as one kind, and so do contents, fingerprints
+    and verdicts.
     """
 
     discovered: list[Discovered]
@@ -37,6 +40,8 @@ class ParcelRow(msgspec.Struct, frozen=True):
     places: list[str] = []
     fingerprints: list[Fingerprint] = []
     verdicts: list[Verdict] = []
+    wants: list[PostedWant] = []
+    settled: list[SettledWant] = []
 
 
 class _Map(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
@@ -46,6 +51,8 @@ class _Map(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
     places: list[str] = []
     fingerprints: list[Fingerprint] = []
     verdicts: list[Verdict] = []
+    wants: list[PostedWant] = []
+    settled: list[SettledWant] = []
 
 
 _ENCODER = msgspec.msgpack.Encoder()
@@ -65,6 +72,8 @@ def encode_row(row: ParcelRow) -> bytes:
         row.places,
         row.fingerprints,
         row.verdicts,
+        row.wants,
+        row.settled,
     )
     if any(others):
         return _ENCODER.encode(_Map(*others))

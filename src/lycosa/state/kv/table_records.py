@@ -44,6 +44,11 @@ are sorted:
                                 change no content (module ``frontier.copy_judgement``)
     ``c number6``               a cold file, ``r host8 url8`` a cold URL that is to come back
                                 (module ``state.cold.cold_rows``)
+    ``d host8 url8``            a URL that pages wait for, ``d host8`` how many of a host were
+                                fetched for other sites (module ``frontier.demands``)
+    ``v host8 url8``            a page to be rendered; ``v host8 url8 NUL`` what it was answered so
+                                far, ``o host8 url8`` its last render that ended (module
+                                ``frontier.render_rows``)
     ``O`` ``I``                 outbox and watermarks (module ``exchange``)
     ``M name``                  metadata and counters
     ==========================  =================================================
@@ -311,6 +316,21 @@ def outside_key(host8: bytes, url8: bytes) -> bytes:
     return b"E" + host8 + url8
 
 
+def render_key(row: bytes) -> bytes:
+    """The key of the render of a page, given by its host8 and url8."""
+    return b"v" + row
+
+
+def story_key(row: bytes) -> bytes:
+    """The key of what the page of a render was answered so far."""
+    return b"v" + row + b"\0"
+
+
+def outcome_key(row: bytes) -> bytes:
+    """The key of the last render of a page that ended."""
+    return b"o" + row
+
+
 def host_grid_key(host8: bytes) -> bytes:
     return b"g" + host8
 
@@ -336,6 +356,11 @@ def listing_key(host8: bytes, url8: bytes = b"") -> bytes:
 def indexnow_key(host8: bytes) -> bytes:
     """The key of the IndexNow keys of a host."""
     return b"i" + host8
+
+
+def demand_key(host8: bytes, url8: bytes = b"") -> bytes:
+    """The key of the demand of a URL, or of the count of those of a host."""
+    return b"d" + host8 + url8
 
 
 def meta_key(name: str) -> bytes:

@@ -47,7 +47,9 @@ class Counters(msgspec.Struct):
     ``set_back`` counts the waiting URLs that are set back: pages like them were near copies.
     ``items`` counts the rows of user code by the name of the extractor. ``cold`` counts the URLs
     whose records are in cold files, by state; ``states`` and ``reasons`` count them too, ``cells``
-    does not.
+    does not. ``renders`` counts the renders that began, and gives each its number; ``rendered``
+    those that ended, by how. ``wanted`` counts those of ``captures`` that pages needed to be
+    rendered.
     """
 
     discovered: int = 0
@@ -74,6 +76,9 @@ class Counters(msgspec.Struct):
     set_back: int = 0
     items: dict[str, int] = {}
     cold: dict[int, int] = {}
+    renders: int = 0
+    rendered: dict[str, int] = {}
+    wanted: int = 0
 
     def move_urls(self, before: UrlState | None, after: UrlState | None, count: int = 1) -> None:
         """Move ``count`` URLs to another state; ``before`` is ``None`` for a discovery."""
@@ -136,11 +141,17 @@ class Counters(msgspec.Struct):
             validators=dict(self.validators),
             items=dict(self.items),
             cold=dict(self.cold),
+            rendered=dict(self.rendered),
         )
 
     def count_in(self, state: UrlState) -> int:
         """Number of URLs in a state."""
         return self.states.get(state, 0)
+
+    @property
+    def limited_captures(self) -> int:
+        """Captures that count for ``limits.max_pages``: all but what pages needed."""
+        return self.captures - self.wanted
 
     @property
     def is_balanced(self) -> bool:

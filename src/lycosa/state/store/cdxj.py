@@ -17,9 +17,11 @@ from pathlib import Path
 
 import msgspec
 
+from lycosa.base.urls.surt import urn_key
 from lycosa.state.store import languages
 from lycosa.state.store.journal_rows import UNCHANGED, JournalRow, SegmentHeader
 from lycosa.state.store.layout import WARC, file_name
+from lycosa.state.store.render_facts import DOCUMENT, RenderRecord
 from lycosa.state.store.sorted_lines import SortedLines
 
 _RUN = 50_000  # lines
@@ -74,6 +76,44 @@ def line(row: JournalRow) -> bytes | None:
     return None if row.revisit == UNCHANGED else line_of(row, entry(row))
 
 
+def lines(row: JournalRow) -> list[bytes]:
+    """The lines of a capture or of a render."""
+    if row.render is None:
+        return [found] if (found := line(row)) is not None else []
+    return [
+        record_line(row, record_entry(row, record, offset)) for record, offset in shown_records(row)
+    ]
+
+
+def record_entry(row: JournalRow, record: RenderRecord, offset: int) -> CdxjEntry:
+    """The JSON object for a record of a render, at ``offset``."""
+    return CdxjEntry(
+        url=f"urn:{record.name}:{row.url}",
+        mime=record.media_type,
+        status="200",
+        digest=record.digest.removeprefix("sha1:"),
+        length=str(record.length),
+        offset=str(offset),
+        filename=file_name(WARC, row.segment),
+    )
+
+
+def record_line(row: JournalRow, found: CdxjEntry, key: str = "") -> bytes:
+    """The line of a record of a render; without a key it is that of pywb."""
+    key = key or urn_key(found.url.removesuffix(row.url), row.url)
+    return f"{key} {timestamp(row.date_us)} ".encode() + _encoder.encode(found) + b"\n"
+
+
+def shown_records(row: JournalRow) -> list[tuple[RenderRecord, int]]:
+    """The records of a render that have a line, with their offsets.
+
+    Its document has none: replay shows the page as it was received, and runs its scripts.
+    """
+    if row.render is None:
+        return []
+    return [each for each in row.render.places(row.offset) if each[0].name != DOCUMENT]
+
+
 def line_of(row: JournalRow, found: CdxjEntry) -> bytes:
     """The line of a capture with the JSON object ``found``."""
     return f"{row.surt} {timestamp(row.date_us)} ".encode() + _encoder.encode(found) + b"\n"
@@ -86,7 +126,10 @@ class CdxjBuilder:
         self._path, self._lines = path, SortedLines(path.parent, run)
 
     def add_row(self, row: JournalRow) -> None:
-        if (found := line(row)) is not None:
+        if row.render is not None:
+            for each in lines(row):
+                self._lines.add_line(each)
+        elif (found := line(row)) is not None:
             self._lines.add_line(found)
 
     def close(self) -> None:

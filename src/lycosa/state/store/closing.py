@@ -138,7 +138,7 @@ def build_derived(folder: Path, name: str) -> list[str]:
     builders = [begin_file(kind, layout.temporary(path), header) for kind, path in missing.items()]
     try:
         try:
-            for row in journal.read_rows(source):
+            for row in journal.read_all_rows(source):
                 for builder in builders:
                     builder.add_row(row)
         finally:
@@ -165,7 +165,7 @@ def build_again(folder: Path, kind: str, name: str, target: Path) -> None:
     source = folder / layout.file_name(layout.JOURNAL, name)
     builder = begin_file(kind, target, journal.read_header(source))
     try:
-        for row in journal.read_rows(source):
+        for row in journal.read_all_rows(source):
             builder.add_row(row)
     finally:
         builder.close()

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from lycosa.base.model.page_content import NO_CONTENT
 from lycosa.base.preferences.use_policy import UsePolicy
-from lycosa.state.store.journal_rows import JournalRow, SegmentHeader
+from lycosa.state.store.journal_rows import JournalRow, SegmentHeader, source_capture
 from lycosa.state.store.parquet import RowWriter
 
 _HEADING = pa.struct([pa.field("level", pa.int8()), pa.field("text", pa.string())])
@@ -35,6 +35,7 @@ CONTENT_SCHEMA = pa.schema(
         pa.field("headings", pa.list_(_HEADING)),
         pa.field("alternates", pa.list_(_ALTERNATE)),
         pa.field("structured", pa.string()),
+        pa.field("render_time", pa.timestamp("us")),
     ]
 )
 _ROWS = 200
@@ -60,16 +61,20 @@ def content_values(row: JournalRow, policy: UsePolicy) -> tuple[Any, ...] | None
     """The columns of a capture, in order; ``None`` when it has no row.
 
     A revisit has none: that of its original has the content. With a purpose it has one, because
-    the site may have refused the use of the original.
+    the site may have refused the use of the original. A render has one if its text is the better
+    one; it names the capture that was rendered.
     """
     content = row.content
     if content is None or content == NO_CONTENT or (row.revisit and policy.records_only):
         return None
+    if row.render is not None and not row.render.is_better:
+        return None
+    fetched, record_id = source_capture(row)
     return (
         row.url,
-        row.date_us,
+        fetched,
         row.fetch_number,
-        row.record_id,
+        record_id,
         _text(row.title),
         _text(row.description),
         _text(content.author),
@@ -82,6 +87,7 @@ def content_values(row: JournalRow, policy: UsePolicy) -> tuple[Any, ...] | None
         [{"level": each.level, "text": _text(each.text)} for each in content.headings],
         [{"language": _text(each.language), "url": each.url} for each in content.alternates],
         _text(content.structured),
+        row.date_us if row.render is not None else None,
     )
 
 

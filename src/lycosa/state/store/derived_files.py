@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from lycosa.state.store.journal_rows import Extractor, JournalRow, SegmentHeader
 
 CDXJ, PAGES, LINKS, TEXT, CONTENT = "cdxj", "pages", "links", "text", "content"
+RENDERS = "renders"
 ITEMS = "items"
 """The folder of the tables of items."""
 _ITEM_KIND = re.compile(r"items/([a-z][a-z0-9_]{0,62})/([1-9][0-9]{0,5})")
@@ -46,14 +47,16 @@ class DerivedFile(msgspec.Struct, frozen=True):
     """One kind.
 
     ``name`` is its folder, ``suffix`` follows the segment's name, ``made_by`` names its builder.
-    ``option`` names the setting in ``store`` that turns the kind on; every segment has a kind
-    without one. ``of`` is the extractor and the version whose items the file has.
+    ``option`` names the key of the header that turns the kind on, which is a setting in ``store``
+    unless ``is_setting`` is false; every segment has a kind without one. ``of`` is the extractor
+    and the version whose items the file has.
     """
 
     name: str
     suffix: str
     made_by: str
     option: str = ""
+    is_setting: bool = True
     of: tuple[str, int] | None = None
 
     def begin(self, path: Path, header: SegmentHeader) -> Builder:
@@ -86,15 +89,20 @@ DERIVED = (
     DerivedFile(LINKS, ".parquet", "lycosa.state.store.links_table:LinksBuilder", "links"),
     DerivedFile(TEXT, ".warc.wet.gz", "lycosa.state.store.wet:WetBuilder", "text"),
     DerivedFile(CONTENT, ".parquet", "lycosa.state.store.content_table:ContentBuilder", "content"),
+    # as soon as there is a render
+    DerivedFile(
+        RENDERS, ".parquet", "lycosa.state.store.renders_table:RendersBuilder", RENDERS, False
+    ),
 )
 DERIVED_KINDS = {each.name: each for each in DERIVED}
 """The kinds that do not depend on user code."""
 DERIVED_OPTIONS = tuple(each.option for each in DERIVED if each.option)
+_SETTINGS = tuple(each.option for each in DERIVED if each.option and each.is_setting)
 
 
 def options_of(section: StoreSection) -> dict[str, bool]:
-    """The optional kinds that a new segment is to have."""
-    return {option: getattr(section, option) for option in DERIVED_OPTIONS}
+    """The optional kinds that a new segment is to have by the settings."""
+    return {option: getattr(section, option) for option in _SETTINGS}
 
 
 def wanted_kinds(options: dict[str, bool], extractors: Sequence[Extractor] = ()) -> list[str]:

@@ -16,16 +16,20 @@ from lycosa.base.model.dead_letter import DeadLetter
 from lycosa.base.preferences.preference_model import NOTHING_STATED, Preferences
 from lycosa.base.preferences.use_policy import RECORD_ONLY, UsePolicy
 from lycosa.base.urls.identity import hash8
+from lycosa.state.store.journal import is_render
 from lycosa.state.store.journal_rows import JournalRow
+from lycosa.state.store.render_facts import RENDER_LINE, RenderFacts
 from lycosa.state.store.usable_rows import CONTENT_FIELDS
 
 PAGES, DEAD_LETTERS = "pages", "dlq"
 FEEDS = (PAGES, DEAD_LETTERS)
-_LEFT_OUT = ("links", "text", "items", "content")  # large, and in the segment
+_LEFT_OUT = ("links", "text", "items", "content", "render")  # large, and in the segment
 _KEPT = ("url", "date_us", "status", "segment", "offset", "length", "record_id", "kind")
 _MAX_BYTES = 800_000  # of a row; a record of the topics has at most 1 MB
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
-_PAGES_TEXT = """A capture. A page is counted once by url8 and fetch_number, a file about \
+_PAGES_TEXT = """A capture; or, with render, a render that has the better text of the capture \
+original: it comes later, with its own record_id and the same url8 and fetch_number. \
+A page is counted once by url8 and fetch_number, a file about \
 an origin (kind 1 robots.txt, 3 tdmrep.json) by record_id. Fields with their default are left out, \
 except fetch_number. A row of more than 800 kB has only the required fields, kind and may_use."""
 _MEANINGS = {
@@ -66,6 +70,7 @@ _MEANINGS = {
 }
 _decode_line = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_stated = msgspec.json.Decoder(Preferences).decode
+_decode_facts = msgspec.json.Decoder(RenderFacts).decode
 _decode_text = msgspec.json.Decoder(str).decode
 _encode = msgspec.json.Encoder().encode
 
@@ -86,6 +91,26 @@ _MAY_USE = Annotated[
 ]
 
 
+class FeedRender(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How a page was rendered, in a row of ``pages``."""
+
+    end: Annotated[str, msgspec.Meta(description="how the last round ended: quiet, busy")]
+    page_characters: Annotated[
+        int, msgspec.Meta(description="length of the text that the page has without scripts")
+    ] = 0
+    page_links: Annotated[int, msgspec.Meta(description="number of its links without scripts")] = 0
+    rounds: Annotated[int, msgspec.Meta(description="number of rounds")] = 0
+    requests: Annotated[int, msgspec.Meta(description="URLs that the page asked for")] = 0
+    missing: Annotated[int, msgspec.Meta(description="of these, URLs without an answer")] = 0
+    elapsed_s: Annotated[float, msgspec.Meta(description="seconds of all rounds")] = 0.0
+
+
+_RENDER = Annotated[
+    FeedRender | None,
+    msgspec.Meta(description="how the page was rendered; absent in the row of a capture"),
+]
+
+
 def _page_fields() -> list[Any]:
     """The fields of ``JournalRow`` that the feed has, those of a shortened row required."""
     fields: list[Any] = [("url8", _Hash)]
@@ -99,7 +124,7 @@ def _page_fields() -> list[Any]:
         if default is msgspec.NODEFAULT:
             default = msgspec.field(default_factory=each.default_factory)
         fields.append((each.name, kind) if is_always else (each.name, kind, default))
-    return [*fields, ("may_use", _MAY_USE, None)]
+    return [*fields, ("may_use", _MAY_USE, None), ("render", _RENDER, None)]
 
 
 PageFeedRow = msgspec.defstruct("PageFeedRow", _page_fields(), kw_only=True, frozen=True)
@@ -121,10 +146,19 @@ class DeadLetterRow(msgspec.Struct, frozen=True, kw_only=True):
     ]
 
 
-def page_row(line: bytes, policy: UsePolicy = RECORD_ONLY) -> tuple[bytes, bytes]:
-    """The key and the row of ``pages`` for a line of the journal, with what the policy allows."""
+def page_row(line: bytes, policy: UsePolicy = RECORD_ONLY) -> tuple[bytes, bytes] | None:
+    """The key and the row of ``pages`` for a line of the journal, with what the policy allows.
+
+    ``None`` for a render that has no better text than its page.
+    """
     row: dict[str, Any] = _decode_line(line)
     key = hash8(_decode_text(row["url"]))
+    render = None
+    if RENDER_LINE in line and is_render(line):
+        facts = _decode_facts(row["render"])
+        if not facts.is_better:
+            return None
+        render = _feed_render(facts)
     for name in _LEFT_OUT:
         row.pop(name, None)
     if policy.purpose:
@@ -135,12 +169,26 @@ def page_row(line: bytes, policy: UsePolicy = RECORD_ONLY) -> tuple[bytes, bytes
                 row.pop(name, None)
         row["may_use"] = may_use
     row["url8"] = key.hex()
+    if render is not None:
+        row["render"] = render
     row.setdefault("fetch_number", 1)
     value = _encode(row)
     if len(value) > _MAX_BYTES:
-        kept = (*_KEPT, "url8", "fetch_number", "may_use")
+        kept = (*_KEPT, "url8", "fetch_number", "may_use", "render")
         value = _encode({name: row[name] for name in kept if name in row})
     return key, value
+
+
+def _feed_render(facts: RenderFacts) -> FeedRender:
+    return FeedRender(
+        end=facts.end,
+        page_characters=facts.page_characters,
+        page_links=facts.page_links,
+        rounds=len(facts.rounds),
+        requests=len(facts.requests),
+        missing=sum(not each.record for each in facts.requests),
+        elapsed_s=facts.elapsed_s,
+    )
 
 
 def dead_letter_row(letter: DeadLetter) -> tuple[bytes, bytes]:

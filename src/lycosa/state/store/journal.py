@@ -19,8 +19,9 @@ from lycosa.base.model.capture import Original
 from lycosa.base.preferences.use_policy import UsePolicy
 from lycosa.base.system.frames import UNREADABLE
 from lycosa.state.store import layout
-from lycosa.state.store.derived_files import DERIVED_OPTIONS
-from lycosa.state.store.journal_rows import JOURNAL_FORMAT, JournalRow, SegmentHeader
+from lycosa.state.store.derived_files import DERIVED_OPTIONS, RENDERS
+from lycosa.state.store.journal_rows import RENDERS_FORMAT, JournalRow, SegmentHeader
+from lycosa.state.store.render_facts import RENDER_LINE
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -56,6 +57,19 @@ def encode_line(row: JournalRow) -> bytes:
 def decode_journal_row(line: bytes) -> JournalRow:
     """The row of one line, as this program wrote it."""
     return _rows.decode(line)
+
+
+class _Kind(msgspec.Struct):
+    render: msgspec.Raw = msgspec.Raw(b"")
+
+
+_kind = msgspec.json.Decoder(_Kind)
+
+
+def is_render(line: bytes) -> bool:
+    """Whether a line is that of a render, not of a capture."""
+    # An item of user code may have a field of that name.
+    return RENDER_LINE in line and bool(bytes(_kind.decode(line).render))
 
 
 def encode_header(header: SegmentHeader) -> bytes:
@@ -115,9 +129,15 @@ def read_rows(path: Path, length: int | None = None, having: bytes = b"") -> Ite
     ``length`` limits reading to the committed bytes of an open journal. Without it, an open journal
     is read up to its last complete frame, since one may be in the process of being written. A
     closed journal that ends inside a frame raises ``JournalError``. With ``having`` only lines that
-    contain these bytes are decoded and returned.
+    contain these bytes are decoded and returned. The rows are those of captures, or with
+    ``RENDER_LINE`` as ``having`` those of renders.
     """
     return _rows_of(path, _lines(path, length), having)
+
+
+def read_all_rows(path: Path, length: int | None = None) -> Iterator[JournalRow]:
+    """The rows of captures and of renders; otherwise as ``read_rows``."""
+    return _rows_of(path, _lines(path, length), None)
 
 
 def read_lines(path: Path, start: int, end: int) -> Iterator[bytes]:
@@ -182,21 +202,26 @@ def complete_journal(
 
 
 def _rows_of(
-    path: Path, lines: Generator[bytes, None, None], having: bytes
+    path: Path, lines: Generator[bytes, None, None], having: bytes | None
 ) -> Iterator[JournalRow]:
     try:
         first = next(lines, None)
         if first is None:
             return
-        _check(path, first)
+        has_renders = _check(path, first).options.get(RENDERS, False)
+        of_renders = having == RENDER_LINE
+        if of_renders and not has_renders:
+            return
         for line in lines:
-            if having not in line:
+            if having and having not in line:
                 continue
             try:
                 row = _rows.decode(line)
             except UNREADABLE as error:
                 raise JournalError(f"{path}: not a row: {error}") from error
-            yield row
+            # by the row: an item of user code may have a field of that name
+            if having is None or of_renders == (row.render is not None):
+                yield row
     finally:
         lines.close()
 
@@ -209,9 +234,9 @@ def _check(path: Path, line: bytes) -> SegmentHeader:
         header = msgspec.convert(fields, SegmentHeader)
     except UNREADABLE as error:
         raise JournalError(f"{path}: no header: {error}") from error
-    if header.format > JOURNAL_FORMAT:
+    if header.format > RENDERS_FORMAT:
         raise JournalError(
-            f"{path}: format {header.format}; this version reads up to {JOURNAL_FORMAT}"
+            f"{path}: format {header.format}; this version reads up to {RENDERS_FORMAT}"
         )
     return header
 

@@ -27,10 +27,16 @@ from lycosa.base.preferences.preference_model import NOTHING_STATED, Preferences
 from lycosa.base.preferences.use_policy import RECORD_ONLY, UsePolicy
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.url_parts import name_of
+from lycosa.state.store.render_facts import RenderFacts
 
 UNCHANGED = "server-not-modified"
 JOURNAL_FORMAT = 1
 """Version of the journal: header and rows together."""
+RENDERS_FORMAT = 2
+"""That of a journal with renders, which a program that does not know them would take for captures.
+
+Readers know both.
+"""
 
 Suffixes = Callable[[str], tuple[str, str]]
 """Maps a host name without port to its public suffixes without and with the private section.
@@ -105,7 +111,7 @@ class Links(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class JournalRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """One capture.
+    """One capture, or a render of one (``render_facts``).
 
     ``date_us`` is the start of the request in microseconds since 1970. ``segment`` is the stem of
     the segment's files. ``offset`` and ``length`` are those of the response or revisit record in
@@ -129,6 +135,7 @@ class JournalRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     the page needs to be rendered. ``items`` are rows of user code, by the name of the extractor.
     ``preferences`` are what the site stated about the use of the page, as of this fetch.
     ``content`` is the main content of a page with its metadata, if ``store.content`` asks for it.
+    ``render`` is set in the row of a render; the place of the body is then that of the page.
     """
 
     url: str
@@ -198,6 +205,7 @@ class JournalRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     items: dict[str, list[list[Any]]] = {}
     preferences: Preferences = NOTHING_STATED
     content: PageContent | None = None
+    render: RenderFacts | None = None
 
 
 def remarks_of(row: JournalRow) -> tuple[Remark, ...]:
@@ -209,6 +217,16 @@ def remarks_of(row: JournalRow) -> tuple[Remark, ...]:
         return row.remarks
     first = (Remark(row.reason, row.detail), Remark(row.parse_reason))
     return tuple(each for each in first if each.reason is not Reason.NONE)
+
+
+def source_capture(row: JournalRow) -> tuple[int, str]:
+    """Start of the fetch (microseconds) and record ID of the capture that a row is of.
+
+    For a render they are those of the capture that was rendered.
+    """
+    if row.render is None or row.original is None:
+        return row.date_us, row.record_id
+    return row.original.date_us, row.original.record_id
 
 
 def original_url(row: JournalRow) -> str:
@@ -252,7 +270,8 @@ class RowBuilder:
         formats: int = PROTOCOL,
         extractors: Sequence[Extractor] = (),
     ) -> None:
-        self._surt, self._suffixes, self._text, self._links = surt, suffixes, text, links
+        self._surt, self._suffixes = surt, suffixes
+        self.has_text, self.has_links = text, links
         self.formats = formats
         self.extractors: tuple[Extractor, ...] = ()
         self.use_extractors(extractors)
@@ -324,11 +343,11 @@ class RowBuilder:
             parse_s=parsed.elapsed_s,
             outlinks=len(parsed.links),
             links=link_columns(parsed.links, capture.scores)
-            if self._links and parsed.links
+            if self.has_links and parsed.links
             else _NO_LINKS,
             refused_links=parsed.refused_links,
             text_characters=len(parsed.text),
-            text=parsed.text if self._text else "",
+            text=parsed.text if self.has_text else "",
             is_cut=parsed.is_cut,
             fetcher=fetched.fetcher,
             remarks=_remarks(capture, parsed) if self.formats >= LATE_FIELDS else (),
@@ -340,6 +359,10 @@ class RowBuilder:
             content=parsed.content,
             items=self.items_of(capture) if capture.items else {},
         )
+
+    def names_of(self, url: str, host: str) -> tuple[str, str, str]:
+        """SURT key and public suffixes (without and with the private section) of a URL."""
+        return self._surt(url), *(self._suffixes(name_of(host)) if self._suffixes else ("", ""))
 
     def items_of(self, capture: Capture) -> dict[str, list[list[Any]]]:
         """The items that the header of the segment describes: others could not be read."""

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from lycosa.base.model.discovered import LinkKind
-from lycosa.state.store.journal_rows import JournalRow, SegmentHeader
+from lycosa.state.store.journal_rows import JournalRow, SegmentHeader, source_capture
 from lycosa.state.store.parquet import TableWriter
 
 _WORD = pa.dictionary(pa.int32(), pa.string())
@@ -29,6 +29,7 @@ LINKS_SCHEMA = pa.schema(
         pa.field("position", pa.int32(), nullable=False),
         pa.field("warc_segment", _WORD, nullable=False),
         pa.field("score", pa.float32()),
+        pa.field("is_rendered", pa.bool_()),
     ]
 )
 
@@ -41,7 +42,8 @@ _CODES[[int(kind) for kind in LinkKind]] = np.arange(len(_KINDS), dtype=np.int32
 class LinksBuilder:
     """Builds the links file of one segment.
 
-    Rows of revisits have no links unless the page was parsed again.
+    Rows of revisits have no links unless the page was parsed again. Links of a render have the page
+    and the time of its capture as their source, so they join it as its own links do.
     """
 
     def __init__(self, path: Path, header: SegmentHeader) -> None:
@@ -75,6 +77,7 @@ def batch(rows: list[JournalRow], segment: str) -> pa.RecordBatch:
     """
     counts = np.array([len(row.links.urls) for row in rows], dtype=np.int64)
     total = int(counts.sum())
+    fetched = [row.date_us if row.render is None else source_capture(row)[0] for row in rows]
     starts = np.cumsum(counts) - counts
     # The row of each link's page, as a code into the URLs of the pages.
     source = np.repeat(np.arange(len(rows), dtype=np.int32), counts)
@@ -89,9 +92,7 @@ def batch(rows: list[JournalRow], segment: str) -> pa.RecordBatch:
             pa.DictionaryArray.from_arrays(
                 pa.array(source), pa.array([row.url for row in rows], pa.string())
             ),
-            pa.array(
-                np.repeat(np.array([row.date_us for row in rows], dtype=np.int64), counts), _TIME
-            ),
+            pa.array(np.repeat(np.array(fetched, dtype=np.int64), counts), _TIME),
             pa.array([url for row in rows for url in row.links.urls], pa.string()),
             pa.DictionaryArray.from_arrays(pa.array(_CODES[kinds]), pa.array(_KINDS, pa.string())),
             pa.array([anchor for row in rows for anchor in row.links.anchors], pa.string()),
@@ -103,6 +104,7 @@ def batch(rows: list[JournalRow], segment: str) -> pa.RecordBatch:
                 pa.array(np.zeros(total, dtype=np.int32)), pa.array([segment], pa.string())
             ),
             _scores(rows, total),
+            pa.array(np.repeat(np.array([row.render is not None for row in rows]), counts)),
         ],
         schema=LINKS_SCHEMA,
     )

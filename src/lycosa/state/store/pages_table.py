@@ -233,7 +233,8 @@ class PagesBuilder:
 
     def add_row(self, row: JournalRow) -> None:
         """Add a capture; of it only the values of the columns are kept, not text and links."""
-        self._writer.add_row(values(row, self._header))
+        if row.render is None:
+            self._writer.add_row(values(row, self._header))
 
     def close(self) -> None:
         """Complete the file."""

@@ -21,13 +21,15 @@ import msgspec
 from lycosa.base.config.sections import StoreSection
 from lycosa.base.model.capture import Capture, Location
 from lycosa.base.model.compatibility import LATE_FIELDS
+from lycosa.base.model.finished_render import FinishedRender
 from lycosa.base.model.remark import Remark, distinct
 from lycosa.base.preferences.use_policy import RECORD_ONLY, UsePolicy
 from lycosa.state.store import journal, layout, warc_records
 from lycosa.state.store.closing import ClosedSegment
-from lycosa.state.store.derived_files import options_of, wanted_kinds
+from lycosa.state.store.derived_files import RENDERS, options_of, wanted_kinds
 from lycosa.state.store.journal_rows import (
     JOURNAL_FORMAT,
+    RENDERS_FORMAT,
     Extractor,
     RecordPlace,
     RowBuilder,
@@ -36,6 +38,12 @@ from lycosa.state.store.journal_rows import (
     remarks_of,
 )
 from lycosa.state.store.pending import PendingWrite, SegmentPart
+from lycosa.state.store.render_records import (
+    MOST_RECORDS,
+    BuiltRender,
+    RenderDraft,
+    render_row,
+)
 from lycosa.state.store.segments_port import FoundSegments
 from lycosa.state.store.warc_records import CrawlInfo, Draft, Member, Packed
 
@@ -115,11 +123,13 @@ class SegmentStore:
         self._closing: dict[str, dict[str, int]] = {}
         self._in_flight: PendingWrite | None = None
         self._number, self._term = found.number, found.term
+        self._has_renders = False  # known by the first one, so nothing changes for other crawls
         self._sealed += [
             _Open(each.header, each.length, each.journal_length) for each in found.open
         ]
         if self._sealed and not self._term and self._may_continue(self._sealed[-1]):
             self._current = self._sealed.pop()
+            self._has_renders = self._current.header.options.get(RENDERS, False)
 
     @property
     def formats(self) -> int:
@@ -223,6 +233,39 @@ class SegmentStore:
             for each in self._all_open()
             if layout.warc_name(each.name) == segment
         )
+
+    def draft_render(self, render: FinishedRender) -> RenderDraft:
+        """A render with its record IDs.
+
+        Raises ``ValueError`` while formats 1 are in force.
+        """
+        if self.formats < LATE_FIELDS:
+            raise ValueError("formats 1 have no renders")
+        self._has_renders = True
+        segment = self._segment_for(0, date_us(render.rendered_at))
+        if not segment.header.options.get(RENDERS):
+            # Only its header says that a segment has renders.
+            self._seal()
+            segment = self._segment_for(0, date_us(render.rendered_at))
+        ids = tuple(warc_records.record_id(self._chance) for _ in range(MOST_RECORDS))
+        return RenderDraft(render, ids, segment.header.warcinfo_id, self._section.gzip_level)
+
+    def append_render(self, render: FinishedRender, built: BuiltRender | None = None) -> Location:
+        """Append a render; return the location of its first record.
+
+        That is its document, or its list of requests if it has none. For a large document call
+        ``draft_render``, and ``RenderDraft.build`` in another thread, first, and pass its result.
+        Raises ``ValueError`` while formats 1 are in force.
+        """
+        moment = date_us(render.rendered_at)
+        here = self._segment_for(0, moment).header.warcinfo_id
+        if built is None or built.draft.warcinfo_id != here:
+            built = self.draft_render(render).build()
+        segment = self._segment_for(built.member.length, moment)
+        offset, name = segment.length, segment.name
+        row = render_row(self._rows, built, name, offset)
+        segment.add_record(built.member, journal.encode_line(row))
+        return Location(layout.warc_name(name), offset, row.length, row.record_id)
 
     def append_dns(self, name: str, addresses: Sequence[str], date: float) -> Location:
         """Append the addresses that a name had at ``date`` (seconds since 1970).
@@ -345,14 +388,14 @@ class SegmentStore:
             self._info, warcinfo_id, moment_us, layout.warc_name(name), self._section.gzip_level
         )
         header = SegmentHeader(
-            format=JOURNAL_FORMAT,
+            format=RENDERS_FORMAT if self._has_renders else JOURNAL_FORMAT,
             segment=name,
             crawl=self._info.crawl,
             created_us=moment_us,
             warcinfo_id=warcinfo_id,
             warcinfo_length=len(data),
             info=self._info.digest(),
-            options=options_of(self._section),
+            options=options_of(self._section) | ({RENDERS: True} if self._has_renders else {}),
             extractors=self._rows.extractors,
             policy=self.policy,
         )
@@ -384,11 +427,12 @@ class SegmentStore:
 
     def _may_continue(self, segment: _Open) -> bool:
         header, section = segment.header, self._section
-        same = header.info == self._info.digest() and header.format == JOURNAL_FORMAT
+        same = header.info == self._info.digest() and header.format <= RENDERS_FORMAT
+        options = options_of(section) | {RENDERS: header.options.get(RENDERS, False)}
         return (
             same
             and header.policy == self.policy
             and header.extractors == self._rows.extractors
-            and wanted_kinds(header.options) == wanted_kinds(options_of(section))
+            and wanted_kinds(header.options) == wanted_kinds(options)
             and segment.length < self._max_bytes
         )

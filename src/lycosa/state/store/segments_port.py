@@ -114,9 +114,10 @@ class SegmentReader(Protocol):
         ...
 
     def read_rows(self, segment: StoredSegment, having: bytes = b"") -> Iterator[JournalRow]:
-        """The committed rows of a segment in the order of their records.
+        """The committed rows of a segment's captures in the order of their records.
 
-        With ``having`` only those whose line contains these bytes. Raises ``JournalError`` or
+        With ``having`` only those whose line contains these bytes; with ``RENDER_LINE``
+        (``render_facts``) the rows of renders instead. Raises ``JournalError`` or
         ``OSError``.
         """
         ...

@@ -1,4 +1,5 @@
-"""The table of texts: one row per capture whose text the purpose may use.
+"""The table of texts: one row per capture whose text the purpose may use; renders have theirs in
+another table (``renders_table``).
 
 It is no file of a crawl: ``lycosa export`` and ``lycosa sql`` make it from the row journals, for
 the purpose of the crawl or for another one.
@@ -39,7 +40,7 @@ class TextsBuilder:
 
     def add_row(self, row: JournalRow) -> None:
         """Add a capture, if its text belongs to it."""
-        if has_text(row, self._policy):
+        if row.render is None and has_text(row, self._policy):
             names = row.language or None, row.title or None
             text = row.text.encode("utf-8", "replace").decode()
             self._writer.add_row(

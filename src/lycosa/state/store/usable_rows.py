@@ -2,7 +2,8 @@
 
 A capture whose site refuses the purpose keeps its row in every table: that it was fetched, when,
 with which status, and what its site stated are facts about the crawl. Its content is left out:
-text, title, description, main content, items of user code, and the anchors of its links.
+text, title, description, main content, items of user code, the anchors of its links, and what its
+scripts said when it was rendered.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ def usable_row(row: JournalRow, policy: UsePolicy) -> JournalRow:
     links = row.links
     if links.urls:
         links = msgspec.structs.replace(links, anchors=[""] * len(links.urls))
+    render = row.render
+    if render is not None:
+        render = msgspec.structs.replace(render, console=(), errors=())
     return msgspec.structs.replace(
-        row, title="", description="", text="", links=links, items={}, content=None
+        row, title="", description="", text="", links=links, items={}, content=None, render=render
     )

@@ -20,8 +20,11 @@ def has_text(row: JournalRow, policy: UsePolicy = RECORD_ONLY) -> bool:
     """Whether a capture gets a record.
 
     A revisit does not, because its text is stored with the original. With a purpose it does if it
-    has a text: the site may have refused the use of the original.
+    has a text: the site may have refused the use of the original. A render does if its text is the
+    better one; its record refers to the rendered document.
     """
+    if row.render is not None:
+        return bool(row.text) and row.render.is_better
     return bool(row.text) and not (row.revisit and policy.records_only)
 
 

@@ -7,22 +7,29 @@ import msgspec
 from lycosa.base.calls import (
     AnnounceChanges,
     DeadLetterDecision,
+    FindCaptures,
+    GiveRender,
     GiveResults,
     GiveUrls,
     HostDecision,
     LeaseUrls,
     ReparseDecision,
     SiteNotice,
+    TakeRenders,
 )
+from lycosa.base.ports import Offload
 from lycosa.worker.calls.announced_changes import AnnouncedChanges
 from lycosa.worker.calls.call_router import CallHandler, CallRouter
+from lycosa.worker.calls.capture_finder import CaptureFinder
 from lycosa.worker.calls.dead_letter_decisions import DeadLetterHandler
 from lycosa.worker.calls.host_decisions import HostDecisionHandler
 from lycosa.worker.calls.incoming_parcels import IncomingParcels, ParcelReceivers
 from lycosa.worker.calls.lease_service import LeaseService
+from lycosa.worker.calls.render_calls import RenderCalls
 from lycosa.worker.calls.url_submission import UrlSubmission
 from lycosa.worker.intake.intake_parts import IntakeParts
 from lycosa.worker.owned_shard import OwnedShard
+from lycosa.worker.render.desk import RenderDesk
 from lycosa.worker.visit.visit_parts import VisitParts
 from lycosa.worker.worker import Worker
 
@@ -35,10 +42,17 @@ class CallParts(msgspec.Struct, frozen=True):
 
 
 def build_calls(
-    owned: OwnedShard, intake: IntakeParts, visit: VisitParts, worker: Worker
+    owned: OwnedShard,
+    intake: IntakeParts,
+    visit: VisitParts,
+    worker: Worker,
+    offload: Offload,
+    renders: RenderDesk | None,
 ) -> CallParts:
     """The parts over all others of a worker."""
-    receivers = ParcelReceivers(intake.intake, intake.duplicates, visit.errands, intake.near)
+    receivers = ParcelReceivers(
+        intake.intake, intake.duplicates, visit.errands, intake.near, intake.wants
+    )
     incoming = IncomingParcels(
         owned.partitions, owned.opened.tables, receivers, worker, intake.topic
     )
@@ -57,4 +71,10 @@ def build_calls(
         LeaseUrls: leases.lease_urls,
         GiveResults: leases.give_results,
     }
+    if renders is not None:
+        captures = CaptureFinder(owned.opened.storage.segments, offload, worker.next_commit)
+        rendering = RenderCalls(renders, captures, offload, owned.partitions)
+        handlers[TakeRenders] = rendering.take_renders
+        handlers[FindCaptures] = rendering.find_captures
+        handlers[GiveRender] = rendering.give_render
     return CallParts(CallRouter(owned.partitions, handlers, worker), incoming)

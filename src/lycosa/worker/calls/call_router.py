@@ -18,9 +18,11 @@ from lycosa.base.calls import (
     Call,
     CallRefusal,
     CallReply,
+    FindCaptures,
     LeaseUrls,
     SiteNotice,
     StateQuestion,
+    TakeRenders,
     decode_call,
     encode_reply,
 )
@@ -33,6 +35,13 @@ CallHandler = Callable[[Partition, Any], Awaitable[CallReply]]
 
 ReadState = Callable[[int, StateQuestion], Awaitable[CallReply]]
 """Answers a question about a partition from its last commit, without work on the loop."""
+
+_READING = (TakeRenders, FindCaptures)
+"""Calls of renderers that change nothing that lasts, so they need no commit."""
+
+_IDLE = (LeaseUrls, SiteNotice, *_READING)
+"""Calls that do not keep a crawl from its end. A fetcher or a renderer that asks again and again
+must not; what it is lent does. Neither must strangers that send notices."""
 
 MAX_OPEN = 256
 """Calls that are open at a time; more are refused, because each may have a large message."""
@@ -76,18 +85,17 @@ class CallRouter:
         handler = self._handlers.get(type(call))
         if handler is None:
             return await self._answer_question(partition, call, read)
-        # A fetcher that asks again and again must not keep the crawl from its end; what it is lent
-        # does. Neither must strangers that send notices.
-        has_effect = not isinstance(call, LeaseUrls | SiteNotice)
+        has_effect = not isinstance(call, _IDLE)
         self._worker.open_calls += has_effect
         self._asking += not has_effect
-        # after the handler's first step, which says what the call waits for
-        asyncio.get_running_loop().call_soon(self._worker.wake)
+        if not isinstance(call, _READING):
+            # after the handler's first step, which says what the call waits for
+            asyncio.get_running_loop().call_soon(self._worker.wake)
         try:
             reply = await handler(self._partitions[partition], call)
             self.activity += has_effect
             # A refusal changed nothing, so it needs no commit.
-            if not isinstance(reply, CallRefusal):
+            if not isinstance(reply, CallRefusal) and not isinstance(call, _READING):
                 await self._worker.next_commit(is_called=True)
             return reply
         finally:
@@ -95,7 +103,8 @@ class CallRouter:
             # end before.
             self._worker.open_calls -= has_effect
             self._asking -= not has_effect
-            self._worker.wake()
+            if not isinstance(call, _READING):
+                self._worker.wake()
 
     async def _answer_question(
         self, partition: int, question: Call, read: ReadState | None

@@ -30,6 +30,7 @@ from lycosa.state.seen.duplicates import Duplicates
 from lycosa.worker.intake.inbox_topic import InboxTopic
 from lycosa.worker.intake.intake import Intake
 from lycosa.worker.intake.near_duplicates import NearDuplicates
+from lycosa.worker.intake.wants import Wants
 from lycosa.worker.visit.errands import Errands
 from lycosa.worker.worker import Worker
 
@@ -44,6 +45,7 @@ class ParcelReceivers(msgspec.Struct, frozen=True):
     duplicates: Duplicates
     errands: Errands
     near: NearDuplicates
+    wants: Wants
 
 
 class IncomingParcels:
@@ -133,6 +135,10 @@ class IncomingParcels:
             receivers.errands.deliver_item(parcel.destination, errand)
         for answer in parcel.answers:
             receivers.errands.deliver_item(parcel.destination, answer)
+        for want in parcel.wants:
+            receivers.wants.deliver_item(parcel.destination, want)
+        for settled in parcel.settled:
+            receivers.wants.deliver_item(parcel.destination, settled)
         # Last, with no await since the first line: a commit has the contents and the number, or
         # neither.
         inbox.accept_parcel(parcel.source, parcel.sequence)

@@ -35,4 +35,5 @@ def _capture_rows(parts: Sequence[tuple[SegmentPart, int]], policy: UsePolicy) -
     for part, journal_start in parts:
         # the first line of a journal is its header
         for line in part.lines if journal_start else part.lines[1:]:
-            yield FeedRow(PAGES, *page_row(line, policy))
+            if (found := page_row(line, policy)) is not None:
+                yield FeedRow(PAGES, *found)

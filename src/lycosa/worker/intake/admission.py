@@ -69,4 +69,4 @@ class Admission(msgspec.Struct, frozen=True):
 @lru_cache(1024)
 def _stamps(depth: int, hop: int) -> tuple[bytes, ...]:
     """One for each value of ``LinkKind.rules``, without and with nofollow."""
-    return tuple(bytes([depth, hop + way]) for way in range(14))
+    return tuple(bytes([depth, hop + way]) for way in range(16))

@@ -46,10 +46,9 @@ MANY_LINKS = 1000
 LINKS_AT_ONCE = 250
 """Links of a slice. It takes 10 ms when all of them are new."""
 
-_FIRST = 0
 NO_SCORES: Mapping[str, int] = {}
 _LIMITED = frozenset({LinkKind.SITEMAP_FILE, LinkKind.LICENSE})
-_LICENSE_LIMIT = Reason.LICENSE_LIMIT
+_NO_PAGES = frozenset({LinkKind.LICENSE, LinkKind.WANTED})
 _NO_HINT = (0, NO_HINT)
 
 
@@ -151,7 +150,7 @@ class Intake:
             try:
                 refusal = self.take_seed(raw, importance)
             except InvalidUrl as error:
-                if _FIRST not in self._partitions:
+                if 0 not in self._partitions:
                     continue  # of several workers, only the owner of the first partition reports it
                 refused.append(
                     (raw, f"not a URL that can be crawled: {error.detail or error.reason.meaning}")
@@ -176,8 +175,8 @@ class Intake:
         if parsed.directives.nofollow:
             self._refuse(source, Reason.NOFOLLOW, len(parsed.links))
             return
-        if record.kind is LinkKind.LICENSE and not self._is_page(lease):
-            # It was fetched for what it says, from wherever it is, and does not widen the crawl.
+        if record.kind in _NO_PAGES and not self._is_page(lease):
+            # It was fetched for what it has, from wherever it is, and does not widen the crawl.
             self._refuse(source, Reason.OUT_OF_SCOPE, len(parsed.links))
             return
         partition = self._partitions[source.partition]
@@ -299,6 +298,8 @@ class Intake:
     def take_redirect(self, lease: Lease, target: str) -> None:
         """Take in a redirect's target. That of a seed joins the scope: the operator meant it."""
         record = lease.record
+        if record.kind is LinkKind.WANTED:
+            return  # the page asks for the target, which the rules for its site then judge
         found = Discovered(
             target,
             hash8(host_of(target)),
@@ -462,7 +463,7 @@ class Intake:
         for (kind, host8), group in limited.items():
             if kind is LinkKind.LICENSE:
                 left_out = take_in_licenses(partition, group, discover, self._standing)
-                reason = _LICENSE_LIMIT
+                reason = Reason.LICENSE_LIMIT
             else:
                 left_out = self._sitemaps.take_in(partition, group, discover)
                 reason = Reason.SITEMAP_LIMIT

@@ -19,6 +19,8 @@ from lycosa.worker.intake.intake import Intake
 from lycosa.worker.intake.near_duplicates import NearDuplicates
 from lycosa.worker.intake.outgoing_parcels import OutgoingParcels
 from lycosa.worker.intake.owners import MOST_HOSTS, Addressing
+from lycosa.worker.intake.render_queue import RenderQueue
+from lycosa.worker.intake.wants import Wants
 from lycosa.worker.owned_shard import OwnedShard
 from lycosa.worker.run_signals import RunSignals
 from lycosa.worker.worker_ports import Ports
@@ -32,6 +34,8 @@ class IntakeParts(msgspec.Struct, frozen=True):
     topic: InboxTopic
     duplicates: Duplicates
     near: NearDuplicates
+    wants: Wants
+    renders: RenderQueue | None
 
 
 def build_intake(
@@ -59,7 +63,14 @@ def build_intake(
     # read their parcels from a topic judge by events (docs/decisions/near-duplicates.md).
     later = near if ports.has_topic else None
     duplicates = Duplicates(count, pending, outgoing, distance, later)
-    return IntakeParts(intake, outgoing, topic, duplicates, near)
+    wants = Wants(owned.partitions, intake, outgoing, owned.clock, config.render.site_wants)
+    renders = None
+    # Formats 1 have no records of renders.
+    if config.render.is_on and owned.job.formats >= LATE_FIELDS:
+        site_of = owned.sites.site_of
+        renders = RenderQueue(owned.partitions, wants.post, site_of, owned.clock, config.render)
+        wants.receive = renders.receive
+    return IntakeParts(intake, outgoing, topic, duplicates, near, wants, renders)
 
 
 def _intake(owned: OwnedShard, outgoing: OutgoingParcels, extensions: Extensions) -> Intake:

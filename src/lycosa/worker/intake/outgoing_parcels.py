@@ -4,8 +4,8 @@
     commit is on disk -> handed over: taken in a commit of the receiver, or held by its topic
     -> row deleted, in the next commit
 
-URLs are gathered by destination until the commit is cut. So are errands, answers, and rows of
-content-seen that other workers own. A page has links into most partitions and about a dozen such
+URLs are gathered by destination until the commit is cut. So are errands, wants, answers, and rows
+of content-seen that other workers own. A page has links into most partitions and about a dozen such
 rows. A parcel for each would be made, sent, taken, acknowledged and deleted, which would cost more
 than the page's own records.
 
@@ -24,11 +24,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from lycosa.base.model.discovered import Discovered
-from lycosa.base.model.errand import Answer, Errand
 from lycosa.base.model.near_duplicate import Fingerprint, Verdict
 from lycosa.base.model.partition_key import PartitionKey
 from lycosa.stages.frontier.partition import Partition
-from lycosa.state.exchange import PARCEL_URLS, ExchangeEnds, Outbox, OutboxSender
+from lycosa.state.exchange import PARCEL_URLS, ExchangeEnds, Outbox, OutboxSender, OwnerItem
 from lycosa.state.kv.kv_port import KeyValue
 
 _OWN_URLS = 100  # found by one partition for another in a commit: they get a separate parcel
@@ -71,7 +70,7 @@ class OutgoingParcels:
         self._found: dict[int, dict[int, list[Discovered]]] = {}  # by destination and source
         self._contents: dict[int, list[tuple[bytes, bytes]]] = {}
         self._near: dict[int, list[Fingerprint | Verdict]] = {}
-        self._errands: dict[PartitionPair, list[Errand | Answer]] = {}
+        self._errands: dict[PartitionPair, list[OwnerItem]] = {}
         self.activity = 0
         self._is_urgent = False
 
@@ -164,8 +163,8 @@ class OutgoingParcels:
             most = max(small, key=lambda source: len(small[source]))
             self._enqueue(most, destination, [each for found in small.values() for each in found])
 
-    def post_errand(self, source: int, destination: int, item: Errand | Answer) -> None:
-        """Put an errand or an answer for another worker's partition into the open commit."""
+    def post_errand(self, source: int, destination: int, item: OwnerItem) -> None:
+        """Put an errand, a want or an answer for another worker into the open commit."""
         self._errands.setdefault((source, destination), []).append(item)
         self.activity += 1
 

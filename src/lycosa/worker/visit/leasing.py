@@ -35,6 +35,8 @@ from lycosa.worker.visit.tdm_files import TdmFiles
 from lycosa.worker.visit.visit_in_progress import Visit
 from lycosa.worker.visit.worker_stages import Stages
 
+_LEFT_S = 1.0  # until a host has its turn again of which no page needs anything now
+
 
 class Leasing:
     """Performs the steps of a visit from its first lease to robots.txt; one per worker."""
@@ -52,13 +54,20 @@ class Leasing:
         self._tdm_files, self._missing_paths = tdm_files, missing_paths
         self._frontier, self._intake = stages.frontier, stages.intake
         self._clock, self._suspicion = stages.clock, stages.suspicion
+        self.takes_wanted_only = False
+        """Whether only what pages need is requested, because the crawl has all its captures."""
 
     async def take_url(self, visit: Visit, step: TakeUrl) -> UrlLeased | TurnOver:
         """Lease the host's next URL."""
         if not visit.passed:
             await self._refill(visit)
         visit.host.ran_errand = False
-        lease = visit.take_url(self._clock.time())
+        if self.takes_wanted_only:
+            lease = visit.take_wanted()
+            if lease is None:
+                visit.host.postpone(self._clock.monotonic() + _LEFT_S)
+        else:
+            lease = visit.take_url(self._clock.time())
         if lease is None:
             return TurnOver()
         visit.is_secure = lease.record.secure

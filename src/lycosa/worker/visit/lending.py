@@ -68,7 +68,7 @@ class Lending:
         """Lend the URL of a visit that is about to request it, if a call waits for one."""
         host, partition, lease = visit.host, visit.partition, visit.lease
         waiting = self.demands.get(partition.number)
-        if not waiting or visit.slot is None or visit.decision is None:
+        if not waiting or visit.slot is None or visit.decision is None or not visit.has_permit:
             return False
         demand = waiting[0]
         call, begun = demand.call, self._clock.time()

@@ -7,6 +7,7 @@ import msgspec
 from lycosa.base.model.fetched import MAX_SITEMAP_BYTES, Fetched, FetchKind, FetchRequest, Limits
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import scheme_of
+from lycosa.stages.fetch.headers import wanted_fields
 from lycosa.stages.frontier.lease import Lease
 from lycosa.stages.schedule.fetch_outcome import is_connection_failure, is_silent
 from lycosa.stages.schedule.steps import PageAnswered, TurnOver
@@ -72,6 +73,13 @@ class PageTurns:
             limits = _tightened(limits)
         partition = stages.frontier.partitions[lease.host.partition]
         is_unparsed = lease.host.host8 + lease.entry.url8 in partition.unparsed
+        if partition.demands.rows:
+            demand = partition.demands.rows.get(lease.host.host8 + lease.entry.url8)
+            if demand is not None:
+                fields = wanted_fields(demand.destination, demand.page_url, lease.url)
+                # The page needs it, whatever media types the crawl accepts by themselves.
+                limits = msgspec.structs.replace(limits, accepts=())
+                return FetchRequest(lease.url, address, kind, "", "", limits, *fields)
         # A conditional request would bring no body, but a body that was never parsed is needed
         # for its links.
         if history is None or is_unparsed:

@@ -15,13 +15,17 @@ from lycosa.base.config.sections import LimitSection
 class Permits(Protocol):
     """Whether another capture may be made.
 
-    A permit that was taken ends in ``use_permit`` or ``return_permit``.
+    A permit that was taken ends in ``use_permit`` or ``return_permit``. A capture that is not
+    counted, because it is what a page needs to be rendered, leaves its permit to another one. It is
+    also made when there are none; then no permit is held.
     """
 
     def may_take(self) -> bool: ...
     def take_permit(self) -> bool: ...
     def return_permit(self) -> None: ...
-    def use_permit(self, body_bytes: int) -> None: ...
+    def use_permit(
+        self, body_bytes: int, is_counted: bool = True, is_held: bool = True
+    ) -> None: ...
 
 
 class GrantedPermits:
@@ -73,10 +77,10 @@ class GrantedPermits:
         if self._is_limited:
             self._open -= 1
 
-    def use_permit(self, body_bytes: int) -> None:
+    def use_permit(self, body_bytes: int, is_counted: bool = True, is_held: bool = True) -> None:
         if self._is_limited:
-            self._open -= 1
-            self._captures += 1
+            self._open -= is_held
+            self._captures += is_counted
 
     def set_permit(self, serial: int, captures: int) -> None:
         """Apply a grant of the coordinator."""
@@ -95,12 +99,18 @@ class LocalPermits:
     """The permits of a worker that is alone.
 
     ``captures`` and ``body_bytes`` are those of the crawl so far. ``on_limit`` is called when a
-    limit is reached.
+    limit is reached; at that on captures not while ``awaits_renders``.
     """
 
     def __init__(
-        self, section: LimitSection, captures: int, body_bytes: int, on_limit: Callable[[], None]
+        self,
+        section: LimitSection,
+        captures: int,
+        body_bytes: int,
+        on_limit: Callable[[], None],
+        awaits_renders: Callable[[], bool] = lambda: False,
     ) -> None:
+        self._awaits_renders = awaits_renders
         self._section = section
         self._captures = captures
         self._bytes = body_bytes
@@ -131,16 +141,17 @@ class LocalPermits:
         """Return a permit: no capture was made."""
         self._open -= 1
 
-    def use_permit(self, body_bytes: int) -> None:
+    def use_permit(self, body_bytes: int, is_counted: bool = True, is_held: bool = True) -> None:
         """Use up a permit: a capture was made."""
-        self._open -= 1
-        self._captures += 1
+        self._open -= is_held
+        self._captures += is_counted
         self._bytes += body_bytes
         if self._is_reached():
             self._on_limit()
 
     def _is_reached(self) -> bool:
         section = self._section
-        return bool(section.max_pages and self._captures >= section.max_pages) or bool(
-            section.max_bytes and self._bytes >= section.max_bytes
-        )
+        if section.max_bytes and self._bytes >= section.max_bytes:
+            return True
+        is_full = section.max_pages and self._captures >= section.max_pages
+        return bool(is_full) and not self._awaits_renders()

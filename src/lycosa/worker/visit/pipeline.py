@@ -35,6 +35,7 @@ from lycosa.base.urls.identity import InvalidUrl
 from lycosa.stages.frontier.lease import Lease
 from lycosa.stages.frontier.visit_state import VisitState
 from lycosa.stages.schedule.fetch_outcome import REDIRECTS, Meaning
+from lycosa.stages.schedule.render_choice import RenderChoice
 from lycosa.stages.schedule.steps import (
     AskPermit,
     AttendQuestions,
@@ -72,6 +73,7 @@ from lycosa.stages.schedule.visit_decisions import decide
 from lycosa.state.store.warc_records import packed_file
 from lycosa.worker.extensions import Extensions, called_sinks
 from lycosa.worker.intake.intake import MANY_LINKS
+from lycosa.worker.intake.render_queue import RenderQueue, loads_of
 from lycosa.worker.visit.address_finder import AddressFinder
 from lycosa.worker.visit.capture_builder import CaptureBuilder
 from lycosa.worker.visit.errands import Errands
@@ -107,6 +109,7 @@ class VisitSteps(msgspec.Struct, frozen=True):
     capturing: CaptureBuilder
     keys: KeyFiles
     tdm_files: TdmFiles | None = None
+    renders: RenderQueue | None = None
 
 
 class Pipeline:
@@ -130,6 +133,7 @@ class Pipeline:
         self._robots, self._pages, self._capturing = steps.robots, steps.pages, steps.capturing
         self._examining = steps.examining
         self.parsing, self._tdm_files = steps.parsing, steps.tdm_files
+        self._renders = steps.renders
         leasing = steps.leasing
         self._acts: dict[type[VisitStep], Callable[[Visit, Any], Awaitable[Event]]] = {
             AttendQuestions: self._attend,
@@ -157,11 +161,21 @@ class Pipeline:
     def may_start(self) -> bool:
         """Whether a new visit may start.
 
-        The parser must keep up, within its memory, and a permit for a capture must be available. If
-        only outside fetchers request pages, one of them must have asked.
+        The parser must keep up, within its memory, and a permit for a capture must be available,
+        unless pages wait for what they need. If only outside fetchers request pages, one of them
+        must have asked.
         """
         is_wanted = self.fetches_pages or bool(self._lending.demands)
-        return is_wanted and self.parsing.may_start and self._permits.may_take()
+        if not (is_wanted and self.parsing.may_start):
+            return False
+        has_permits = self._permits.may_take()
+        self._leasing.takes_wanted_only = not has_permits
+        return has_permits or self._has_demands()
+
+    def _has_demands(self) -> bool:
+        """Whether pages wait for URLs, which need no permit."""
+        partitions = self._stages.frontier.partitions.values()
+        return any(partition.demands.rows for partition in partitions)
 
     @property
     def has_answer(self) -> bool:
@@ -326,6 +340,16 @@ class Pipeline:
         visit.use_permit(fetched.body_bytes)
         capture = self._capturing.make_capture
         ended = capture(lease, fetched, body, visit.decision, step.outcome, step.target, stated)
+        demands = visit.partition.demands
+        if demands.rows and body.parsed is not None:
+            url = ended.host8 + ended.url8
+            if url in demands.rows:
+                demands.note_loads(url, loads_of(body.parsed.links))
+        if self._renders is not None and body.parsed is not None:
+            choice = self._renders.note_page(lease, body.parsed, ended, stated)
+            if choice is RenderChoice.CROWDED_OUT and (place := ended.history) is not None:
+                remarks = (Remark(Reason.RENDER_CROWDED_OUT),)
+                self._stages.store.add_remarks(place.segment, place.offset, remarks)
         self._end(visit, ended)
         has_rules = bool(self._extensions.rules)
         if has_rules:

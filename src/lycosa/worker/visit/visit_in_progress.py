@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from types import TracebackType
 
 from lycosa.base.model.capture import RobotsDecision
+from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.errand import Errand
 from lycosa.base.model.fetched import Fetched, FetchRequest
 from lycosa.base.model.url_state import Completed
@@ -22,6 +23,7 @@ from lycosa.stages.frontier.frontier import Frontier
 from lycosa.stages.frontier.lease import Lease
 from lycosa.stages.frontier.outside_leases import LeaseRow
 from lycosa.stages.frontier.visit_state import VisitState
+from lycosa.stages.frontier.wanted_urls import lease_wanted
 from lycosa.stages.schedule.steps import Keeps
 from lycosa.worker.visit.examined_body import ExaminedBody
 from lycosa.worker.visit.permits import Permits
@@ -82,8 +84,26 @@ class Visit:
         return self._lease
 
     def take_permit(self) -> bool:
-        """Take a permit for a capture; return whether there was one."""
+        """Take a permit for a capture; return whether it may be made.
+
+        What a page needs needs no permit.
+        """
         self._has_permit = self._permits.take_permit()
+        return self._has_permit or self._is_wanted
+
+    def take_wanted(self) -> Lease | None:
+        """Lease a URL of the host that a page needs; ``None`` if none waits."""
+        self.passed += 1
+        self._lease = lease_wanted(self.partition, self.host)
+        return self._lease
+
+    @property
+    def _is_wanted(self) -> bool:
+        return self._lease is not None and self._lease.record.kind is LinkKind.WANTED
+
+    @property
+    def has_permit(self) -> bool:
+        """Whether the visit holds a permit."""
         return self._has_permit
 
     @property
@@ -119,8 +139,11 @@ class Visit:
 
     def use_permit(self, body_bytes: int) -> None:
         """Use up the permit: a capture was made."""
+        assert self._lease is not None, "its capture ends it"
+        is_wanted = self._lease.record.kind is LinkKind.WANTED
+        self.partition.counters.wanted += is_wanted
+        self._permits.use_permit(body_bytes, not is_wanted, self._has_permit)
         self._has_permit = False
-        self._permits.use_permit(body_bytes)
 
     # -- giving back
 

@@ -22,6 +22,7 @@ from lycosa.state.store.warc_records import CrawlInfo
 from lycosa.worker.earlier_captures import earlier_of_job
 from lycosa.worker.extensions import CodeCaller, Extensions
 from lycosa.worker.intake.intake_parts import IntakeParts
+from lycosa.worker.intake.render_queue import RenderQueue
 from lycosa.worker.job import WorkerJob
 from lycosa.worker.machine_table import open_host_table, open_machine_table
 from lycosa.worker.owned_shard import OwnedShard
@@ -66,6 +67,7 @@ class VisitParts(msgspec.Struct, frozen=True):
     tdm_files: TdmFiles | None
     keys: KeyFiles
     code: PageCode
+    renders: RenderQueue | None
     close: Callable[[], None]
 
 
@@ -93,7 +95,7 @@ def build_visit(
     )
     if job.held_until:
         owned.frontier.hold_all(job.held_until, stages.pacing.delay_of)
-    robots, permits = _robots(job, ports, stages), _permits(owned, ports, signals)
+    robots, permits = _robots(job, ports, stages), _permits(owned, ports, signals, below.renders)
     steps = _steps(job, owned.prices, ports, below, stages, robots)
     lending = Lending(stages, steps.pages, permits, job.manifest.crawl)
 
@@ -107,6 +109,7 @@ def build_visit(
         stages=stages,
         pipeline=Pipeline(config, stages, steps, lending, permits, extensions, code),
         code=code,
+        renders=below.renders,
         permits=permits,
         robots=robots,
         errands=steps.errands,
@@ -173,6 +176,7 @@ def _steps(
         capturing=capturing,
         tdm_files=tdm_files,
         keys=keys,
+        renders=below.renders,
     )
 
 
@@ -195,15 +199,23 @@ def _addresses(job: WorkerJob, clock: Clock) -> Addresses:
     return MachineAddresses(table, clock)
 
 
-def _permits(owned: OwnedShard, ports: Ports, signals: RunSignals) -> LocalPermits | GrantedPermits:
+def _permits(
+    owned: OwnedShard, ports: Ports, signals: RunSignals, renders: RenderQueue | None
+) -> LocalPermits | GrantedPermits:
     """A worker that is alone knows what the crawl has; others are granted permits."""
     limits = owned.job.config.limits
     counters = [partition.counters for partition in owned.partitions.values()]
-    captures = sum(each.captures for each in counters)
+    captures = sum(each.limited_captures for each in counters)
     if ports.exchange is not None:
         return GrantedPermits(limits, captures)
     body_bytes = sum(each.body_bytes for each in counters)
-    return LocalPermits(limits, captures, body_bytes, lambda: signals.stop(End.LIMIT))
+
+    def awaits_renders() -> bool:
+        return renders is not None and renders.is_busy
+
+    return LocalPermits(
+        limits, captures, body_bytes, lambda: signals.stop(End.LIMIT), awaits_renders
+    )
 
 
 def _store(owned: OwnedShard, caller: CodeCaller) -> SegmentStore:

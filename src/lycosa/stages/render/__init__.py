@@ -1,0 +1,1 @@
+"""Renders a stored page in a browser that opens no connection."""

@@ -1,0 +1,172 @@
+"""Lets pages be rendered, and posts what they miss to the owners of the hosts.
+
+A page that the rule chooses becomes a row of its partition in the commit of its capture. What its
+markup loads is wanted at once, so that the first round finds it; so is what a script or style sheet
+imports, when *that* is parsed. Without this, a graph of modules would cost a round for each level.
+
+Everything here is synchronous and called in a step that no commit divides: a want is posted in the
+commit that stores it, and settled in the one that settles its URL.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+
+from lycosa.base.config.sections import RenderSection
+from lycosa.base.model.capture import Want
+from lycosa.base.model.discovered import LinkKind
+from lycosa.base.model.parsed import Link, Parsed
+from lycosa.base.model.render_row import CapturedPage
+from lycosa.base.model.url_state import Completed, UrlState
+from lycosa.base.model.wanted import SettledWant, WantingPage
+from lycosa.base.preferences.preference_model import Preferences
+from lycosa.stages.frontier.crawl_clock import CrawlClock
+from lycosa.stages.frontier.lease import Lease
+from lycosa.stages.frontier.partition import Partition
+from lycosa.stages.frontier.unparsed_bodies import NOT_PARSED
+from lycosa.stages.schedule.render_choice import RenderChoice, choose_render
+
+PostWants = Callable[[WantingPage, str, int, Sequence[Want], bool], list[SettledWant]]
+"""Posts wants of a page (its place, URL, depth, and whether its links are not to be followed).
+
+Returns those that are settled at once; each other one is settled once, later.
+"""
+
+_DESTINATIONS = {LinkKind.SCRIPT: "script", LinkKind.STYLE: "style"}
+
+
+class RenderQueue:
+    """One per worker whose crawl renders pages."""
+
+    def __init__(
+        self,
+        partitions: Mapping[int, Partition],
+        post: PostWants,
+        site_of: Callable[[str], str],
+        clock: CrawlClock,
+        section: RenderSection,
+    ) -> None:
+        self._partitions, self._post = partitions, post
+        self.site_of, self._clock, self.section = site_of, clock, section
+        self._active_at = clock.monotonic()
+        self.crowded_out = 0
+        """Pages of this run that stayed as they are because too many waited."""
+
+    def __repr__(self) -> str:
+        return f"<RenderQueue {self.waiting}>"
+
+    @property
+    def waiting(self) -> int:
+        """Number of pages that are to be rendered."""
+        return sum(len(partition.renders) for partition in self._partitions.values())
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the crawl has to wait for renders.
+
+        It waits as long as something happens to them: pages stay for the next run when no renderer
+        took one and no want was settled for ``render.wait_s``.
+        """
+        is_active = self._clock.monotonic() - self._active_at < self.section.wait_s
+        return is_active and self.waiting > 0
+
+    def note_activity(self) -> None:
+        """Note that a render came further."""
+        self._active_at = self._clock.monotonic()
+
+    def note_page(
+        self, lease: Lease, parsed: Parsed, done: Completed, stated: Preferences
+    ) -> RenderChoice:
+        """Let a page be rendered if it needs that; in the step that stores its capture.
+
+        A page whose body was rendered before is not rendered again.
+        """
+        plain = RenderChoice.PLAIN
+        history, record = done.history, lease.record
+        if history is None or history.status != 200 or done.state is not UrlState.FETCHED:
+            return plain
+        if record.kind.is_requisite or parsed.reason in NOT_PARSED:
+            return plain
+        choice = choose_render(
+            self.section,
+            lease.url,
+            done.url8,
+            parsed,
+            lease.host.record.renders,
+            self.waiting,
+            record.priority,
+        )
+        if choice is not RenderChoice.RENDER:
+            self.crowded_out += choice is RenderChoice.CROWDED_OUT
+            return choice
+        partition, page = self._partitions[lease.host.partition], done.host8 + done.url8
+        if not partition.renders.is_needed(page, history.digest):
+            return plain
+        facts = CapturedPage(
+            lease.url,
+            history.date_us,
+            history.record_id,
+            history.digest,
+            *history.body_place,
+            lease.number,
+            parsed.directives,
+            stated,
+            len(parsed.text),
+            len(parsed.links),
+            record.priority,
+            record.depth,
+        )
+        self.begin(partition, page, facts, loads_of(parsed.links))
+        return choice
+
+    def begin(
+        self,
+        partition: Partition,
+        page: bytes,
+        facts: CapturedPage,
+        loads: Sequence[Want] = (),
+        is_ordered: bool = False,
+    ) -> None:
+        """Let a page be rendered, after what it loads was fetched."""
+        now = self._clock.time()
+        wants = partition.renders.begin(page, facts, loads, self.site_of, now, is_ordered)
+        self.note_activity()
+        self.post(partition, page, wants)
+
+    def post(self, partition: Partition, page: bytes, wants: Sequence[Want]) -> None:
+        """Post wants of a page, and what is wanted because of those that are settled at once."""
+        renders = partition.renders
+        settled: deque[SettledWant] = deque()
+        while True:
+            row = renders.get(page)
+            if wants and row is not None:
+                place = WantingPage(partition.number, page[:8], page[8:])
+                facts = row.page
+                is_nofollow = facts.directives.nofollow
+                settled += self._post(place, facts.url, facts.depth, wants, is_nofollow)
+            if not settled:
+                return
+            wants = self._settle(partition, page, settled.popleft())
+
+    def receive(self, partition: Partition, place: WantingPage, want: SettledWant) -> None:
+        """Take in what became of a want; in the step that settles it."""
+        page = place.host8 + place.url8
+        self.post(partition, page, self._settle(partition, page, want))
+        self.note_activity()
+
+    def _settle(self, partition: Partition, page: bytes, want: SettledWant) -> list[Want]:
+        settle = partition.renders.take_settled
+        return settle(page, want.url, want.location, want.loads, self.site_of)
+
+
+def loads_of(links: Sequence[Link]) -> list[Want]:
+    """The scripts and style sheets among links; other requisites are wanted when a round asks."""
+    found = []
+    for link in links:
+        destination = _DESTINATIONS.get(link.kind, "")
+        # Icons, fonts and manifests have the same kind as style sheets.
+        path = link.url.partition("?")[0]
+        if destination == "script" or (destination and path.endswith(".css")):
+            found.append(Want(link.url, destination))
+    return found

@@ -1,0 +1,1 @@
+"""Pages that renderers take, and what becomes of their results."""

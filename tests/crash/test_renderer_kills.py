@@ -1,0 +1,208 @@
+"""Renderers, workers and whole crawls that are killed while pages are rendered: in the end each
+page is rendered as it would have been, and no process is left.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from clusters import Program, await_death
+from crawling import page
+from killing import children_of
+from lycosa.stages.render.browser_process import NoBrowser, find_browser
+from lycosa.synthetic import Response
+from rendering import script, shell
+from scripted_build import ENVIRONMENT
+from serving import served
+
+
+def _has_browser() -> bool:
+    with suppress(NoBrowser):
+        return bool(find_browser(""))
+    return False
+
+
+needs_browser = pytest.mark.skipif(not _has_browser(), reason="needs Chromium")
+_LONGEST_S = 60.0
+_PAGES = 3
+
+
+class Apps:
+    """A site whose pages are empty without their scripts; each script needs data."""
+
+    def __init__(self) -> None:
+        self._news = threading.Condition()
+        self.asked: Counter[str] = Counter()
+        self.answers = {"/robots.txt": Response(404, [], b"")}
+        names = [f"p{number}" for number in range(_PAGES)]
+        self.answers["/"] = shell("/all.js")
+        self.answers["/all.js"] = script(*(f"link /{name}" for name in names))
+        for name in names:
+            self.answers[f"/{name}"] = shell(f"/{name}.js")
+            self.answers[f"/{name}.js"] = script(f"load /{name}.json", f"text end of {name}")
+            data = f"data of {name}".encode()
+            self.answers[f"/{name}.json"] = Response(200, [("Content-Type", "text/plain")], data)
+
+    def respond(self, url: str, at: float, headers: Mapping[str, str]) -> Response:
+        path = "/" + url.split("/", 3)[3]
+        with self._news:
+            self.asked[path] += 1
+            self._news.notify_all()
+        return self.answers.get(path) or page(text="nothing")
+
+    def await_that(self, is_so: Callable[[], object], what: object) -> None:
+        """Wait until something holds that requests or the moments between them change."""
+        deadline = time.monotonic() + _LONGEST_S
+        with self._news:
+            while not is_so():
+                assert time.monotonic() < deadline, str(what)
+                self._news.wait(0.05)
+
+
+def command_of(pid: int) -> str:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode().replace("\0", " ")
+    return ""
+
+
+def group_of(pid: int) -> list[int]:
+    """The living processes of the process group."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            fields = place.read_text().rpartition(")")[2].split()
+            if int(fields[2]) == pid and fields[0] != "Z":
+                found.append(int(place.parent.name))
+    return found
+
+
+def child(program: Program, module: str) -> int:
+    """The child of the program that runs a module of ours; 0 when there is none."""
+    return next((pid for pid in program.children() if module in command_of(pid)), 0)
+
+
+@contextmanager
+def crawl_of(
+    folder: Path, url: str, environment: Mapping[str, str], *options: str
+) -> Iterator[Program]:
+    program = Program(
+        folder,
+        *("crawl", url, "--dir", "c", "--resolve", "app.test=127.0.0.1"),
+        *("--allow-address", "127.0.0.0/8", "--delay", "0.05s", "--contact", "a@b.example"),
+        *("--set", "render.mode=always", "--set", "politeness.address_delay_s=0"),
+        # A host whose request was cut off waits for the longest delay that there is.
+        *("--set", "politeness.max_adaptive_delay_s=0.5", *options),
+        environment=environment,
+    )
+    try:
+        yield program
+    finally:
+        program.end()
+
+
+def renders_of(folder: Path) -> dict[str, tuple[str, str]]:
+    """End and text of each render, by path; each page has one."""
+    files = str(folder / "c" / "renders" / "*.parquet")
+    rows = duckdb.sql(f"SELECT url, \"end\", text FROM '{files}'").fetchall()
+    found = {"/" + url.split("/", 3)[3]: (end, text or "") for url, end, text in rows}
+    assert len(found) == len(rows)
+    return found
+
+
+def test_renders_are_the_same_when_renderers_and_a_worker_are_killed(tmp_path: Path) -> None:
+    site, killed = Apps(), []
+    with (
+        served(site) as port,
+        crawl_of(tmp_path, f"http://app.test:{port}/", ENVIRONMENT) as program,
+    ):
+
+        def kill(module: str) -> None:
+            site.await_that(lambda: child(program, module), f"a process of {module}: {program}")
+            pid = child(program, module)
+            killed.extend(group_of(pid) if "renderer" in module else [pid])
+            os.kill(pid, signal.SIGKILL)
+
+        site.await_that(lambda: site.asked["/all.js"], f"the first render: {program}")
+        kill("renderer_process")
+        site.await_that(lambda: site.asked["/p0.json"] + site.asked["/p1.json"], str(program))
+        kill("worker_process")
+        site.await_that(
+            lambda: sum(site.asked[f"/p{n}.json"] for n in range(_PAGES)) > 2, str(program)
+        )
+        kill("renderer_process")
+        assert program.wait(_LONGEST_S) == 0, str(program)
+    await_death(killed)
+    rendered = renders_of(tmp_path)
+    assert rendered.keys() == {"/", *(f"/p{number}" for number in range(_PAGES))}
+    for number in range(_PAGES):
+        end, text = rendered[f"/p{number}"]
+        assert end == "quiet" and f"data of p{number}" in text and f"end of p{number}" in text
+    assert "died by signal 9" in str(program)
+
+
+APP = """
+import('/late.js').then(each => each.run(document.getElementById('root')));
+"""
+LATE = """
+export async function run(root) {
+  const data = await (await fetch('/data.json')).json();
+  for (const link of data) root.innerHTML += `<a href="${link}">${link}</a> `;
+}
+"""
+RESTLESS = "setInterval(() => document.body.append('x'), 20)"
+
+
+def scripted_by_javascript() -> Apps:
+    """A page whose links come by a module and a request of it, and one that is never quiet."""
+    site = Apps()
+    kinds = {"/a.js": (APP, "text/javascript"), "/late.js": (LATE, "text/javascript")}
+    kinds["/data.json"] = ('["/found", "/restless"]', "application/json")
+    kinds["/restless.js"] = (RESTLESS, "text/javascript")
+    site.answers |= {
+        path: Response(200, [("Content-Type", kind)], text.encode())
+        for path, (text, kind) in kinds.items()
+    }
+    site.answers |= {"/": shell("/a.js"), "/found": page(text="found by a script")}
+    site.answers["/restless"] = shell("/restless.js")
+    return site
+
+
+def browsers_of(program: Program) -> list[int]:
+    """The browsers that the renderer of a crawl has started, and what stands before them."""
+    renderer = child(program, "renderer_process")
+    return children_of(renderer) if renderer else []
+
+
+@needs_browser
+def test_real_pages_are_rendered_although_browser_and_crawl_are_killed(tmp_path: Path) -> None:
+    site = scripted_by_javascript()
+    with served(site) as port:
+        url = f"http://app.test:{port}/"
+        with crawl_of(tmp_path, url, {}) as program:
+            site.await_that(lambda: site.asked["/late.js"], f"the first render: {program}")
+            site.await_that(lambda: browsers_of(program), f"a browser: {program}")
+            for pid in browsers_of(program):
+                os.kill(pid, signal.SIGKILL)
+            site.await_that(lambda: site.asked["/restless.js"], f"a second page: {program}")
+            site.await_that(lambda: browsers_of(program), f"a second browser: {program}")
+            group = group_of(child(program, "renderer_process"))
+            assert len(group) > 2
+            program.process.kill()
+            program.wait()
+        await_death(group)
+        with crawl_of(tmp_path, url, {}, "--set", "render.page_s=2") as program:
+            assert program.wait(_LONGEST_S) == 0, str(program)
+    rendered = renders_of(tmp_path)
+    assert rendered["/"] == ("quiet", "/found /restless")
+    assert rendered["/found"] == ("quiet", "found by a script")
+    assert rendered["/restless"][0] == "busy"
