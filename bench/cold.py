@@ -28,7 +28,14 @@ from lycosa.base.config.sections import ColdSection
 from lycosa.stages.frontier.partition import Partition
 from lycosa.state.cold.cold_file import encode_file
 from lycosa.state.cold.cold_keys import COLD_DAY_S, ColdKeys, notes_of
-from lycosa.state.cold.cold_rows import ColdFileRow, ColdRecord, cold_files, cold_name, object_key
+from lycosa.state.cold.cold_rows import (
+    ColdFileRow,
+    ColdRecord,
+    cold_files,
+    cold_name,
+    noted_state,
+    object_key,
+)
 from lycosa.state.cold.cold_table import ColdTable
 from lycosa.state.objects.folder import FolderStore
 
@@ -91,7 +98,7 @@ class ColdCrawl(Crawl):
         notes = notes_of(
             [each.url for each in removed],
             int(now) // COLD_DAY_S,
-            [int(each.record.state) for each in removed],
+            [noted_state(each.record) for each in removed],
             [int(each.record.reason) for each in removed],
         )
         keys = self.keys[partition.number]

@@ -7,6 +7,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import msgspec
+import pytest
 from test_continuous import Watched
 
 from crawling import page
@@ -19,6 +20,7 @@ from lycosa.base.config.sections import (
     RefetchSection,
 )
 from lycosa.inspect.audit.folder_audit import audit
+from lycosa.worker.assemble import Assembled
 from scripted import ScriptedWeb, scripted_crawl
 from virtual_crawl import VirtualCrawl
 
@@ -76,3 +78,27 @@ def test_a_cold_url_that_is_given_again_comes_back_and_so_does_what_it_links(
     assert counters.cold == {} and counters.discovered == URLS
     assert live_records(crawl) == URLS
     assert breaches(crawl.folder) == []
+
+
+@pytest.mark.parametrize("days", [14.0, pytest.param(80.0, marks=pytest.mark.long)])
+def test_pages_that_are_due_later_leave_the_tables_and_are_fetched_when_they_are_due(
+    tmp_path: Path, days: float
+) -> None:
+    fetched: dict[str, dict[str, int]] = {}
+    for name, after_s in (("warm", 0.0), ("cold", 1.5 * DAY)):
+        cold = ColdSection(after_s=after_s, least_records=1)
+        config = msgspec.structs.replace(config_of(cold), refetch=RefetchSection())
+        crawl, web = scripted_crawl(tmp_path / name, WEB, config)
+        crawl.longest_s = 366 * DAY
+        held: list[int] = []
+
+        def look(assembled: Assembled, held: list[int] = held) -> None:
+            partitions = assembled.worker.frontier.partitions.values()
+            held.append(sum(sum(each.counters.cold.values()) for each in partitions))
+
+        crawl.run([A], meanwhile=Watched(days=days, act=look))
+        assert breaches(crawl.folder) == []
+        fetched[name] = dict(web.asked)
+        assert max(held) == (URLS if after_s else 0)
+    assert fetched["cold"] == fetched["warm"]
+    assert min(fetched["cold"][url] for url in WEB) > 1

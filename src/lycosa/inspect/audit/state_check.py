@@ -23,10 +23,12 @@ from lycosa.inspect.audit.cold_check import expect_cold
 from lycosa.inspect.audit.table_hosts import HostSection, sections_of
 from lycosa.inspect.committed_state import TableView
 from lycosa.stages.frontier.change_log import CHANGES, bounds_in, change_number, decode_change
+from lycosa.stages.frontier.cold_cells import cold_cells
 from lycosa.stages.frontier.host_grids import HOST_GRIDS, host_grid_of, is_readable
 from lycosa.stages.frontier.host_names import HOST_NAME_ROWS, indexed_until
 from lycosa.stages.frontier.outside_leases import LEASES, decode_lease
 from lycosa.stages.frontier.visit_state import HostState, VisitRecord
+from lycosa.state.cold.cold_rows import return_key
 from lycosa.state.kv.table_records import (
     PARKED_BAND,
     SET_BACK_BAND,
@@ -267,12 +269,13 @@ class _HostCheck:
         self._retrying = self._priced = 0
         self._grid = host_grid_of(view.get, host.host8)
         self._in_grid = Counter[int]()
+        self._cold_cells = Counter[int]()
 
     def run(self) -> None:
         total = self._view.counters().discovered
         for key, value, is_cold in self._host.urls:
             record = decode_url(value)
-            self._record(key[9:], record)
+            self._record(key[9:], record, is_cold)
             self._cold[record.state] += is_cold
             self._checks.note_record(total)
         queued, parked = self._queue()
@@ -285,7 +288,7 @@ class _HostCheck:
         else:
             self._counts(self._visit, len(queued), len(parked))
 
-    def _record(self, url8: bytes, record: UrlRecord) -> None:
+    def _record(self, url8: bytes, record: UrlRecord, is_cold: bool) -> None:
         state = record.state
         if state is UrlState.QUEUED and self._visit is not None:
             state = {HostState.PARKED: UrlState.PARKED, HostState.RETIRED: UrlState.RETIRED}.get(
@@ -296,7 +299,9 @@ class _HostCheck:
             cell = counted_cell(history.cell, history.policy)
             self._cells[cell] += 1
             self._priced += 1
-            if self._grid is not None and self._grid.counts(url8):
+            if is_cold:
+                self._cold_cells[cell] += 1
+            if self._grid is not None and (is_cold or self._grid.counts(url8)):
                 self._in_grid[cell] += 1
         url = join_url("https" if record.secure else "http", self._name, record.target)
         self._checks.note_fetched(url, record)
@@ -319,6 +324,9 @@ class _HostCheck:
     def _is_scheduled(self, due_at: int, url: bytes) -> bool:
         """Whether a row of the schedule has it, its own or one shared with others of a second."""
         start = due_key(due_at)
+        # A cold one that was taken from the schedule is read from its file next.
+        if self._view.get(return_key(url)) is not None:
+            return True
         if self._view.get(start + url) is not None:
             return True
         return any(
@@ -375,6 +383,12 @@ class _HostCheck:
             host.cells == self._priced,
             f"{name}: {host.cells} pages have a cell of the refetch price by the visit state,"
             f" {self._priced} by the records",
+        )
+        told_cold = cold_cells(self._view.get, self._host.host8)
+        check.expect(
+            told_cold == self._cold_cells,
+            f"{name}: {sum(told_cold.values())} cold pages have a cell of the refetch price by its"
+            f" row, {self._cold_cells.total()} by the files, or they have others",
         )
         if self._grid is not None:
             check.expect(

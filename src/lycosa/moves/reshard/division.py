@@ -323,6 +323,7 @@ _MOVERS: Mapping[bytes, Callable[[Division, int, bytes, bytes], None]] = {
     b"O": Division._parcels,
     b"T": Division._sitemap,
     b"c": Division._cold_file,
+    b"k": Division._cold_file,
     b"s": Division._capture,
     b"z": Division._decisions,
 }

@@ -3,7 +3,8 @@
 URL-seen keeps the hashes of cold URLs, so a link to one is known at the price of any other link.
 This file answers the next question, for many links at once: which of the known URLs are cold, and
 since when. 12 bytes each: the hash, the day on which it became cold, its state and its reason. With
-the last two a decision of an operator about failed URLs needs no cold file.
+the last two a decision of an operator about failed URLs needs no cold file. The highest bit of the
+state says that the page is due one day, so that no link brings it back.
 
 The file follows from the cold files. It is opened with the rows that name them; what it lacks is
 read from them, and a file that is damaged, or of other cold files, is made again. A URL that came
@@ -23,7 +24,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from lycosa.state.cold.cold_rows import ColdFileRow, ColdNote
+from lycosa.state.cold.cold_rows import IS_DUE, ColdFileRow, ColdNote
 from lycosa.state.cold.cold_table import ColdTable
 from lycosa.state.seen.hash_files import HashFileDamaged, Header, map_hash_file, write_hash_file
 
@@ -97,7 +98,8 @@ class ColdKeys:
         for notes in (self._saved, self._fresh):
             places, is_there = _places(notes[0], hashes)
             # In both, the newer one counts.
-            found[is_there] = notes[1][places[is_there]] <= latest
+            days, states = notes[1][places[is_there]], notes[2][places[is_there]]
+            found[is_there] = (days <= latest) & (states < IS_DUE)
         if self._gone and found.any():
             for at in np.flatnonzero(found).tolist():
                 found[at] = int(hashes[at]) not in self._gone
@@ -112,7 +114,7 @@ class ColdKeys:
             places, is_there = _places(notes[0], wanted)
             if is_there[0]:
                 day, state, reason = (int(column[places[0]]) for column in notes[1:])
-                return ColdNote(day, state, reason)
+                return ColdNote.of(day, state, reason)
         return None
 
     def forget(self, url8: bytes) -> None:
@@ -132,7 +134,7 @@ class ColdKeys:
 def notes_of(
     urls: Sequence[bytes], day: int, states: Sequence[int], reasons: Sequence[int]
 ) -> Notes:
-    """The notes of URLs (host8 and url8) that became cold on one day."""
+    """The notes of URLs (host8 and url8) that became cold on one day; ``states`` as noted."""
     hashes = np.frombuffer(b"".join(url[8:] for url in urls), dtype=">u8").astype(np.uint64)
     order = np.argsort(hashes, kind="stable")
     return (

@@ -29,8 +29,9 @@ if TYPE_CHECKING:  # a start reads these rows without it
     import numpy as np
     from numpy.typing import NDArray
 
-COLD_PREFIX, RETURN_PREFIX = b"c", b"r"
+COLD_PREFIX, RETURN_PREFIX, CELLS_PREFIX = b"c", b"r", b"k"
 PLACE = "cold"
+IS_DUE = 0x80  # in the byte of a state
 
 
 class ColdDamaged(TableDamaged):
@@ -51,12 +52,13 @@ class ColdRecord(NamedTuple):
 
     @property
     def cold_value(self) -> bytes:
-        """The row as it is in a file: without its cell, because a cold URL asks for no fetch.
+        """The row as it is in a file.
 
-        So the sums by cell are those of the records in the table, wherever a record is read.
+        A page that is due one day is counted by its cell as before. One that is not asks for no
+        fetch any more, and has no cell in a file.
         """
         history = self.record.history
-        if history is None or not history.cell:
+        if history is None or not history.cell or self.record.due_at:
             return self.value
         bare = msgspec.structs.replace(history, cell=0)
         return encode_url(msgspec.structs.replace(self.record, history=bare))
@@ -111,28 +113,40 @@ class ReturnCause(IntEnum):
     LINK = 1  # found again, ``cold.return_after_s`` after it became cold
     GIVEN = 2  # a seed, or given by another program
     OPERATOR = 3  # an operator retried it
+    DUE = 4  # the time of its next fetch has come, or it is the next probe
+    SIGNAL = 5  # it changed, according to a source of signals
 
 
 class ReturnRow(msgspec.Struct, frozen=True, array_like=True):
     """A cold URL that is to come back (row ``r host8 url8``).
 
-    ``depth`` is that of the link. ``asked_at`` is crawl time in whole seconds.
+    ``depth`` is that of the link. ``asked_at`` is crawl time in whole seconds. ``source`` and
+    ``changed_at`` are those of a signal.
     """
 
     why: ReturnCause
     depth: int
     asked_at: int
+    source: int = 0
+    changed_at: int = 0
 
 
 class ColdNote(NamedTuple):
     """What is known of a cold URL without its file.
 
-    ``day`` is the day since 1970 (crawl time) on which it became cold.
+    ``day`` is the day since 1970 (crawl time) on which it became cold. ``is_due``: the schedule has
+    it, or the line of probes.
     """
 
     day: int
     state: int
     reason: int
+    is_due: bool = False
+
+    @classmethod
+    def of(cls, day: int, state: int, reason: int) -> ColdNote:
+        """With a ``noted_state``."""
+        return cls(day, state & ~IS_DUE, reason, state >= IS_DUE)
 
 
 class ColdHashes(Protocol):
@@ -143,7 +157,7 @@ class ColdHashes(Protocol):
         ...
 
     def ripe(self, hashes: NDArray[np.uint64], latest: int) -> NDArray[np.bool_]:
-        """True where a URL is cold, and became so on the day ``latest`` or before."""
+        """True where a URL is cold and never due, and became so on the day ``latest`` or before."""
         ...
 
     def find(self, url8: bytes) -> ColdNote | None:
@@ -157,6 +171,11 @@ class ColdHashes(Protocol):
 
 decode_cold_file = msgspec.msgpack.Decoder(ColdFileRow).decode
 decode_return = msgspec.msgpack.Decoder(ReturnRow).decode
+
+
+def noted_state(record: UrlRecord) -> int:
+    """The byte that hashes of cold URLs have for a record: its state, and whether it is due."""
+    return int(record.state) | (IS_DUE if record.due_at else 0)
 
 
 def cold_key(number: int) -> bytes:

@@ -21,6 +21,7 @@ from lycosa.state.cold.cold_rows import (
     ColdFileRow,
     ScannedTable,
     cold_files,
+    noted_state,
     object_key,
 )
 from lycosa.state.kv.table_records import decode_url, prefix_end
@@ -97,13 +98,13 @@ class ColdTable:
             yield self._open_file(number).hashes()
 
     def read_notes(self, number: int) -> tuple[list[bytes], list[int], list[int]]:
-        """The URLs of a file (host8 and url8), their states, and their reasons, in order."""
+        """The URLs of a file (host8 and url8), their ``noted_state``, their reasons, in order."""
         rows = [
             (url, decode_url(value)) for url, value in self._open_file(number).scan(b"", _BEYOND)
         ]
         return (
             [url for url, _ in rows],
-            [int(record.state) for _, record in rows],
+            [noted_state(record) for _, record in rows],
             [int(record.reason) for _, record in rows],
         )
 

@@ -31,6 +31,7 @@ from lycosa.state.cold.cold_rows import (
     ColdFileRow,
     ColdRecord,
     cold_name,
+    noted_state,
     object_key,
 )
 from lycosa.state.cold.cold_table import ColdTable
@@ -184,7 +185,7 @@ class ColdWriter:
         notes = notes_of(
             [each.url for each in removed],
             int(time) // COLD_DAY_S,
-            [int(each.record.state) for each in removed],
+            [noted_state(each.record) for each in removed],
             [int(each.record.reason) for each in removed],
         )
         keys = self._keys[partition.number]
