@@ -28,9 +28,15 @@ SEEDS = [
     pytest.param(seed, marks=[pytest.mark.long] * (not _WANTED and seed != 3))
     for seed in range(max(_WANTED, 10))
 ]
-POINTS = {"cold:stored": 4, "cold:removed": 4, "commit:stored": 20, "commit:logged": 20}
+POINTS = {
+    "cold:stored": 4,
+    "cold:removed": 4,
+    "cold:merged": 3,
+    "commit:stored": 20,
+    "commit:logged": 20,
+}
 POINTS |= {"commit:applied": 40, "commit:settled": 20, "after:offload": 40, "turn": 3000}
-CHOICE = [*POINTS, *["cold:stored", "cold:removed"] * 3]
+CHOICE = [*POINTS, *["cold:stored", "cold:removed", "cold:merged"] * 3]
 KILLS = 6
 
 

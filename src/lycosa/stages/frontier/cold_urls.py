@@ -24,7 +24,7 @@ URL is queued, with its history. A crash before that repeats the reading.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -160,6 +160,7 @@ class ColdUrls:
         self.hashes: ColdHashes = _NoHashes()
         """Which URLs are cold; set by the owner of the partition, who has the files."""
         self.files = cold_files(table)
+        self.bytes = sum(row.size for row in self.files.values())
         self.returning = returning_urls(table)
         value = table.get(COLD_WALK_KEY)
         self.row = (
@@ -255,8 +256,25 @@ class ColdUrls:
             yield gone
         if removed:
             self.files[number] = file = msgspec.structs.replace(file, removed=removed)
+            self.bytes += file.size
             self._table.put(cold_key(number), encode_record(file))
             self._save_walk()
+
+    def is_hidden(self, urls: Sequence[bytes]) -> list[bool]:
+        """Whether a row of the table hides what files have of these URLs."""
+        found = self._table.get_many([url_key(url[:8], url[8:]) for url in urls])
+        return [value is not None for value in found]
+
+    def name_files(self, changed: Mapping[int, ColdFileRow | None]) -> None:
+        """Write rows of files, and delete those of files that were merged away."""
+        for number, row in changed.items():
+            self.bytes -= self.files.pop(number).size if number in self.files else 0
+            if row is None:
+                self._table.delete(cold_key(number))
+            else:
+                self.files[number] = row
+                self.bytes += row.size
+                self._table.put(cold_key(number), encode_record(row))
 
     def _remove_one(self, each: ColdRecord) -> None:
         self._table.delete(url_key(each.url[:8], each.url[8:]))

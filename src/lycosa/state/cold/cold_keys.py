@@ -12,7 +12,7 @@ back stays in the file: its row in the table is looked up once, and it is forgot
 
 Payload: ``count`` hashes (u64, little-endian, ascending), days (u16), states and reasons (u8). The
 header's stamp is the number of the last cold file whose URLs it has, its first number the XXH3-64
-of the name of that file.
+of the name of that file, which may have been merged away since.
 """
 
 from __future__ import annotations
@@ -117,6 +117,19 @@ class ColdKeys:
                 return ColdNote.of(day, state, reason)
         return None
 
+    def rename(self, number: int, name: str) -> None:
+        """Note that the file with a number was replaced by one that others were merged into."""
+        if number in self._names:
+            self._names[number] = name
+
+    def newer(self, hashes: NDArray[np.uint64], days: NDArray[np.uint16]) -> NDArray[np.bool_]:
+        """True where a URL became cold after its day."""
+        found = np.zeros(len(hashes), dtype=np.bool_)
+        for notes in (self._saved, self._fresh):
+            places, is_there = _places(notes[0], hashes)
+            found[is_there] |= notes[1][places[is_there]] > days[is_there]
+        return found
+
     def forget(self, url8: bytes) -> None:
         self._gone.add(int.from_bytes(url8, "big"))
 
@@ -149,8 +162,9 @@ def _opened(path: Path, rows: Mapping[int, ColdFileRow]) -> tuple[Notes, int, st
     """The file's content and stamp, if it is of these cold files; else nothing, and why."""
     try:
         header, _ = map_hash_file(path, MAGIC, VERSION)
-        row = rows.get(header.stamp)
-        if row is None or header.first != _name_hash(row.name):
+        named = [(number, row.name) for number, row in rows.items()]
+        named += [each for row in rows.values() for each in row.replaced]
+        if not any(n == header.stamp and header.first == _name_hash(name) for n, name in named):
             return _nothing(), 0, "it is of other cold files than those that the table names"
         return *_content(path), ""
     except FileNotFoundError:

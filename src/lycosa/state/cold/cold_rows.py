@@ -9,12 +9,15 @@ Three rules make the two places one set of records. A row of the table hides a r
 URL that comes back gets a row, and no file changes. Of two files, the one with the greater number
 counts. A file is never changed, and never deleted while a row names it.
 
+Files with adjacent numbers may be merged: one commit deletes their rows, except that of the last
+number, which then names the new file. So all others stay older or newer than it, as they were.
+
 Imported by the stages, so it is pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import IntEnum
 from hashlib import sha256
@@ -31,6 +34,7 @@ if TYPE_CHECKING:  # a start reads these rows without it
 
 COLD_PREFIX, RETURN_PREFIX, CELLS_PREFIX = b"c", b"r", b"k"
 PLACE = "cold"
+_DAY_S = 86_400
 IS_DUE = 0x80  # in the byte of a state
 
 
@@ -74,6 +78,13 @@ def cold_name(partition: int, number: int, term: int, time_s: float) -> str:
     return f"{partition:05d}/{date}-{number:06d}-{term:010d}.parquet"
 
 
+def last_number(files: Mapping[int, ColdFileRow]) -> int:
+    """The greatest number that a file has, had or has in its name."""
+    names = [row.name for row in files.values()]
+    names += [name for row in files.values() for _, name in row.replaced]
+    return max([0, *files, *(int(name.split("-")[-2]) for name in names)])
+
+
 class ScannedTable(Protocol):
     """A table of which ranges are read."""
 
@@ -87,6 +98,9 @@ class ColdFileRow(msgspec.Struct, frozen=True, array_like=True):
     ``last`` are the smallest and the greatest ``host8 url8`` in it. ``archived_at`` is crawl time
     in whole seconds. ``removed`` is the number of records whose rows this commit deleted: fewer
     than ``records`` if some changed while the file was written, which then stay in the table.
+    ``since`` is 0 or, of a merged file, the least ``archived_at`` of those that it replaces.
+    ``replaced`` are numbers and names of files that were merged away and are still stored, since
+    ``replaced_at``: readers of an older commit may have them open.
     """
 
     name: str
@@ -97,6 +111,13 @@ class ColdFileRow(msgspec.Struct, frozen=True, array_like=True):
     last: bytes
     archived_at: int
     removed: int
+    since: int = 0
+    replaced: tuple[tuple[int, str], ...] = ()
+    replaced_at: int = 0
+
+    def has_day(self, day: int) -> bool:
+        """Whether it may have URLs that became cold on a day since 1970."""
+        return (self.since or self.archived_at) // _DAY_S <= day <= self.archived_at // _DAY_S
 
     @classmethod
     def of(
@@ -105,6 +126,20 @@ class ColdFileRow(msgspec.Struct, frozen=True, array_like=True):
         """The row of a file with this content and these records, which are sorted by ``url``."""
         digest, first, last = sha256(content).digest(), records[0].url, records[-1].url
         return cls(name, len(content), digest, len(records), first, last, at, removed)
+
+    @classmethod
+    def merged(
+        cls, name: str, content: bytes, urls: Sequence[bytes], files: Sequence[ColdFileRow]
+    ) -> ColdFileRow:
+        """The row of a file with these URLs, in order, which files with these rows had."""
+        digest, number, at = sha256(content).digest(), len(urls), max(e.archived_at for e in files)
+        since = min(each.since or each.archived_at for each in files)
+        return cls(name, len(content), digest, number, urls[0], urls[-1], at, number, since=since)
+
+    def replacing(self, replaced: Sequence[tuple[int, str]], at: int) -> ColdFileRow:
+        """The row with more files that were merged away at a time."""
+        names = tuple(sorted({*self.replaced, *replaced}))
+        return msgspec.structs.replace(self, replaced=names, replaced_at=at)
 
 
 class ReturnCause(IntEnum):

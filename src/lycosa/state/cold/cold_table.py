@@ -64,6 +64,19 @@ class ColdTable:
                     return value
         return None
 
+    def get_of_day(self, key: bytes, day: int) -> bytes | None:
+        """The same for a URL of which is known on which day since 1970 it became cold last.
+
+        So only the files of about that day are opened.
+        """
+        rows = self.rows
+        try:
+            self.rows = {number: row for number, row in rows.items() if row.has_day(day)}
+            value = self.get(key)
+        finally:
+            self.rows = rows
+        return self.get(key) if value is None else value
+
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """The values in the order of ``keys``. Sorted keys are read fastest."""
         return [self.get(key) for key in keys]

@@ -31,6 +31,7 @@ from lycosa.state.cold.cold_rows import (
     ColdFileRow,
     ColdRecord,
     cold_name,
+    last_number,
     noted_state,
     object_key,
 )
@@ -38,6 +39,7 @@ from lycosa.state.cold.cold_table import ColdTable
 from lycosa.state.folder.names import cold_keys_file
 from lycosa.state.objects.object_errors import ObjectError
 from lycosa.state.objects.objects_port import ObjectStore
+from lycosa.worker.commit.cold_merger import ColdMerger
 from lycosa.worker.commit.committer import Committer
 from lycosa.worker.fault_point import FaultPoint
 from lycosa.worker.visit.slicing import Slices
@@ -85,6 +87,7 @@ class ColdWriter:
         self._place, self._partitions, self._committer = place, partitions, committer
         self._slices, self._offload, self._clock = slices, offload, clock
         self._reach = reach
+        self._merger = ColdMerger(place.store, offload, self._next_commit, place.is_shared, reach)
         self._news = asyncio.Event()
         self._keys: dict[int, ColdKeys] = {}
         self._last: dict[int, int] = {}  # number of the last file that was begun, by partition
@@ -135,18 +138,37 @@ class ColdWriter:
                 self._use_keys(number, opened)
             if partition.cold.returning:
                 await self._bring_back(partition)
-            time = self._clock.time()
-            if not self._place.may_write or partition.cold.next_step(time) > time:
-                return
-            await self._clock.sleep(_STEP_S)
-            # What is deleted waits in memory for a commit, as everything else does.
-            if not self._committer.is_behind and (gathered := partition.cold.step(time, _WALKED)):
-                await self._archive(partition, gathered)
+            if self._place.may_write:
+                await self._write(partition, self._clock.time())
             self.waits_for = ""
         except ObjectError as error:
             # What was gathered stays in the table, and the next pass of the walk finds it.
             self.waits_for = str(error)
             await self._clock.sleep(_AGAIN_S)
+
+    async def _write(self, partition: Partition, time: float) -> None:
+        """Take a step of the walk, or merge files when there is none to take."""
+        if partition.cold.next_step(time) <= time:
+            await self._clock.sleep(_STEP_S)
+            # What is deleted waits in memory for a commit, as everything else does.
+            if not self._committer.is_behind and (gathered := partition.cold.step(time, _WALKED)):
+                await self._archive(partition, gathered)
+            return
+        await self._merger.delete_replaced(partition, time)
+        if (chosen := self._merger.choose(partition)) and not self._committer.is_saving:
+            keys = self._keys[partition.number]
+            if keys.has_fresh:  # the file of hashes must not be of one that is merged away
+                await self._offload.run(keys.save)
+            _, name = self._new_name(partition, time)
+            await self._merger.merge(partition, keys, chosen, name, time)
+            self._news.set()
+
+    def _new_name(self, partition: Partition, time: float) -> tuple[int, str]:
+        """A number and a name for a file."""
+        # Never twice, also after a failure: a store may repeat a request that it answered long ago.
+        number = max(self._last.get(partition.number, 0), last_number(partition.cold.files)) + 1
+        self._last[partition.number] = number
+        return number, cold_name(partition.number, number, self._place.term, time)
 
     async def _pause(self) -> None:
         """Wait until a partition has something to do."""
@@ -163,10 +185,7 @@ class ColdWriter:
 
     async def _archive(self, partition: Partition, gathered: Sequence[ColdRecord]) -> None:
         cold, time = partition.cold, self._clock.time()
-        # Never twice, also after a failure: a store may repeat a request that it answered long ago.
-        number = max(self._last.get(partition.number, 0), *cold.files, 0) + 1
-        self._last[partition.number] = number
-        name = cold_name(partition.number, number, self._place.term, time)
+        number, name = self._new_name(partition, time)
         row = await self._offload.run(partial(self._store, name, gathered, int(time)))
         self._reach("cold:stored")
         removed: list[ColdRecord] = []
@@ -215,20 +234,22 @@ class ColdWriter:
     async def _bring_back(self, partition: Partition) -> None:
         cold = partition.cold
         while urls := sorted(cold.returning)[:_RETURNED]:
-            values = await self._offload.run(partial(self._read, cold.files.copy(), urls))
+            notes = [cold.hashes.find(url[8:]) for url in urls]
+            days = [note.day if note is not None else 0 for note in notes]
+            values = await self._offload.run(partial(self._read, cold.files.copy(), urls, days))
             for url, value in zip(urls, values, strict=True):
                 partition.come_back(url, value, self._clock.time())
             self._committer.wake()
             await self._clock.sleep(0)
 
     def _read(
-        self, rows: Mapping[int, ColdFileRow], urls: Sequence[bytes]
+        self, rows: Mapping[int, ColdFileRow], urls: Sequence[bytes], days: Sequence[int]
     ) -> Sequence[bytes | None]:
         table = ColdTable(self._place.store, rows)
         found: list[bytes | None] = []
-        for url in urls:
+        for url, day in zip(urls, days, strict=True):
             try:
-                found.append(table.get(b"U" + url))
+                found.append(table.get_of_day(b"U" + url, day))
             except ColdDamaged as error:
                 # The URL's text is in the record only. The audit reports the file.
                 self.waits_for = str(error)
@@ -240,7 +261,9 @@ class ColdWriter:
     async def _delete_orphans(self) -> None:
         """Delete files that no row names, of earlier owners that were killed before a commit."""
         for number, partition in self._partitions.items():
-            named = {object_key(row.name) for row in partition.cold.files.values()}
+            rows = partition.cold.files.values()
+            named = {object_key(row.name) for row in rows}
+            named |= {object_key(name) for row in rows for _, name in row.replaced}
             try:
                 await self._offload.run(partial(self._delete_unnamed, number, named))
             except ObjectError as error:
