@@ -1,7 +1,8 @@
 """What the cold archive saves, and what it costs: ``python -m bench.cold [--millions 5] [--links
 1000000] [--folder DIR]``.
 
-A crawl's state is made of which four fifths of the URLs have ended (``frontier_load``). The
+A crawl's state is made of which four fifths of the URLs are fetched and due again in months, or wait
+as probes (``frontier_load``). The
 frontier's rate is measured on it as in ``bench.frontier``, nine of ten links known. Then all records
 that may go are archived as a worker does, one file and one commit after the other, and the rate is
 measured again with the hashes of cold URLs open. ``--ripe`` measures with links that bring cold URLs

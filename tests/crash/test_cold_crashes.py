@@ -83,7 +83,8 @@ def files_without_a_row(crawl: VirtualCrawl) -> set[str]:
     store = FolderStore(str(crawl.folder), crawl.folder)
     with tables(crawl) as opened:
         rows = [row for table in opened for row in cold_files(table).values()]
-    return {each.key for each in store.list("cold/")} - {object_key(row.name) for row in rows}
+    named = {row.name for row in rows} | {name for row in rows for _, name in row.replaced}
+    return {each.key for each in store.list("cold/")} - set(map(object_key, named))
 
 
 @pytest.mark.parametrize("seed", SEEDS, ids=lambda seed: f"seed-{seed}")
