@@ -30,7 +30,6 @@ COLD = {
     "cold.least_records": "1",
     "frontier.partitions": "4",
     "limits.continuous": "true",
-    "refetch.rule": "off",
     "store.commit_s": "0.1",
     "politeness.delay_s": "0.02",
     "politeness.max_crawl_delay_s": "0",
