@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from test_continuous import Watched
+from test_policy_changes import following
 
 from crawling import page
 from judging import are_balanced, quick_config, tables
@@ -102,3 +103,21 @@ def test_pages_that_are_due_later_leave_the_tables_and_are_fetched_when_they_are
         assert max(held) == (URLS if after_s else 0)
     assert fetched["cold"] == fetched["warm"]
     assert min(fetched["cold"][url] for url in WEB) > 1
+
+
+def test_changed_policies_reach_cold_pages(tmp_path: Path) -> None:
+    """A page that is due once a month is due every day, as soon as the rules say so."""
+    cold = ColdSection(after_s=2 * DAY, least_records=1)
+    monthly = RefetchSection(policies=("a.example every 30d",))
+    config = msgspec.structs.replace(config_of(cold), refetch=monthly)
+    crawl, web = scripted_crawl(tmp_path / "c", WEB, config)
+    crawl.longest_s = 366 * DAY
+
+    def change(assembled: Assembled) -> None:
+        partitions = assembled.worker.frontier.partitions.values()
+        if sum(sum(each.counters.cold.values()) for each in partitions) == URLS:
+            assembled.live.follow(1, following("a.example /p1 every 1d", "a.example every 30d"))
+
+    crawl.run([A], meanwhile=Watched(days=8.0, act=change))
+    assert web.asked[f"{A}p1"] > 3 and web.asked[f"{A}p2"] in (1, 2)
+    assert breaches(crawl.folder) == []

@@ -21,7 +21,7 @@ from lycosa.state.cold.cold_merging import FAN, MERGED_RECORDS, MergedRows, choo
 from lycosa.state.cold.cold_rows import ColdFileRow, cold_name, last_number, object_key
 from lycosa.state.cold.cold_table import ColdTable
 from lycosa.state.objects.folder import FolderStore
-from lycosa.worker.commit.cold_merger import ColdMerger
+from lycosa.worker.commit.cold_merger import MergedFileWriter
 
 Result = TypeVar("Result")
 FILES = st.lists(st.sets(st.integers(0, 40), min_size=1, max_size=12), min_size=FAN, max_size=6)
@@ -90,7 +90,7 @@ class Merging:
 
     def __init__(self, bed: ColdBed, is_shared: bool = False) -> None:
         self.bed, self.reached = bed, list[str]()
-        self.merger = ColdMerger(bed.files, self, self.commit, is_shared, self.reached.append)
+        self.merger = MergedFileWriter(bed.files, self, self.commit, is_shared, self.reached.append)
 
     async def run(self, call: Callable[[], Result]) -> Result:
         return call()

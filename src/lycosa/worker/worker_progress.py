@@ -72,7 +72,7 @@ class ProgressReport:
         worker = self._worker
         held_by = self._waits() or worker.committer.waits_for or worker.outage_text
         self._waited_s += now - self._reported_at if held_by else 0.0
-        # Without the store of cold files the crawl goes on, with larger tables.
+        # Without the store of cold files the crawl continues, with larger tables.
         waits_for = held_by or worker.archiver.waits_for
         self._reported_at = now
         meter = self._meter

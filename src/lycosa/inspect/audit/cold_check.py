@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+from lycosa.base.urls.identity import hash8
 from lycosa.inspect.audit.audit_report import Check
 from lycosa.inspect.committed_state import CrawlReader, TableView
+from lycosa.stages.frontier.cold_cells import cold_cells
 from lycosa.state.cold.cold_rows import cold_files, returning_urls
 from lycosa.state.kv.table_records import url_key
 from lycosa.state.shard.counters import Counters
@@ -32,6 +34,16 @@ def expect_cold(check: Check, counters: Counters, found: Counter[int], where: st
     held = {state: number for state, number in found.items() if number}
     check.expect(
         told == held, f"{where}: cold records by state are {told} by the counters, {held} in files"
+    )
+
+
+def expect_cold_cells(check: Check, view: TableView, host: str, found: Counter[int]) -> None:
+    """Compare the cold pages of a host by cell with the row that counts them."""
+    told = cold_cells(view.get, hash8(host))
+    check.expect(
+        told == +found,
+        f"{host}: {sum(told.values())} cold pages have a cell of the refetch price by its row,"
+        f" {found.total()} by the files, or they have others",
     )
 
 

@@ -19,11 +19,10 @@ from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8, join_url, reversed_host
 from lycosa.inspect.audit.audit_report import Check, OnAuditProgress
 from lycosa.inspect.audit.capture_index import CaptureIndex, place_key
-from lycosa.inspect.audit.cold_check import expect_cold
+from lycosa.inspect.audit.cold_check import expect_cold, expect_cold_cells
 from lycosa.inspect.audit.table_hosts import HostSection, sections_of
 from lycosa.inspect.committed_state import TableView
 from lycosa.stages.frontier.change_log import CHANGES, bounds_in, change_number, decode_change
-from lycosa.stages.frontier.cold_cells import cold_cells
 from lycosa.stages.frontier.host_grids import HOST_GRIDS, host_grid_of, is_readable
 from lycosa.stages.frontier.host_names import HOST_NAME_ROWS, indexed_until
 from lycosa.stages.frontier.outside_leases import LEASES, decode_lease
@@ -299,8 +298,7 @@ class _HostCheck:
             cell = counted_cell(history.cell, history.policy)
             self._cells[cell] += 1
             self._priced += 1
-            if is_cold:
-                self._cold_cells[cell] += 1
+            self._cold_cells[cell] += is_cold
             if self._grid is not None and (is_cold or self._grid.counts(url8)):
                 self._in_grid[cell] += 1
         url = join_url("https" if record.secure else "http", self._name, record.target)
@@ -322,12 +320,9 @@ class _HostCheck:
             self._waiting.append(int.from_bytes(url8, "big"))
 
     def _is_scheduled(self, due_at: int, url: bytes) -> bool:
-        """Whether a row of the schedule has it, its own or one shared with others of a second."""
+        """Whether a row of the schedule has it, or one that says that it comes back from a file."""
         start = due_key(due_at)
-        # A cold one that was taken from the schedule is read from its file next.
-        if self._view.get(return_key(url)) is not None:
-            return True
-        if self._view.get(start + url) is not None:
+        if any(self._view.get(key) is not None for key in (start + url, return_key(url))):
             return True
         return any(
             url in due_urls(key, row) for key, row in self._view.scan(start, start + b"\xff" * 17)
@@ -384,12 +379,7 @@ class _HostCheck:
             f"{name}: {host.cells} pages have a cell of the refetch price by the visit state,"
             f" {self._priced} by the records",
         )
-        told_cold = cold_cells(self._view.get, self._host.host8)
-        check.expect(
-            told_cold == self._cold_cells,
-            f"{name}: {sum(told_cold.values())} cold pages have a cell of the refetch price by its"
-            f" row, {self._cold_cells.total()} by the files, or they have others",
-        )
+        expect_cold_cells(check, self._view, name, self._cold_cells)
         if self._grid is not None:
             check.expect(
                 self._grid.cells == self._in_grid,

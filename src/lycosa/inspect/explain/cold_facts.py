@@ -13,6 +13,7 @@ _WHY = {
     ReturnCause.OPERATOR: "an operator decided so",
     ReturnCause.DUE: "it is due to be fetched again",
     ReturnCause.SIGNAL: "it was announced that it changed",
+    ReturnCause.POLICY: "changed refetch policies give it another time",
 }
 
 

@@ -76,14 +76,15 @@ _DAY_S = 86_400
 _PASSES = 8  # in the time after which a record goes
 _SHORTEST_PASS_S = 3600.0
 _AT_ONCE = frozenset({LinkKind.SEED, LinkKind.GIVEN})
-RESUMING = frozenset({ReturnCause.DUE, ReturnCause.SIGNAL})
-"""Causes after which a page goes on as its record says; after the others it is queued."""
+RESUMING = frozenset({ReturnCause.DUE, ReturnCause.SIGNAL, ReturnCause.POLICY})
+"""Causes after which a page has the state of its record; after the others it is queued."""
 _WEIGHTS = {
     # What was given counts more than a link: it reopens a host. A page that is due is fetched.
     cause: weight
     for weight, cause in enumerate(
         (
             ReturnCause.SIGNAL,
+            ReturnCause.POLICY,
             ReturnCause.DUE,
             ReturnCause.LINK,
             ReturnCause.GIVEN,
@@ -118,12 +119,16 @@ class ColdWalkRow(msgspec.Struct, array_like=True):
     """How far the walk is: host8 and url8 of the last record that was looked at.
 
     ``began`` is when this pass began (crawl time); 0 if none is in progress, and ``next_at`` then
-    is when the next one begins.
+    is when the next one begins. ``policies`` is the version of the refetch policies that all cold
+    records follow; those of ``applying`` are applied to the files up to the number ``ruled``.
     """
 
     at: bytes = b""
     began: int = 0
     next_at: int = 0
+    policies: bytes = b""
+    applying: bytes = b""
+    ruled: int = 0
 
 
 class _NoHashes:
@@ -217,7 +222,7 @@ class ColdUrls:
             after_s = self._section.after_s
             pass_s = max(after_s / _PASSES, min(after_s, _SHORTEST_PASS_S))
             row.at, row.began, row.next_at = b"", 0, int(row.began + pass_s) + 1
-            self._save_walk()
+            self.save_walk()
         if len(gathered) < FILE_RECORDS and not is_end:
             return ()
         full, self._gathered = gathered[:FILE_RECORDS], gathered[FILE_RECORDS:]
@@ -258,7 +263,7 @@ class ColdUrls:
             self.files[number] = file = msgspec.structs.replace(file, removed=removed)
             self.bytes += file.size
             self._table.put(cold_key(number), encode_record(file))
-            self._save_walk()
+            self.save_walk()
 
     def is_hidden(self, urls: Sequence[bytes]) -> list[bool]:
         """Whether a row of the table hides what files have of these URLs."""
@@ -288,7 +293,13 @@ class ColdUrls:
             if host is not None:
                 self._grids.move_cell(host, each.url[8:], history, bare)
 
-    def _save_walk(self) -> None:
+    def note_policies(self, version: bytes) -> None:
+        """Note that all cold records follow this version of the refetch policies."""
+        self.row.policies, self.row.applying, self.row.ruled = version, b"", 0
+        self.save_walk()
+
+    def save_walk(self) -> None:
+        """Write how far the walk is."""
         self._table.put(COLD_WALK_KEY, encode_record(self.row))
 
     # -- coming back

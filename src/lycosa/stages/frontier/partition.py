@@ -365,7 +365,7 @@ class Partition:
     def _resume(
         self, host: VisitState, url: bytes, record: UrlRecord, row: ReturnRow, now: float
     ) -> None:
-        """Store the record of a page that is due now, or that a signal announced."""
+        """Store the record of a page that is due now, announced by a signal, or under new rules."""
         self._put(url[:8], url[8:], record)
         if is_probe_place(record.due_at) and row.why is ReturnCause.DUE:
             self._requeue(url, now, is_probe=True)
@@ -374,6 +374,9 @@ class Partition:
             # Its entry was taken from the schedule, unless that was one of an earlier time.
             self._due.remove_due(record.due_at, url)
             self._due.add_due(record.due_at, url)
+        if row.why is ReturnCause.POLICY:
+            self.policy_walk.move_one(host, url, record, now)
+            self._put(url[:8], url[8:], record)
         if row.why is ReturnCause.SIGNAL:
             source = SignalSource(row.source)
             self.signals.announce(host, url, record, source, row.changed_at, now)

@@ -76,7 +76,7 @@ def encode_rows(table: pa.Table) -> bytes:
     )
     with writer:
         writer.write_table(table, row_group_size=_GROUP_ROWS)
-        firsts = b"".join(urls_of(table)[::_GROUP_ROWS])
+        firsts = b"".join(file_urls(table)[::_GROUP_ROWS])
         writer.add_key_value_metadata({_FORMAT_KEY: str(FORMAT), _FIRSTS_KEY: firsts.hex()})
     return sink.getvalue()
 
@@ -97,7 +97,7 @@ def _cells(each: ColdRecord) -> tuple[Any, ...]:
     )
 
 
-def urls_of(table: pa.Table) -> list[bytes]:
+def file_urls(table: pa.Table) -> list[bytes]:
     """The host8 and url8 of the rows of a file."""
     hosts, urls = (table.column(name).to_pylist() for name in _PLAIN[:2])
     return [host + url for host, url in zip(hosts, urls, strict=True)]

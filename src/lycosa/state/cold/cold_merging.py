@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lycosa.state.cold.cold_file import ColdFile, encode_rows, urls_of
+from lycosa.state.cold.cold_file import ColdFile, encode_rows, file_urls
 from lycosa.state.cold.cold_rows import ColdFileRow
 from lycosa.state.objects.objects_port import ObjectStore
 
@@ -73,7 +73,7 @@ class MergedRows:
         """``rows`` are in the order of their numbers."""
         tables = [ColdFile(store, row.name, row.size).read() for row in rows]
         table = pa.concat_tables(tables).combine_chunks()
-        urls = urls_of(table)
+        urls = file_urls(table)
         # A stable sort, so of equal URLs that of the newest file is the last.
         order = sorted(range(len(urls)), key=urls.__getitem__)
         kept = [

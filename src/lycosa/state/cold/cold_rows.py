@@ -98,7 +98,7 @@ class ColdFileRow(msgspec.Struct, frozen=True, array_like=True):
     ``last`` are the smallest and the greatest ``host8 url8`` in it. ``archived_at`` is crawl time
     in whole seconds. ``removed`` is the number of records whose rows this commit deleted: fewer
     than ``records`` if some changed while the file was written, which then stay in the table.
-    ``since`` is 0 or, of a merged file, the least ``archived_at`` of those that it replaces.
+    ``since`` is 0 or, of a merged file, the earliest ``archived_at`` of those that it replaces.
     ``replaced`` are numbers and names of files that were merged away and are still stored, since
     ``replaced_at``: readers of an older commit may have them open.
     """
@@ -150,6 +150,7 @@ class ReturnCause(IntEnum):
     OPERATOR = 3  # an operator retried it
     DUE = 4  # the time of its next fetch has come, or it is the next probe
     SIGNAL = 5  # it changed, according to a source of signals
+    POLICY = 6  # changed refetch policies give it another time
 
 
 class ReturnRow(msgspec.Struct, frozen=True, array_like=True):

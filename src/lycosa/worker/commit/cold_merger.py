@@ -5,7 +5,7 @@
 
 A crash before the commit leaves a file that no row names, as when records leave the table; one
 behind it leaves the old files, which the row names until they are deleted. Records are read and
-written on another thread. What the loop does is bounded: look-ups of at most ``MERGED_RECORDS``
+written on another thread. What the loop does is bounded: lookups of at most ``MERGED_RECORDS``
 keys, in slices.
 """
 
@@ -37,7 +37,7 @@ _DAY_S = 86_400.0
 _KEPT_S, _KEPT_SHARED_S = _DAY_S, 7 * _DAY_S
 
 
-class ColdMerger:
+class MergedFileWriter:
     """One per worker; called by its ``ColdWriter``, one call at a time."""
 
     def __init__(

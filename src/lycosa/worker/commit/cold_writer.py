@@ -22,6 +22,7 @@ from pathlib import Path
 import msgspec
 
 from lycosa.base.ports import Offload
+from lycosa.stages.frontier.cold_policies import apply_policies, next_unruled
 from lycosa.stages.frontier.crawl_clock import CrawlClock
 from lycosa.stages.frontier.partition import Partition
 from lycosa.state.cold.cold_keys import COLD_DAY_S, ColdKeys, notes_of
@@ -39,7 +40,7 @@ from lycosa.state.cold.cold_table import ColdTable
 from lycosa.state.folder.names import cold_keys_file
 from lycosa.state.objects.object_errors import ObjectError
 from lycosa.state.objects.objects_port import ObjectStore
-from lycosa.worker.commit.cold_merger import ColdMerger
+from lycosa.worker.commit.cold_merger import MergedFileWriter
 from lycosa.worker.commit.committer import Committer
 from lycosa.worker.fault_point import FaultPoint
 from lycosa.worker.visit.slicing import Slices
@@ -87,7 +88,9 @@ class ColdWriter:
         self._place, self._partitions, self._committer = place, partitions, committer
         self._slices, self._offload, self._clock = slices, offload, clock
         self._reach = reach
-        self._merger = ColdMerger(place.store, offload, self._next_commit, place.is_shared, reach)
+        self._merger = MergedFileWriter(
+            place.store, offload, self._next_commit, place.is_shared, reach
+        )
         self._news = asyncio.Event()
         self._keys: dict[int, ColdKeys] = {}
         self._last: dict[int, int] = {}  # number of the last file that was begun, by partition
@@ -154,6 +157,10 @@ class ColdWriter:
             if not self._committer.is_behind and (gathered := partition.cold.step(time, _WALKED)):
                 await self._archive(partition, gathered)
             return
+        if number := next_unruled(partition):
+            await self._apply_policies(partition, number, time)
+            self._news.set()
+            return
         await self._merger.delete_replaced(partition, time)
         if (chosen := self._merger.choose(partition)) and not self._committer.is_saving:
             keys = self._keys[partition.number]
@@ -162,6 +169,18 @@ class ColdWriter:
             _, name = self._new_name(partition, time)
             await self._merger.merge(partition, keys, chosen, name, time)
             self._news.set()
+
+    async def _apply_policies(self, partition: Partition, number: int, time: float) -> None:
+        rows = partition.cold.files[number]
+        table = ColdTable(self._place.store, {number: rows})
+        try:
+            records = await self._offload.run(lambda: list(table.scan(b"U", b"V")))
+        except ColdDamaged:
+            records = []  # the audit reports the file
+        part = [(key[1:], value) for key, value in records]
+        for _ in apply_policies(partition, number, part, time):
+            await self._clock.sleep(0)
+        await self._bring_back(partition)
 
     def _new_name(self, partition: Partition, time: float) -> tuple[int, str]:
         """A number and a name for a file."""
@@ -189,6 +208,8 @@ class ColdWriter:
         row = await self._offload.run(partial(self._store, name, gathered, int(time)))
         self._reach("cold:stored")
         removed: list[ColdRecord] = []
+        if not cold.files and partition.policy_walk.is_done:
+            cold.row.policies = partition.policy_walk.row.version
 
         def steps() -> Iterator[None]:
             for part in cold.remove(number, row, gathered):

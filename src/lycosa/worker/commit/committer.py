@@ -251,12 +251,7 @@ class Committer:
             files.crashes.clear_suspicion(url)
         posted, inbox = self._outgoing.cut_parcels(), self._topic.position
         pending = files.store.freeze()
-        batches = [
-            PartitionBatch(number, writes)
-            for number, p in partitions.items()
-            # Now and then without writes, so that there is a snapshot and the log does not grow.
-            if (writes := p.freeze()) or self.commits - self._before[number].sequence >= _IDLE
-        ]
+        batches = self._cut_batches()
         has_news = bool(batches) or not pending.is_empty or inbox != self._inbox
         has_news |= is_last or is_forced or files.lease.is_due(self._committed_at)
         if has_news:
@@ -282,6 +277,15 @@ class Committer:
         self._topic.note_committed(inbox)
         await self._after_commit()
         return has_news or bool(waiters)
+
+    def _cut_batches(self) -> list[PartitionBatch]:
+        return [
+            PartitionBatch(number, writes)
+            for number, partition in self._partitions.items()
+            # Now and then without writes, so that there is a snapshot and the log does not grow.
+            if (writes := partition.freeze())
+            or self.commits - self._before[number].sequence >= _IDLE
+        ]
 
     def _seal(self, batches: list[PartitionBatch], inbox: int, is_last: bool) -> Commit:
         """Make a commit of the cut. What is found from now on belongs to the next commit."""
