@@ -267,15 +267,12 @@ class _HostCheck:
         self._waiting, self._parked = array("Q"), array("Q")
         self._retrying = self._priced = 0
         self._grid = host_grid_of(view.get, host.host8)
-        self._in_grid = Counter[int]()
-        self._cold_cells = Counter[int]()
+        self._in_grid, self._cold_cells = Counter[int](), Counter[int]()
 
     def run(self) -> None:
         total = self._view.counters().discovered
         for key, value, is_cold in self._host.urls:
-            record = decode_url(value)
-            self._record(key[9:], record, is_cold)
-            self._cold[record.state] += is_cold
+            self._record(key[9:], decode_url(value), is_cold)
             self._checks.note_record(total)
         queued, parked = self._queue()
         self._compare(self._waiting, queued, "its back queue")
@@ -289,6 +286,7 @@ class _HostCheck:
 
     def _record(self, url8: bytes, record: UrlRecord, is_cold: bool) -> None:
         state = record.state
+        self._cold[state] += is_cold
         if state is UrlState.QUEUED and self._visit is not None:
             state = {HostState.PARKED: UrlState.PARKED, HostState.RETIRED: UrlState.RETIRED}.get(
                 self._visit.state, state

@@ -156,7 +156,8 @@ class ColdWriter:
             # What is deleted waits in memory for a commit, as everything else does.
             if not self._committer.is_behind and (gathered := partition.cold.step(time, _WALKED)):
                 await self._archive(partition, gathered)
-            return
+            if partition.cold.row.began:
+                return  # the pass is not at its end
         if number := next_unruled(partition):
             await self._apply_policies(partition, number, time)
             self._news.set()
