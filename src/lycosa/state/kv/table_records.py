@@ -44,6 +44,7 @@ are sorted:
                                 change no content (module ``frontier.copy_judgement``)
     ``c number6``               a cold file, ``r host8 url8`` a cold URL that is to come back
                                 (module ``state.cold.cold_rows``)
+    ``k host8``                 the cold pages of a host by cell (module ``frontier.cold_cells``)
     ``O`` ``I``                 outbox and watermarks (module ``exchange``)
     ``M name``                  metadata and counters
     ==========================  =================================================
