@@ -121,3 +121,24 @@ def test_changed_policies_reach_cold_pages(tmp_path: Path) -> None:
     crawl.run([A], meanwhile=Watched(days=8.0, act=change))
     assert web.asked[f"{A}p1"] > 3 and web.asked[f"{A}p2"] in (1, 2)
     assert breaches(crawl.folder) == []
+
+
+def test_a_crawl_says_that_its_cold_files_cannot_be_stored_and_stores_them_later(
+    tmp_path: Path,
+) -> None:
+    crawl, _ = scripted_crawl(tmp_path / "c", WEB, config_of())
+    crawl.longest_s = 366 * DAY
+    told: list[str] = []
+
+    def look(assembled: Assembled) -> None:
+        in_the_way = crawl.folder / "cold"
+        told.append(assembled.worker.archiver.waits_for)
+        if len(told) == 1:
+            in_the_way.write_bytes(b"")
+        elif told[-1]:
+            in_the_way.unlink(missing_ok=True)
+
+    crawl.run([A], meanwhile=Watched(days=6.0, act=look))
+    assert told[-1] == "" and any("cold" in each for each in told)
+    assert sum(are_balanced(crawl).cold.values()) == URLS
+    assert breaches(crawl.folder) == []

@@ -94,14 +94,19 @@ class ColdWriter:
         self._news = asyncio.Event()
         self._keys: dict[int, ColdKeys] = {}
         self._last: dict[int, int] = {}  # number of the last file that was begun, by partition
-        self.waits_for = ""
-        """Why a file could not be written or read, for people; else empty."""
+        # By partition, until a file of it was written or read, or a pass found nothing to write.
+        self._troubles: dict[int, str] = {}
         for number, partition in partitions.items():
             partition.cold.wake = self._news.set
             try:
                 self._use_keys(number, self._open_keys(number))
             except ObjectError as error:
-                self.waits_for = str(error)
+                self._troubles[number] = str(error)
+
+    @property
+    def waits_for(self) -> str:
+        """Why a file could not be written or read, for people; else empty."""
+        return next(iter(self._troubles.values()), "")
 
     def __repr__(self) -> str:
         return f"<ColdWriter {sum(map(len, self._keys.values()))} URLs {self.waits_for}>"
@@ -139,14 +144,14 @@ class ColdWriter:
             if number not in self._keys:
                 opened = await self._offload.run(partial(self._open_keys, number))
                 self._use_keys(number, opened)
+                self._troubles.pop(number, None)
             if partition.cold.returning:
                 await self._bring_back(partition)
             if self._place.may_write:
                 await self._write(partition, self._clock.time())
-            self.waits_for = ""
         except ObjectError as error:
             # What was gathered stays in the table, and the next pass of the walk finds it.
-            self.waits_for = str(error)
+            self._troubles[number] = str(error)
             await self._clock.sleep(_AGAIN_S)
 
     async def _write(self, partition: Partition, time: float) -> None:
@@ -154,10 +159,13 @@ class ColdWriter:
         if partition.cold.next_step(time) <= time:
             await self._clock.sleep(_STEP_S)
             # What is deleted waits in memory for a commit, as everything else does.
-            if not self._committer.is_behind and (gathered := partition.cold.step(time, _WALKED)):
+            if self._committer.is_behind:
+                return
+            if gathered := partition.cold.step(time, _WALKED):
                 await self._archive(partition, gathered)
             if partition.cold.row.began:
                 return  # the pass is not at its end
+            self._troubles.pop(partition.number, None)
         if number := next_unruled(partition):
             await self._apply_policies(partition, number, time)
             self._news.set()
@@ -169,6 +177,7 @@ class ColdWriter:
                 await self._offload.run(keys.save)
             _, name = self._new_name(partition, time)
             await self._merger.merge(partition, keys, chosen, name, time)
+            self._troubles.pop(partition.number, None)
             self._news.set()
 
     async def _apply_policies(self, partition: Partition, number: int, time: float) -> None:
@@ -207,6 +216,7 @@ class ColdWriter:
         cold, time = partition.cold, self._clock.time()
         number, name = self._new_name(partition, time)
         row = await self._offload.run(partial(self._store, name, gathered, int(time)))
+        self._troubles.pop(partition.number, None)
         self._reach("cold:stored")
         removed: list[ColdRecord] = []
         if not cold.files and partition.policy_walk.is_done:
@@ -254,18 +264,24 @@ class ColdWriter:
     # -- coming back
 
     async def _bring_back(self, partition: Partition) -> None:
-        cold = partition.cold
+        cold, number = partition.cold, partition.number
         while urls := sorted(cold.returning)[:_RETURNED]:
             notes = [cold.hashes.find(url[8:]) for url in urls]
             days = [note.day if note is not None else 0 for note in notes]
-            values = await self._offload.run(partial(self._read, cold.files.copy(), urls, days))
+            self._troubles.pop(number, None)
+            read = partial(self._read, number, cold.files.copy(), urls, days)
+            values = await self._offload.run(read)
             for url, value in zip(urls, values, strict=True):
                 partition.come_back(url, value, self._clock.time())
             self._committer.wake()
             await self._clock.sleep(0)
 
     def _read(
-        self, rows: Mapping[int, ColdFileRow], urls: Sequence[bytes], days: Sequence[int]
+        self,
+        number: int,
+        rows: Mapping[int, ColdFileRow],
+        urls: Sequence[bytes],
+        days: Sequence[int],
     ) -> Sequence[bytes | None]:
         table = ColdTable(self._place.store, rows)
         found: list[bytes | None] = []
@@ -274,7 +290,7 @@ class ColdWriter:
                 found.append(table.get_of_day(b"U" + url, day))
             except ColdDamaged as error:
                 # The URL's text is in the record only. The audit reports the file.
-                self.waits_for = str(error)
+                self._troubles[number] = str(error)
                 found.append(None)
         return found
 
@@ -289,7 +305,7 @@ class ColdWriter:
             try:
                 await self._offload.run(partial(self._delete_unnamed, number, named))
             except ObjectError as error:
-                self.waits_for = str(error)
+                self._troubles[number] = str(error)
 
     def _delete_unnamed(self, number: int, named: set[str]) -> None:
         store, now = self._place.store, self._clock.wall()
