@@ -1,7 +1,8 @@
 """What the cold archive saves, and what it costs: ``python -m bench.cold [--millions 5] [--links
 1000000] [--folder DIR]``.
 
-A crawl's state is made of which four fifths of the URLs have ended (``frontier_load``). The
+A crawl's state is made of which four fifths of the URLs are fetched and due again in months, or wait
+as probes (``frontier_load``). The
 frontier's rate is measured on it as in ``bench.frontier``, nine of ten links known. Then all records
 that may go are archived as a worker does, one file and one commit after the other, and the rate is
 measured again with the hashes of cold URLs open. ``--ripe`` measures with links that bring cold URLs
@@ -28,7 +29,14 @@ from lycosa.base.config.sections import ColdSection
 from lycosa.stages.frontier.partition import Partition
 from lycosa.state.cold.cold_file import encode_file
 from lycosa.state.cold.cold_keys import COLD_DAY_S, ColdKeys, notes_of
-from lycosa.state.cold.cold_rows import ColdFileRow, ColdRecord, cold_files, cold_name, object_key
+from lycosa.state.cold.cold_rows import (
+    ColdFileRow,
+    ColdRecord,
+    cold_files,
+    cold_name,
+    noted_state,
+    object_key,
+)
 from lycosa.state.cold.cold_table import ColdTable
 from lycosa.state.objects.folder import FolderStore
 
@@ -91,7 +99,7 @@ class ColdCrawl(Crawl):
         notes = notes_of(
             [each.url for each in removed],
             int(now) // COLD_DAY_S,
-            [int(each.record.state) for each in removed],
+            [noted_state(each.record) for each in removed],
             [int(each.record.reason) for each in removed],
         )
         keys = self.keys[partition.number]

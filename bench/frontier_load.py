@@ -14,6 +14,7 @@ import sys
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from lycosa.base.model.url_state import History, UrlState
 from lycosa.base.model.usage import Usage
 from lycosa.base.urls.identity import Sites, hash8, partition_of
 from lycosa.stages.frontier.back_queue import Lane
+from lycosa.stages.frontier.due import probe_place
 from lycosa.stages.frontier.visit_state import HostState, VisitRecord
 from lycosa.state.kv import rocks
 from lycosa.state.kv.table_records import (
@@ -177,14 +179,15 @@ def load_partition(
 ) -> tuple[int, int]:
     """One partition; gives its URLs and the bytes of them.
 
-    With ``ended``, that share of the URLs is fetched, and not due again.
+    With ``ended``, that share of the URLs is fetched, as the default refetch rule leaves them: of
+    three pages two are due again in months, and one waits as a probe.
     """
     web = Web(urls, hosts)
     owned = np.flatnonzero(np.fromfile(folder / "owners", dtype=np.uint8) == number).tolist()
     mine = sorted((hash8(name), h, name) for h in owned for name in (host_name(h),))
     table, chance = _Table(folder, number), random.Random(number)
     seen: list[np.ndarray] = []
-    due: list[bytes] = []
+    due: list[tuple[int, bytes]] = []
     queues: list[tuple[bytes, list[bytes]]] = []
     counters, length = Counters(hosts=len(mine)), 0
 
@@ -210,9 +213,10 @@ def load_partition(
                     at = NOW - chance.getrandbits(22)
                     due_at, past, state = at + 604_800 * 100, _stored(chance, at), 3
                     if ended:
-                        due_at = 0
-                    else:
-                        due.append(due_key(due_at, host8, url8))
+                        past += ["", "", False, 0, b"", "", 0, b"", 1 + (at + i) % 900]
+                        due_at = due_at if i % 3 else probe_place(at)
+                        counters.move_cell(None, History(cell=past[-1]))
+                    due.append((due_at, host8 + url8))
                 row = encode_record(
                     [
                         state,
@@ -268,6 +272,7 @@ def load_partition(
                 deepest=5,
                 importance=0.1,
                 address="203.0.113.7",
+                cells=fetched if ended else 0,
             )
             counters.move_urls(None, UrlState.QUEUED, queued)
             counters.move_urls(None, UrlState.FETCHED, fetched)
@@ -278,13 +283,21 @@ def load_partition(
     table.add(visits())
     table.add((front_key(3, place), host8) for place, (host8, _, _) in enumerate(mine))
     due.sort()
-    table.add((key, b"") for key in due)
+    table.add(_due_rows(due))
     table.add(iter([(COUNTERS_KEY, encode_record(counters))]))
     table.close()
     file = SortedSeenUrls(seen_path(folder, number))
     file.rebuild(seen, 0)
     file.close()
     return counters.discovered, length
+
+
+def _due_rows(due: list[tuple[int, bytes]]) -> Iterator[tuple[bytes, bytes]]:
+    """The rows of the schedule: up to 64 URLs of one time share a row."""
+    for time, group in groupby(due, key=lambda entry: entry[0]):
+        urls = [url for _, url in group]
+        for at in range(0, len(urls), 64):
+            yield due_key(time, urls[at][:8], urls[at][8:]), b"".join(urls[at + 1 : at + 64])
 
 
 def _fetched(size: int, ended: float) -> int:

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import msgspec
 
+from lycosa.base.model.refetch_cell import counted_cell
 from lycosa.base.model.url_state import UrlState
+from lycosa.stages.frontier.cold_cells import cells_key
 from lycosa.stages.frontier.visit_state import decode_visit
 from lycosa.state.cold.cold_file import encode_file
 from lycosa.state.cold.cold_rows import ColdFileRow, ColdRecord, cold_key, cold_name, object_key
@@ -18,7 +20,7 @@ from lycosa.state.kv.kv_port import SavedTable, Writes
 from lycosa.state.kv.table_records import decode_url, encode_record, host_key
 from lycosa.state.objects.folder import FolderStore
 from lycosa.state.objects.objects_port import ObjectStore
-from lycosa.state.shard.counters import COUNTERS_KEY, Counters, counters_of
+from lycosa.state.shard.counters import COUNTERS_KEY, Counters, count, counters_of
 from lycosa.state.shard.folder_view import FolderView
 
 _WAITING = frozenset({UrlState.QUEUED, UrlState.PARKED})
@@ -78,7 +80,7 @@ def cold_writes(table: SavedTable, partition: int, store: ObjectStore | None) ->
             writes[cold_key(number)] = encode_record(row)
     states = Counter(int(each.record.state) for each in records) if store is not None else {}
     counters = msgspec.structs.replace(counters_of(table), cold=dict(states))
-    _take_cells(table, records, counters, writes)
+    _take_cells(table, records, counters, writes, is_cold=store is not None)
     return {**writes, COUNTERS_KEY: encode_record(counters)}, len(records)
 
 
@@ -87,16 +89,22 @@ def _take_cells(
     records: list[ColdRecord],
     counters: Counters,
     writes: dict[bytes, bytes | None],
+    is_cold: bool,
 ) -> None:
-    """Cold records have no cell."""
+    """Cold records that are due one day are counted by host; the others have no cell."""
+    of_hosts: dict[bytes, dict[int, int]] = {}
     for each in records:
         history = each.record.history
-        if history is not None and history.cell:
+        if history is not None and history.cell and each.record.due_at:
+            count(of_hosts.setdefault(each.url[:8], {}), counted_cell(history.cell, history.policy))
+        elif history is not None and history.cell:
             bare = msgspec.structs.replace(history, cell=0)
             key = host_key(each.url[:8])
             visit = decode_visit(writes.get(key) or table.get(key) or b"")
             visit.cells += counters.move_cell(history, bare)
             writes[key], writes[b"g" + each.url[:8]] = encode_record(visit), None
+    if is_cold:
+        writes.update({cells_key(host8): encode_record(of) for host8, of in of_hosts.items()})
 
 
 def _records(table: SavedTable) -> list[ColdRecord]:
@@ -109,6 +117,6 @@ def _records(table: SavedTable) -> list[ColdRecord]:
 
 
 def _may_go(table: SavedTable, each: ColdRecord) -> bool:
-    if each.record.state in _WAITING or each.record.due_at:
+    if each.record.state in _WAITING:
         return False
     return not any(table.get(prefix + each.url) for prefix in (b"a", b"l", b"B", b"E", b"X"))

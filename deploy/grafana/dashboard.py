@@ -76,6 +76,21 @@ SECTIONS: dict[str, list[Panel]] = {
             [("sum(lycosa_urls_set_back{$in})", "URLs")],
         ),
         (
+            "URLs whose records are cold",
+            "short",
+            [("sum(lycosa_cold_urls{$in})", "URLs")],
+        ),
+        (
+            "Cold files",
+            "short",
+            [("sum(lycosa_cold_files{$in})", "files")],
+        ),
+        (
+            "Size of cold files",
+            "bytes",
+            [("sum(lycosa_cold_bytes{$in})", "bytes")],
+        ),
+        (
             "Pages fetched again a second",
             "short",
             [

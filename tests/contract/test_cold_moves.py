@@ -10,7 +10,7 @@ import pytest
 
 from cold_crawls import cold_copy
 from crawling import QUICK, Pages, crawl_folder, html, page
-from lycosa.base.config.sections import FrontierSection, RefetchRule, RefetchSection
+from lycosa.base.config.sections import FrontierSection, RefetchSection
 from lycosa.cluster.shards.stored_crawl import StoredCrawl
 from lycosa.inspect.committed_state import TableView
 from lycosa.moves.rescue_survey import PointOfView, RescuePlace, survey_shard
@@ -33,7 +33,7 @@ PAGES = {
 CONFIG = msgspec.structs.replace(
     QUICK,
     frontier=FrontierSection(partitions=1),
-    refetch=RefetchSection(rule=RefetchRule.OFF),
+    refetch=RefetchSection(policies=("www.example.org /1* never",)),  # the others are due one day
 )
 MARK = Mark(1000, 1000)
 

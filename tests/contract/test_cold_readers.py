@@ -17,7 +17,7 @@ import pytest
 from cold_crawls import cold_copy
 from crawling import HTML, QUICK, Pages, crawl_folder, html, moved, page, robots
 from lycosa.base.calls import Found, HostUrlsQuery, UrlQuery
-from lycosa.base.config.sections import FrontierSection, RefetchRule, RefetchSection, StoreSection
+from lycosa.base.config.sections import FrontierSection, RefetchSection, StoreSection
 from lycosa.base.urls.identity import hash8
 from lycosa.inspect.audit.folder_audit import audit
 from lycosa.inspect.committed_state import CrawlReader, read_folder
@@ -68,7 +68,7 @@ PAGES = {
 CONFIG = msgspec.structs.replace(
     QUICK,
     frontier=FrontierSection(partitions=2),
-    refetch=RefetchSection(rule=RefetchRule.OFF),  # a page that is due again is never cold
+    refetch=RefetchSection(policies=("www.example.org /1* never",)),  # the others are due one day
     store=StoreSection(commit_pages=4),
 )
 NOW = VIRTUAL_EPOCH + 500.0

@@ -21,6 +21,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lycosa.base.config.sections import Config
+from lycosa.base.system.clock import ThreadOffload
+from lycosa.inspect.audit.snapshot_check import check_snapshots
 from lycosa.state.commit import (
     MARK_KEY,
     NOTHING,
@@ -46,8 +48,11 @@ from lycosa.state.seen.urls_sorted import SortedSeenUrls
 from lycosa.state.shard.folder_snapshots import FolderSnapshots
 from lycosa.state.shard.object_snapshots import ObjectSnapshots
 from lycosa.state.shard.opened_shard import PartitionData, Shard, ShardStorage, open_shard
-from lycosa.state.shard.usable_snapshots import SnapshotUnusable
+from lycosa.state.shard.usable_snapshots import SnapshotUnusable, commit_needed
+from lycosa.state.shard.view import ShardPosition
 from lycosa.state.store import SegmentFiles
+from lycosa.worker.commit.snapshot_saver import SnapshotSaver
+from lycosa.worker.intake.inbox_topic import InboxTopic
 from memory_segments import MemorySegments
 from memory_snapshots import MemorySnapshots
 from s3_server import needs_s3, s3_program, s3_store, shared_server
@@ -675,3 +680,30 @@ def test_url_seen_confirms_nothing_that_only_an_index_holds(cluster: Cluster) ->
     history = History(cluster)
     history.commit({url_row(0): b"a", known_key(URL8S[1]): b"hosthost"})
     history.crash()
+
+
+async def test_owners_without_writes_leave_the_log_to_both_snapshots(tmp_path: Path) -> None:
+    """As after an import into more shards, some of which have nothing to fetch."""
+    place = in_folder(tmp_path)
+    for life in range(5):
+        owner, writes = Owner(place), life < 2
+        saver = SnapshotSaver(
+            owner.shard,
+            ThreadOffload(),
+            lambda point: None,
+            owner.next - 1,
+            InboxTopic(None, 0, lambda error: None),
+            lambda: 0.0,
+            {0: mark_of(owner.data.table)},
+        )
+        if writes:
+            owner.commit({url_row(life): b"row"})
+        for _ in range(3):  # they renew the lease
+            last = owner.commit({})
+        await saver.finish(last.sequence, 0, {0: mark_of(owner.data.table)})
+        place.end(owner.shard)
+    log, marks = MemoryLog(place.changelog), place.saved()
+    needed = commit_needed(log, marks[::-1], 0)
+    position = ShardPosition(0, last.term, last.mark, 1e9, 1e9, 0, 0, True, marks[-1], needed, 0)
+    check = check_snapshots(place.objects.store, [position])
+    assert len(marks) == 2 and check.checked and not check.breaches

@@ -28,9 +28,15 @@ SEEDS = [
     pytest.param(seed, marks=[pytest.mark.long] * (not _WANTED and seed != 3))
     for seed in range(max(_WANTED, 10))
 ]
-POINTS = {"cold:stored": 4, "cold:removed": 4, "commit:stored": 20, "commit:logged": 20}
+POINTS = {
+    "cold:stored": 4,
+    "cold:removed": 4,
+    "cold:merged": 3,
+    "commit:stored": 20,
+    "commit:logged": 20,
+}
 POINTS |= {"commit:applied": 40, "commit:settled": 20, "after:offload": 40, "turn": 3000}
-CHOICE = [*POINTS, *["cold:stored", "cold:removed"] * 3]
+CHOICE = [*POINTS, *["cold:stored", "cold:removed", "cold:merged"] * 3]
 KILLS = 6
 
 
@@ -77,7 +83,8 @@ def files_without_a_row(crawl: VirtualCrawl) -> set[str]:
     store = FolderStore(str(crawl.folder), crawl.folder)
     with tables(crawl) as opened:
         rows = [row for table in opened for row in cold_files(table).values()]
-    return {each.key for each in store.list("cold/")} - {object_key(row.name) for row in rows}
+    named = {row.name for row in rows} | {name for row in rows for _, name in row.replaced}
+    return {each.key for each in store.list("cold/")} - set(map(object_key, named))
 
 
 @pytest.mark.parametrize("seed", SEEDS, ids=lambda seed: f"seed-{seed}")

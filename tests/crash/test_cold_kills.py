@@ -30,7 +30,6 @@ COLD = {
     "cold.least_records": "1",
     "frontier.partitions": "4",
     "limits.continuous": "true",
-    "refetch.rule": "off",
     "store.commit_s": "0.1",
     "politeness.delay_s": "0.02",
     "politeness.max_crawl_delay_s": "0",
@@ -126,11 +125,13 @@ def _judge(folder: Path) -> Found:
     cold, known = sum(sum(c.cold.values()) for c in counters), sum(c.discovered for c in counters)
     urls = [entry.url for entry in reader.urls()]
     assert len(urls) == len(set(urls)) == known
-    view, names = FolderView(folder), set[str]()
+    view, names, replaced = FolderView(folder), set[str](), set[str]()
     for number in view.seen.partitions:
         table = view.open_table(number)
-        names |= {row.name for row in cold_files(table).values()}
+        rows = cold_files(table).values()
+        names |= {row.name for row in rows}
+        replaced |= {name for row in rows for _, name in row.replaced}
         table.close()
     written = {path.relative_to(folder / "cold").as_posix() for path in _files(folder)}
     assert names <= written
-    return Found(cold, known, len(names), len(written - names))
+    return Found(cold, known, len(names), len(written - names - replaced))

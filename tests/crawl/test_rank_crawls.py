@@ -13,6 +13,7 @@ from lycosa.base.config.scope_sections import ScopeRule
 from lycosa.base.config.sections import Config
 from lycosa.base.urls.identity import partition_of
 from lycosa.inspect.committed_state import CrawlReader
+from lycosa.inspect.crawl_status import crawl_status
 from lycosa.inspect.explain.explanation import explain
 from lycosa.inspect.saved_settings import load_saved_settings
 from lycosa.state.commit import read_logs
@@ -85,6 +86,10 @@ def test_a_crawl_takes_ranks_while_it_runs_and_its_next_run_continues_with_them(
     assert (of_b["ranks"], of_b["host_rank"], of_b["linking_hosts"]) == (digest, 128, 1)
     assert "authority" not in of_b
     assert facts(folder, LAST)["page_rank"] == 128, "it is the middle of one"
+    reader = CrawlReader(FolderView(folder))
+    in_use = crawl_status(reader, load_saved_settings(reader), VIRTUAL_EPOCH + 1500).ranks
+    assert in_use is not None and (in_use.digest, in_use.damage) == (digest, "")
+    assert in_use.hosts and in_use.pages == 1 and in_use.source
     crawl_folder(folder, web, [], with_ranks(config, ""), start=2000.0)
     assert 0.6 <= facts(folder, C)["authority"] <= 0.667, "two sites link to it"  # type: ignore[operator]
 

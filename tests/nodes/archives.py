@@ -9,13 +9,13 @@ from __future__ import annotations
 import msgspec
 
 from judging import counters_of
-from lycosa.base.config.sections import ColdSection, RefetchRule, RefetchSection
+from lycosa.base.config.sections import ColdSection, RefetchSection
 from nodes.history import NodesHistory
 from nodes.plugin import Plugin
 
 
 class Archives(Plugin):
-    """Nothing is fetched again, so everything may become cold."""
+    """Nothing is fetched again in the time of a history, so everything may become cold."""
 
     # A verdict about a near copy may come when the record is cold already, after these few seconds.
     FETCHES_ONCE = False
@@ -23,8 +23,10 @@ class Archives(Plugin):
     def __init__(self, history: NodesHistory) -> None:
         super().__init__(history)
         cold = ColdSection(after_s=5.0, return_after_s=1e7, least_records=1)
-        refetch = RefetchSection(rule=RefetchRule.OFF)
-        history.config = msgspec.structs.replace(history.config, cold=cold, refetch=refetch)
+        # By the default rule every page is due in days.
+        history.config = msgspec.structs.replace(
+            history.config, cold=cold, refetch=RefetchSection()
+        )
         self.cold = 0
 
     def judge(self) -> None:

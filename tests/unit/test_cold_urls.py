@@ -4,6 +4,7 @@ they come back.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,21 +22,26 @@ from lycosa.base.listing_kind import ListingKind
 from lycosa.base.model.dead_letter import DeadLetterAction, DecidedDeadLetter
 from lycosa.base.model.discovered import Discovered, LinkKind
 from lycosa.base.model.parsed import Link
+from lycosa.base.model.source_truth import SignalSource
 from lycosa.base.model.speculation_record import MISSES, SpeculationRecord
 from lycosa.base.model.url_state import History, UrlState
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8, host_of, target_of
+from lycosa.stages.frontier.change_signals import SignalOutcome
+from lycosa.stages.frontier.cold_cells import cold_cells
 from lycosa.stages.frontier.cold_urls import ColdUrls, may_go
 from lycosa.stages.frontier.dead_letter_actions import carry_out_decision
 from lycosa.stages.frontier.discovery import LinkSource
+from lycosa.stages.frontier.due import is_probe_place, probe_place
 from lycosa.stages.frontier.partition import Partition
 from lycosa.stages.frontier.partition_rules import FrontierRules
 from lycosa.state.cold.cold_keys import COLD_DAY_S, ColdKeys, notes_of
-from lycosa.state.cold.cold_rows import ColdRecord, ReturnCause, cold_files
+from lycosa.state.cold.cold_rows import ColdRecord, ReturnCause, cold_files, noted_state, return_key
 from lycosa.state.cold.cold_table import ColdTable
+from lycosa.state.cold.whole_table import WholeTable
 from lycosa.state.kv.memory_table import MemoryKeyValue
 from lycosa.state.kv.overlay import Overlay
-from lycosa.state.kv.table_records import UrlRecord, unparsed_key
+from lycosa.state.kv.table_records import UrlRecord, decode_url, due_urls, unparsed_key
 from lycosa.state.objects.folder import FolderStore
 from lycosa.state.seen.seen_port import hashes_of
 from lycosa.state.shard.counters import counters_of
@@ -81,8 +87,8 @@ class ColdBed:
         partition.cold.hashes = ColdKeys(self.folder / "cold-keys", rows, cold)
         return partition
 
-    def fetch(self, now: float, state: UrlState = UrlState.FETCHED) -> int:
-        """Fetch all that waits; nothing is due again."""
+    def fetch(self, now: float, state: UrlState = UrlState.FETCHED, due_at: int = 0) -> int:
+        """Fetch all that waits; with 0 nothing is due again."""
         fetched = 0
         for host in range(HOSTS):
             visit = self.partition.visits.find_host(hash8(f"h{host}.example"))
@@ -90,9 +96,25 @@ class ColdBed:
             while (lease := self.partition.lease_next(visit)) is not None:
                 before = lease.record.history or History()
                 history = History(before.fetches + 1, int(now), 200, cell=7)
-                self.partition.complete_lease(lease, done(lease, state, 0, history))
+                self.partition.complete_lease(lease, done(lease, state, due_at, history))
                 fetched += 1
         return fetched
+
+    def make_due(self, due: dict[int, int]) -> None:
+        """Give fetched pages a time of their next fetch, by number."""
+        for number, due_at in due.items():
+            host8, url8 = key_of(number)[:8], key_of(number)[8:]
+            record = self.partition.find_record(host8, url8)
+            assert record is not None and record.history is not None
+            interval_s = 0 if is_probe_place(due_at) else int(due_at - START)
+            record.history = msgspec.structs.replace(record.history, interval_s=interval_s)
+            record.due_at = due_at
+            self.partition._put(host8, url8, record)
+            if is_probe_place(due_at):
+                self.partition.probes.add(record.history.fetched_at, host8 + url8)
+            else:
+                self.partition._due.add_due(due_at, host8 + url8)
+        commit(self.store, self.partition)
 
     def gather(self, now: float = LATER) -> Sequence[ColdRecord]:
         return self.partition.cold.step(now, 1000)
@@ -100,6 +122,8 @@ class ColdBed:
     def archive(self, gathered: Sequence[ColdRecord], now: float = LATER) -> int:
         """Write a file, delete the rows and commit; returns how many."""
         cold = self.partition.cold
+        if not gathered:
+            return 0
         number = max(cold.files, default=0) + 1
         row = msgspec.structs.replace(named(self.files, gathered, number), archived_at=int(now))
         removed = [each for part in cold.remove(number, row, gathered) for each in part]
@@ -108,7 +132,7 @@ class ColdBed:
             notes = notes_of(
                 [each.url for each in removed],
                 int(now) // COLD_DAY_S,
-                [int(each.record.state) for each in removed],
+                [noted_state(each.record) for each in removed],
                 [int(each.record.reason) for each in removed],
             )
             keys = cold.hashes
@@ -134,6 +158,28 @@ class ColdBed:
         counters = counters_of(self.store)
         assert counters.is_balanced and counters.discovered == PAGES
         assert sum(counters.cold.values()) == len(gone)
+        self.check_due(ColdTable(self.files, cold_files(self.store)))
+
+    def check_due(self, cold: ColdTable) -> None:
+        """No time of a next fetch is forgotten, and pages are counted by the cells they have."""
+        scheduled = {
+            (int.from_bytes(key[1:5], "big"), url)
+            for key, row in self.store.scan(b"D", b"E")
+            for url in due_urls(key, row)
+        }
+        table, cells, in_files = WholeTable(self.store, cold), Counter[int](), Counter[bytes]()
+        for key, value, is_cold in table.scan_marked():
+            record = decode_url(value)
+            is_returning = self.store.get(return_key(key[1:])) is not None
+            if record.due_at and not is_returning:
+                assert (record.due_at, key[1:]) in scheduled
+            if record.history is not None and record.history.cell:
+                cells[record.history.cell] += 1
+                in_files[key[1:9]] += is_cold
+        assert sum(counters_of(self.store).cells.values()) == cells.total()
+        for host in range(HOSTS):
+            host8 = hash8(f"h{host}.example")
+            assert sum(cold_cells(self.store.get, host8).values()) == in_files[host8]
 
 
 @pytest.fixture
@@ -190,6 +236,10 @@ def test_nothing_goes_without_the_setting(tmp_path: Path) -> None:
         ({"state": UrlState.REFUSED, "history": None}, True),
         ({"state": UrlState.GONE}, True),
         ({"due_at": 1}, False),
+        ({"due_at": 200}, False),
+        ({"due_at": 201}, True),
+        ({"due_at": 201, "state": UrlState.QUEUED}, False),
+        ({"due_at": probe_place(50)}, True),
         ({"found_at": 500}, False),
         ({"history": History(1, 500)}, False),
         ({"history": History(1, 50, policy=LISTING_CLASSES[ListingKind.SITEMAP])}, False),
@@ -199,7 +249,74 @@ def test_only_records_for_which_nothing_waits_may_go(change: dict[str, object], 
     record = UrlRecord(
         UrlState.FETCHED, True, "/", 0, 0, LinkKind.A, 50, history=History(1, 50, 200)
     )
-    assert may_go(msgspec.structs.replace(record, **change), 100.0) is goes
+    assert may_go(msgspec.structs.replace(record, **change), 100.0, 200.0) is goes
+
+
+def test_a_page_that_is_due_later_is_cold_until_then_and_keeps_its_cell(bed: ColdBed) -> None:
+    soon, late = int(LATER + 9 * DAY), int(LATER + 30 * DAY)
+    bed.make_due({0: soon, 3: late})
+    cells = dict(bed.partition.counters.cells)
+    assert bed.archive(bed.gather()) == PAGES - 1
+    assert bed.partition.find_record(key_of(0)[:8], key_of(0)[8:]) is not None
+    assert sum(cells.values()) == PAGES
+    # Those that are never due left the counts by cell; the two others did not.
+    assert sum(bed.partition.counters.cells.values()) == 2
+    host8 = key_of(3)[:8]
+    assert sum(cold_cells(bed.partition.table.get, host8).values()) == 1
+    # Neither a link nor a seed fetches it earlier than its time.
+    bed.partition.discover_urls(
+        [found(url_of(3)), found(url_of(3), LinkKind.SEED)], LATER + 9 * DAY
+    )
+    assert not bed.partition.cold.returning
+    bed.restart()
+    assert bed.partition.wake_due(late - 1) == 1  # the page that never left
+    assert not bed.partition.cold.returning and bed.partition.next_due() == late
+    assert bed.partition.wake_due(late) == 1
+    commit(bed.store, bed.partition)
+    bed.restart()  # the schedule has it no more, and a row says that it is to come back
+    assert bed.partition.cold.returning[key_of(3)].why is ReturnCause.DUE
+    assert bed.bring_back(late) == 1 and bed.partition.wake_due(late) == 1
+    record = bed.partition.find_record(key_of(3)[:8], key_of(3)[8:])
+    assert record is not None and record.state is UrlState.QUEUED and record.due_at == 0
+    assert record.history is not None and record.history.cell
+    commit(bed.store, bed.partition)
+    assert cold_cells(bed.partition.table.get, host8) == {}
+    assert sum(bed.partition.counters.cells.values()) == 2
+    bed.check()
+
+
+def test_a_cold_probe_comes_back_when_it_is_its_turn(bed: ColdBed) -> None:
+    bed.make_due({3: probe_place(int(START)), 4: probe_place(int(START))})
+    assert bed.archive(bed.gather()) == PAGES
+    now = LATER + 8 * DAY
+    assert bed.partition.wake_due(now) == 1
+    (url,) = bed.partition.cold.returning
+    assert bed.bring_back(now) == 1
+    record = bed.partition.find_record(url[:8], url[8:])
+    assert record is not None and record.state is UrlState.QUEUED
+    commit(bed.store, bed.partition)
+    bed.check()
+
+
+def test_a_signal_brings_a_cold_page_back_if_it_is_newer_than_its_fetch(bed: ColdBed) -> None:
+    late = int(LATER + 60 * DAY)
+    bed.make_due({3: late, 4: late})
+    bed.archive(bed.gather())
+    announce = bed.partition.announce_change
+    told, now = int(LATER + DAY), LATER + 2 * DAY
+    assert announce(key_of(4), SignalSource.PUSH, int(START - DAY), now) is SignalOutcome.KEPT
+    assert announce(key_of(5), SignalSource.PUSH, told, now) is SignalOutcome.ENDED
+    assert announce(key_of(3), SignalSource.PUSH, told, now) is SignalOutcome.SOONER
+    commit(bed.store, bed.partition)
+    bed.restart()
+    assert bed.bring_back(now) == 1
+    record = bed.partition.find_record(key_of(3)[:8], key_of(3)[8:])
+    assert record is not None and record.state is UrlState.FETCHED
+    row = bed.partition.signals.row(key_of(3))
+    assert row.open == {SignalSource.PUSH: told}
+    assert bed.partition.next_due() == record.due_at
+    commit(bed.store, bed.partition)
+    bed.check()
 
 
 def test_a_link_brings_a_url_back_only_after_its_time(bed: ColdBed) -> None:
@@ -308,7 +425,20 @@ def test_a_damaged_record_is_not_waited_for(bed: ColdBed) -> None:
 OPERATIONS = st.lists(
     st.tuples(
         st.sampled_from(
-            ("gather", "archive", "seed", "link", "return", "fetch", "crash", "commit")
+            (
+                "gather",
+                "archive",
+                "gather and archive",
+                "seed",
+                "link",
+                "signal",
+                "return",
+                "fetch",
+                "fetch for later",
+                "wake",
+                "crash",
+                "commit",
+            )
         ),
         st.integers(0, PAGES - 1),
     ),
@@ -322,6 +452,7 @@ def test_in_any_order_and_with_crashes_every_url_is_in_one_place(
     tmp_path_factory: pytest.TempPathFactory, operations: list[tuple[str, int]]
 ) -> None:
     bed, now = ColdBed(tmp_path_factory.mktemp("bed")), LATER
+    bed.make_due({number: int(LATER + (12 + 6 * number) * DAY) for number in range(0, PAGES, 2)})
     gathered: Sequence[ColdRecord] = ()
     for name, number in operations:
         now += 4 * DAY
@@ -331,13 +462,23 @@ def test_in_any_order_and_with_crashes_every_url_is_in_one_place(
         elif name == "archive" and gathered:
             bed.archive(gathered, now)
             gathered = ()
+        elif name == "gather and archive":
+            bed.partition.cold.row.next_at = 0
+            bed.archive(bed.gather(now), now)
+            gathered = ()
         elif name in ("seed", "link"):
             kind = LinkKind.SEED if name == "seed" else LinkKind.A
             bed.partition.discover_urls([found(url_of(number), kind=kind)], now)
+        elif name == "signal":
+            bed.partition.announce_change(key_of(number), SignalSource.PUSH, int(now - DAY), now)
         elif name == "return":
             bed.bring_back(now)
         elif name == "fetch":
             bed.fetch(now)
+        elif name == "fetch for later":
+            bed.fetch(now, due_at=int(now + (5 + 5 * number) * DAY))
+        elif name == "wake":
+            bed.partition.wake_due(now)
         elif name == "crash":
             bed.restart()
             gathered = ()
@@ -347,6 +488,19 @@ def test_in_any_order_and_with_crashes_every_url_is_in_one_place(
             bed.check()
     commit(bed.store, bed.partition)
     bed.check()
+    # Whatever happened, each page that is due comes back and is fetched.
+    due = {key[1:] for key, value in whole_of(bed) if decode_url(value).due_at}
+    now += 100 * DAY
+    while bed.partition.next_due() <= now or bed.partition.cold.returning:
+        bed.partition.wake_due(now)
+        bed.bring_back(now)
+    waits = {key[1:] for key, value in whole_of(bed) if decode_url(value).state is UrlState.QUEUED}
+    assert due <= waits
+
+
+def whole_of(bed: ColdBed) -> list[tuple[bytes, bytes]]:
+    commit(bed.store, bed.partition)
+    return list(WholeTable(bed.store, ColdTable(bed.files, cold_files(bed.store))).scan(b"U", b"V"))
 
 
 def test_hashes_of_cold_urls_survive_in_their_file(bed: ColdBed, tmp_path: Path) -> None:
@@ -367,7 +521,7 @@ def test_hashes_of_cold_urls_survive_in_their_file(bed: ColdBed, tmp_path: Path)
         assert now.ripe(wanted, day).tolist() == [True] * PAGES + [False]
         assert not now.ripe(wanted, day - 1).any()
         note = now.find(key_of(2)[8:])
-        assert note == (day, UrlState.FETCHED, Reason.NONE)
+        assert note == (day, UrlState.FETCHED, Reason.NONE, False)
 
 
 def test_hashes_of_other_files_are_not_used(bed: ColdBed, tmp_path: Path) -> None:
@@ -384,12 +538,12 @@ def test_of_two_notes_of_a_url_the_newer_counts() -> None:
     keys = ColdKeys(Path("never-read"), {}, ColdTable(FolderStore("x", Path()), {}))
     keys.add(1, "a", one)
     keys.add(2, "b", notes_of([b"h" * 8 + b"u" * 8], 9, [5], [1]))
-    assert len(keys) == 1 and keys.find(b"u" * 8) == (9, 5, 1)
+    assert len(keys) == 1 and keys.find(b"u" * 8) == (9, 5, 1, False)
     assert keys.ripe(np.array([hashes_of([b"u" * 8])[0]]), 8).tolist() == [False]
     keys.forget(b"u" * 8)
     assert keys.find(b"u" * 8) is None
     keys.add(3, "c", one)
-    assert keys.find(b"u" * 8) == (5, 3, 0)
+    assert keys.find(b"u" * 8) == (5, 3, 0, False)
 
 
 def test_it_says_what_it_has(bed: ColdBed) -> None:

@@ -26,6 +26,7 @@ from lycosa.stages.frontier.host_grids import (
 )
 from lycosa.stages.frontier.partition import Partition
 from lycosa.stages.frontier.partition_rules import FrontierRules
+from lycosa.state.cold.cold_rows import ColdFileRow, ColdRecord
 from lycosa.state.kv.memory_table import MemoryKeyValue
 from lycosa.state.kv.overlay import Overlay
 from lycosa.state.kv.table_records import decode_url, encode_record, prefix_end
@@ -45,6 +46,7 @@ class Site:
         self.store, self.is_on = MemoryKeyValue(), is_on
         self.prices: dict[bytes, float] = {}
         self.fetches = Counter[str]()
+        self.files: dict[bytes, bytes] = {}
         self.open()
 
     def open(self) -> None:
@@ -52,7 +54,8 @@ class Site:
             host_prices=self.prices, has_host_prices=lambda: self.is_on, judge=None
         )
         stored = self.store.scan(b"U", prefix_end(b"U"))
-        seen = SetSeen({int.from_bytes(key[9:], "big") for key, _ in stored})
+        known = [key[9:] for key, _ in stored] + [key[8:] for key in self.files]
+        seen = SetSeen({int.from_bytes(url8, "big") for url8 in known})
         self.partition = Partition(0, Overlay(self.store), seen, FrontierSection(head=8), rules)
         self.grids: HostHistograms = self.partition.host_grids
 
@@ -61,7 +64,26 @@ class Site:
         self.store.write(batch)
         self.partition.table.settle()
 
+    def become_cold(self, url: str) -> None:
+        """Let a page leave the table for a file."""
+        key, cold = hash8(host_of(url)) + hash8(url), self.partition.cold
+        value = self.partition.table.get(b"U" + key)
+        if value is None or decode_url(value).state is UrlState.QUEUED:
+            return
+        each = ColdRecord(key, host_of(url), value, decode_url(value))
+        row = ColdFileRow.of("file", b"", [each], int(NOW))
+        assert [list(part) for part in cold.remove(len(cold.files) + 1, row, [each])] == [[each]]
+        self.files[key] = each.cold_value
+
+    def come_back(self, url: str) -> None:
+        """Let a cold page be due."""
+        key = hash8(host_of(url)) + hash8(url)
+        if key in self.files:
+            self.partition.cold.note_due(key, NOW)
+            assert self.partition.come_back(key, self.files.pop(key), NOW)
+
     def fetch(self, url: str, cell: int, policy: int = 0) -> None:
+        self.come_back(url)
         partition, host8 = self.partition, hash8(host_of(url))
         kind, importance = LinkKind.SEED, 1.0
         partition.discover_urls(
@@ -101,6 +123,7 @@ class Site:
             decode_url(value).history
             for _, value in self.partition.table.scan(prefix, prefix + b"\xff" * 9)
         ]
+        histories += [decode_url(value).history for value in self.files.values()]
         return Counter(counted_cell(each.cell, each.policy) for each in histories if each)
 
     def walk(self) -> None:
@@ -134,7 +157,8 @@ def test_a_host_has_a_grid_only_when_it_is_large_and_some_page_has_a_price() -> 
 _STEPS = st.lists(
     st.one_of(
         st.tuples(st.integers(0, LARGE + 40), st.sampled_from([0, 1, 99, 960])),
-        st.sampled_from(["walk", "restart"]),
+        st.tuples(st.integers(0, LARGE), st.sampled_from(["cold", "back"])),
+        st.sampled_from(["walk", "restart", "make again"]),
     ),
     max_size=25,
 )
@@ -143,18 +167,29 @@ _STEPS = st.lists(
 @given(_STEPS)
 @settings(deadline=None, max_examples=15)
 def test_the_grid_has_the_cells_of_the_records_whatever_happens_during_the_walk(
-    steps: list[tuple[int, int] | str],
+    steps: list[tuple[int, int | str] | str],
 ) -> None:
     site = Site()
+    for number in range(0, 90, 3):  # before the host has a grid
+        site.fetch(url_of(number), 77)
+        site.become_cold(url_of(number))
     site.fill()
+    for number in range(200, 260):
+        site.become_cold(url_of(number))
     for step in steps:
         if step == "walk":
             site.grids.walk()
         elif step == "restart":
             site.commit()
             site.open()
-        elif not isinstance(step, str):
-            site.fetch(url_of(step[0]), step[1])
+        elif step == "make again":
+            site.grids._make_again(hash8(HOST))
+        elif step[1] == "cold":
+            site.become_cold(url_of(int(step[0])))
+        elif step[1] == "back":
+            site.come_back(url_of(int(step[0])))
+        else:
+            site.fetch(url_of(int(step[0])), int(step[1]))
     site.walk()
     host = site.partition.visits.find_host(hash8(HOST))
     assert host is not None

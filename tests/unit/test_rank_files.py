@@ -127,7 +127,13 @@ def test_files_of_hosts_and_of_pages_are_joined(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"), [("", "has no ranks"), ("<html>", "is no file of ranks")]
+    ("content", "said"),
+    [
+        ("", "has no ranks"),
+        ("<html>", "is no file of ranks"),
+        ("PK\x03\x04\x14\x00\x08", "host_rev\\): it is a ZIP file$"),
+        ("\x89HDF\r\n\x1a", "host_rev\\): it is not text$"),
+    ],
 )
 def test_a_file_that_has_no_ranks_is_refused(tmp_path: Path, content: str, said: str) -> None:
     path = tmp_path / "x.txt"

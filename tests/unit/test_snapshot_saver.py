@@ -91,6 +91,7 @@ class Bench:
             0,
             self.topic,
             lambda: self.now,
+            {0: Mark(0, 0)},
         )
 
     async def commit(self, number: int, value: bytes = b"") -> None:
@@ -128,6 +129,21 @@ async def test_the_next_commit_waits_for_a_snapshot_on_one_machine(tmp_path: Pat
         await bench.commit(number)
     assert bench.slow.saved == [Mark(1, 3), Mark(1, 6)]
     assert bench.log.trims == [3, 6] and bench.topic.trims == [0, 30]
+
+
+async def test_commits_without_writes_leave_the_log_to_both_snapshots(tmp_path: Path) -> None:
+    bench = Bench(tmp_path / "seen", is_aside=False)
+    bench.slow.go.set()
+    for number in range(1, 7):
+        await bench.commit(number)
+    for number in range(7, 30):
+        await bench.saver.save_when_due(number, 10 * number, {0: Mark(1, 6)})
+    await bench.saver.finish(30, 300, {0: Mark(1, 6)})
+    # The log continues the snapshots of commits 3 and 6 as long as there is no newer one.
+    assert bench.log.trims == [3, 6] and bench.topic.trims == [0, 30]
+    for number in range(31, 34):
+        await bench.commit(number)
+    assert bench.log.trims == [3, 6, 33] and bench.topic.trims == [0, 30, 60]
 
 
 async def test_nothing_is_trimmed_after_a_snapshot_that_was_not_stored(tmp_path: Path) -> None:

@@ -259,6 +259,7 @@ def _print_head(
             ("stated", _stated(status)),
             ("items", _items(status)),
             ("cold", _cold(status)),
+            ("ranks", _ranks(status)),
             ("scripted", _scripted(status)),
         )
     )
@@ -282,7 +283,17 @@ def _cold(status: CrawlStatus) -> str:
     if not status.cold:
         return ""
     files = f"{counted(status.cold_files, 'file')}, {human_bytes(status.cold_bytes)}"
-    return f"{counted(sum(status.cold.values()), 'URL')} that nothing waits for are in {files}"
+    return f"{counted(sum(status.cold.values()), 'URL')} in {files}"
+
+
+def _ranks(status: CrawlStatus) -> str:
+    """By which ranks the crawl orders hosts and pages."""
+    if (ranks := status.ranks) is None:
+        return ""
+    if not ranks.source:
+        return ranks.damage or ranks.digest[:12]
+    names = f"{counted(ranks.hosts, 'host')} and {counted(ranks.pages, 'page')}"
+    return f"{ranks.digest[:12]}, of {names}, from {ranks.source}"
 
 
 def _set_back(status: CrawlStatus) -> str:

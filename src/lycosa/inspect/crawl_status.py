@@ -52,6 +52,8 @@ from lycosa.state.folder.lock import LockHolder
 from lycosa.state.folder.names import status_path
 from lycosa.state.folder.seed_sources import SeedSource, load_sources
 from lycosa.state.kv.table_records import prefix_end
+from lycosa.state.objects.folder import FolderStore
+from lycosa.state.objects.object_errors import ObjectError
 from lycosa.state.shard.counters import Counters, total_of
 from lycosa.state.shard.view import ShardPosition
 from lycosa.state.store.closing import LackingFile, lacking_files
@@ -78,6 +80,20 @@ class ScriptedHost(msgspec.Struct, frozen=True, order=True):
     host: str
 
 
+class RanksInUse(msgspec.Struct, frozen=True):
+    """The set of ranks that ``priority.ranks`` names: from where, of how many hosts and pages.
+
+    Of a crawl on many machines only the digest is known here. ``damage`` says why a folder's set
+    cannot be read.
+    """
+
+    digest: str
+    source: str = ""
+    hosts: int = 0
+    pages: int = 0
+    damage: str = ""
+
+
 class CrawlStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The whole status.
 
@@ -99,7 +115,7 @@ class CrawlStatus(msgspec.Struct, frozen=True, kw_only=True):
     a cold file, by state; ``cold_files`` and ``cold_bytes`` are the files. ``scripted`` counts
     captures that seem to be empty until their scripts run, ``scripted_hosts`` are the ten hosts
     with most of them. ``renders`` are the pages that are to be rendered, ``rendered`` counts the
-    renders that ended, by how.
+    renders that ended, by how. ``ranks`` are those that the crawl goes by.
     """
 
     folder: str
@@ -152,6 +168,7 @@ class CrawlStatus(msgspec.Struct, frozen=True, kw_only=True):
     scripted_hosts: list[ScriptedHost] = []
     renders: WaitingRenders = WaitingRenders()
     rendered: dict[str, int] = {}
+    ranks: RanksInUse | None = None
 
 
 _SCRIPTED_HOSTS = 10  # that are listed
@@ -214,6 +231,7 @@ def crawl_status(
         rendered=total.rendered,
         purpose=agent_policy(saved.config.agent).purpose,
         **tally.values(),
+        ranks=_ranks(saved.config.priority.ranks, folder),
         **_cold(total, tally.cold),
         **_refetching(saved.config.refetch, total.cells, reader.price, tally),
         **(_only_in(folder, runs) if folder else {}),
@@ -243,6 +261,21 @@ def _cold(total: Counters, sizes: list[int]) -> dict[str, Any]:
     """Cold records, in files of these sizes."""
     states = {state.label: number for state in UrlState if (number := total.cold.get(state, 0))}
     return {"cold": states, "cold_files": len(sizes), "cold_bytes": sum(sizes)}
+
+
+def _ranks(digest: str, folder: Path | None) -> RanksInUse | None:
+    """The ranks with this digest."""
+    if not digest or folder is None:
+        return RanksInUse(digest) if digest else None
+    # Imported here, because it imports numpy, and most crawls have no ranks.
+    from lycosa.state.ranks.rank_results import RanksError
+    from lycosa.state.ranks.rank_set import read_rank_set
+
+    try:
+        found = read_rank_set(FolderStore(str(folder), folder), digest)
+    except (RanksError, ObjectError) as error:
+        return RanksInUse(digest, damage=str(error))
+    return RanksInUse(digest, found.source, found.hosts, found.pages)
 
 
 def _only_in(folder: Path, runs: bool) -> dict[str, Any]:

@@ -8,11 +8,13 @@ commit. For that time the tables are as large as they would be without cold file
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import islice
 
 import msgspec
 
-from lycosa.state.cold.cold_rows import cold_key
+from lycosa.stages.frontier.host_grids import HOST_GRIDS, decode_host_grid, is_readable
+from lycosa.state.cold.cold_rows import CELLS_PREFIX, cold_key
 from lycosa.state.cold.whole_table import open_cold_records
 from lycosa.state.kv.kv_port import KeyValue
 from lycosa.state.kv.table_records import encode_record, prefix_end
@@ -40,7 +42,21 @@ def return_records(table: KeyValue, store: ObjectStore) -> int:
         table.write(rows)
         returned += len(rows)
     counters = msgspec.structs.replace(counters_of(table), cold={})
+    counted = dict.fromkeys(_rows_of_counts(table))
     # Last, because the files are found by these rows.
-    table.write({COUNTERS_KEY: encode_record(counters), **dict.fromkeys(map(cold_key, cold.rows))})
+    named = dict.fromkeys(map(cold_key, cold.rows))
+    table.write({COUNTERS_KEY: encode_record(counters), **counted, **named})
     cold.close()
     return returned
+
+
+def _rows_of_counts(table: KeyValue) -> Iterator[bytes]:
+    """The keys of rows that count cold pages apart from those in the table.
+
+    The grid of a host that is not complete is one: its walk would count them again.
+    """
+    for key, _ in table.scan(CELLS_PREFIX, prefix_end(CELLS_PREFIX)):
+        yield key
+    for key, value in table.scan(HOST_GRIDS, prefix_end(HOST_GRIDS)):
+        if not is_readable(value) or not decode_host_grid(value).is_whole:
+            yield key

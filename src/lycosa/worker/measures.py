@@ -252,6 +252,7 @@ def _set_hosts(meter: Meter, present: list[Counters]) -> None:
             due[DueBand(number).label] += waiting
     meter.set_table("lycosa_due_pages", due)
     meter.set("lycosa_urls_set_back", sum(each.set_back for each in present))
+    meter.set("lycosa_cold_urls", sum(sum(each.cold.values()) for each in present))
 
 
 def _set_frontier(meter: Meter, frontier: Frontier, now: float) -> None:
@@ -268,6 +269,9 @@ def _set_frontier(meter: Meter, frontier: Frontier, now: float) -> None:
         for band, number in partition.front.waiting_by_band().items():
             bands[str(band)] = bands.get(str(band), 0) + number
     meter.set_table("lycosa_frontier_hosts", bands)
+    cold = [partition.cold for partition in frontier.partitions.values()]
+    meter.set("lycosa_cold_files", sum(len(each.files) for each in cold))
+    meter.set("lycosa_cold_bytes", sum(each.bytes for each in cold))
 
 
 def _set_seen(meter: Meter, worker: Worker, intake: Intake) -> None:

@@ -70,8 +70,10 @@ class ProgressReport:
             self._look(now)
             self._next_look = now + max((self._clock.monotonic() - now) / _SHARE, 0.4)
         worker = self._worker
-        waits_for = self._waits() or worker.committer.waits_for or worker.outage_text
-        self._waited_s += now - self._reported_at if waits_for else 0.0
+        held_by = self._waits() or worker.committer.waits_for or worker.outage_text
+        self._waited_s += now - self._reported_at if held_by else 0.0
+        # Without the store of cold files the crawl continues, with larger tables.
+        waits_for = held_by or worker.archiver.waits_for
         self._reported_at = now
         meter = self._meter
         meter.set("lycosa_wait_seconds_total", self._waited_s)

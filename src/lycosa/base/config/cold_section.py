@@ -10,13 +10,13 @@ from lycosa.base.config.setting import setting
 
 
 class ColdSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Records of URLs that nothing waits for, which leave the tables for files."""
+    """Records of URLs that are not fetched for long, which leave the tables for files."""
 
     after_s: Annotated[
         float,
         setting(
             "Time since a URL was found and fetched last after which its record goes to a cold"
-            " file, if no further fetch of it is due; 0 keeps all records in the tables.",
+            " file, if no fetch of it is due for as long; 0 keeps all records in the tables.",
             ge=0,
         ),
     ] = 0.0

@@ -242,6 +242,9 @@ _FRONTIER = (
         _G,
         "Waiting URLs that are set back, because pages like them were near copies of others.",
     ),
+    Metric("lycosa_cold_urls", _G, "URLs whose records are in cold files."),
+    Metric("lycosa_cold_files", _G, "Cold files that count, without those that were merged."),
+    Metric("lycosa_cold_bytes", _G, "Size of the cold files that count."),
     Metric(
         "lycosa_due_pages",
         _G,

@@ -2,7 +2,7 @@
 
 Keys of one host are adjacent under every prefix, so records, queue and visit state of a host are
 read together, host by host, in one pass over the table. Memory is eight bytes for each URL that
-waits at one host.
+waits at one host, and for each cold URL of a partition that is due.
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8, join_url, reversed_host
 from lycosa.inspect.audit.audit_report import Check, OnAuditProgress
 from lycosa.inspect.audit.capture_index import CaptureIndex, place_key
-from lycosa.inspect.audit.cold_check import expect_cold
+from lycosa.inspect.audit.cold_check import ColdSchedule, expect_cold, expect_cold_cells
 from lycosa.inspect.audit.demand_check import check_demands
+from lycosa.inspect.audit.lease_check import check_leases
 from lycosa.inspect.audit.table_hosts import HostSection, sections_of
 from lycosa.inspect.committed_state import TableView
 from lycosa.stages.frontier.change_log import CHANGES, bounds_in, change_number, decode_change
 from lycosa.stages.frontier.host_grids import HOST_GRIDS, host_grid_of, is_readable
 from lycosa.stages.frontier.host_names import HOST_NAME_ROWS, indexed_until
-from lycosa.stages.frontier.outside_leases import LEASES, decode_lease
 from lycosa.stages.frontier.visit_state import HostState, VisitRecord
+from lycosa.state.cold.cold_rows import return_key
 from lycosa.state.kv.table_records import (
     PARKED_BAND,
     SET_BACK_BAND,
@@ -91,6 +92,7 @@ class StateChecks:
         self._asked: list[tuple[int, str]] = []
         self.fetches = 0
         self.seen = 0
+        self.cold_due = ColdSchedule()  # of one partition
 
     def all_checks(self) -> list[Check]:
         of_hosts = self.queues, self.due, self.hosts, self.names
@@ -98,6 +100,7 @@ class StateChecks:
 
     def check_partition(self, view: TableView, total: int) -> None:
         """Check one partition."""
+        self.cold_due = ColdSchedule()
         states: dict[UrlState, int] = dict.fromkeys(UrlState, 0)
         hosts: dict[HostState, int] = dict.fromkeys(HostState, 0)
         cells, due, cold = Counter[int](), Counter[int](), Counter[int]()
@@ -219,13 +222,16 @@ class StateChecks:
         for key, row in view.scan(b"D", prefix_end(b"D")):
             due_at = int.from_bytes(key[1:5], "big")
             for url in due_urls(key, row):
+                if self.cold_due.has_entry(url, due_at):
+                    self.due.checked += 1
+                    continue
                 record = view.url_record(url[:8], url[8:])
                 told = record.due_at if record is not None else "nothing"
                 self.due.expect(
                     told == due_at,
                     f"URL {url[8:].hex()} is due at {due_at}, but its record has {told}",
                 )
-        _check_leases(view, self.due, self.counters)
+        check_leases(view, self.due, self.counters)
         check_demands(view, self.queues)
         for key, _ in view.scan(b"P", prefix_end(b"P")):
             self.due.expect(
@@ -268,14 +274,12 @@ class _HostCheck:
         self._waiting, self._parked = array("Q"), array("Q")
         self._retrying = self._priced = 0
         self._grid = host_grid_of(view.get, host.host8)
-        self._in_grid = Counter[int]()
+        self._in_grid, self._cold_cells = Counter[int](), Counter[int]()
 
     def run(self) -> None:
         total = self._view.counters().discovered
         for key, value, is_cold in self._host.urls:
-            record = decode_url(value)
-            self._record(key[9:], record)
-            self._cold[record.state] += is_cold
+            self._record(key[9:], decode_url(value), is_cold)
             self._checks.note_record(total)
         queued, parked = self._queue()
         self._compare(self._waiting, queued, "its back queue")
@@ -287,8 +291,9 @@ class _HostCheck:
         else:
             self._counts(self._visit, len(queued), len(parked))
 
-    def _record(self, url8: bytes, record: UrlRecord) -> None:
+    def _record(self, url8: bytes, record: UrlRecord, is_cold: bool) -> None:
         state = record.state
+        self._cold[state] += is_cold
         if state is UrlState.QUEUED and self._visit is not None:
             state = {HostState.PARKED: UrlState.PARKED, HostState.RETIRED: UrlState.RETIRED}.get(
                 self._visit.state, state
@@ -298,7 +303,8 @@ class _HostCheck:
             cell = counted_cell(history.cell, history.policy)
             self._cells[cell] += 1
             self._priced += 1
-            if self._grid is not None and self._grid.counts(url8):
+            self._cold_cells[cell] += is_cold
+            if self._grid is not None and (is_cold or self._grid.counts(url8)):
                 self._in_grid[cell] += 1
         url = join_url("https" if record.secure else "http", self._name, record.target)
         self._checks.note_fetched(url, record)
@@ -306,6 +312,8 @@ class _HostCheck:
             not record.due_at or self._is_scheduled(record.due_at, self._host.host8 + url8),
             f"{url} is due at {record.due_at} but is not in the schedule",
         )
+        if is_cold and record.due_at:
+            self._checks.cold_due.add_entry(self._host.host8 + url8, record.due_at)
         if self._visit is not None:
             self._checks.queues.expect(
                 hash8(url) == url8,
@@ -319,9 +327,9 @@ class _HostCheck:
             self._waiting.append(int.from_bytes(url8, "big"))
 
     def _is_scheduled(self, due_at: int, url: bytes) -> bool:
-        """Whether a row of the schedule has it, its own or one shared with others of a second."""
+        """Whether a row of the schedule has it, or one that says that it comes back from a file."""
         start = due_key(due_at)
-        if self._view.get(start + url) is not None:
+        if any(self._view.get(key) is not None for key in (start + url, return_key(url))):
             return True
         return any(
             url in due_urls(key, row) for key, row in self._view.scan(start, start + b"\xff" * 17)
@@ -378,6 +386,7 @@ class _HostCheck:
             f"{name}: {host.cells} pages have a cell of the refetch price by the visit state,"
             f" {self._priced} by the records",
         )
+        expect_cold_cells(check, self._view, name, self._cold_cells)
         if self._grid is not None:
             check.expect(
                 self._grid.cells == self._in_grid,
@@ -448,29 +457,11 @@ def _check_changes(check: Check, view: TableView) -> None:
         check.expect(
             row.noted_s >= noted_s, f"{where} has a time at {number} that is before the one above"
         )
-        known = view.url_record(row.url[:8], row.url[8:]) is not None
+        known = view.has_url(row.url[:8], row.url[8:])
         check.expect(known, f"{where} names {row.url.hex()}, which has no record")
         number, noted_s = change_number(key) + 1, row.noted_s
     check.expect(
         number == bounds.last + 1, f"{where} ends at {number - 1}, and {bounds.last} were noted"
-    )
-
-
-def _check_leases(view: TableView, due: Check, counters: Check) -> None:
-    """Check URLs that outside fetchers hold: each is due at the end of its lease."""
-    leased = 0
-    for key, value in view.scan(LEASES, prefix_end(LEASES)):
-        row, record = decode_lease(value), view.url_record(key[1:9], key[9:])
-        leased += 1
-        told = record.due_at if record is not None else "nothing"
-        due.expect(
-            record is not None and (record.state, told) == (UrlState.QUEUED, row.due_at),
-            f"{row.url} is lent to {row.holder} until {row.due_at}, but its record has {told}",
-        )
-    counted = view.counters().leased
-    counters.expect(
-        leased == counted,
-        f"partition {view.number}: {counted} URLs are lent by the counters, {leased} by rows",
     )
 
 

@@ -11,6 +11,9 @@ _WHY = {
     ReturnCause.LINK: "a page links to it again",
     ReturnCause.GIVEN: "it was given again",
     ReturnCause.OPERATOR: "an operator decided so",
+    ReturnCause.DUE: "it is due to be fetched again",
+    ReturnCause.SIGNAL: "it was announced that it changed",
+    ReturnCause.POLICY: "changed refetch policies give it another time",
 }
 
 
@@ -21,7 +24,8 @@ def cold_facts(answer: Explanation, view: TableView, entry: UrlEntry, ahead_s: f
         return
     since = when(wall_of(file.archived_at, ahead_s))
     name = f"cold/{file.name}"
-    text = f"its record is in {name} since {since}, because nothing waits for it"
+    why = "it is not due soon" if entry.record.due_at else "nothing waits for it"
+    text = f"its record is in {name} since {since}, because {why}"
     answer.add_fact("cold_file", name, text)
     if (value := view.get(return_key(entry.host8 + entry.url8))) is not None:
         row = decode_return(value)

@@ -343,6 +343,7 @@ _MOVERS: Mapping[bytes, Callable[[Division, int, bytes, bytes], None]] = {
     b"T": Division._sitemap,
     b"c": Division._cold_file,
     b"d": Division._demand,
+    b"k": Division._cold_file,
     b"s": Division._capture,
     b"z": Division._decisions,
 }

@@ -21,6 +21,7 @@ from zlib import crc32
 import msgspec
 
 from lycosa.base.model.refetch_cell import counted_cell
+from lycosa.stages.frontier.cold_cells import cold_cells
 from lycosa.stages.frontier.host_grids import host_grid_of
 from lycosa.stages.frontier.turn_shares import FIRST_DUE
 from lycosa.stages.frontier.visit_state import HostState, VisitRecord, decode_visit
@@ -137,13 +138,16 @@ class AddressHistograms:
         row = host_grid_of(self._table.get, host8)
         if row is not None and row.is_whole:
             return {cell: float(number) for cell, number in row.cells.items()}
+        cold = cold_cells(self._table.get, host8)
+        pages -= sum(cold.values())
         seen: dict[int, float] = {}
         for _, value in self._table.scan(url_key(host8, b""), url_key(host8, b"\xff" * 9), _SAMPLE):
             history = decode_url(value).history
             if history is not None and (cell := counted_cell(history.cell, history.policy)):
                 seen[cell] = seen.get(cell, 0.0) + 1.0
         total = sum(seen.values())
-        return {cell: number * pages / total for cell, number in seen.items()}
+        found = {cell: number * pages / total for cell, number in seen.items()}
+        return {cell: found.get(cell, 0.0) + cold.get(cell, 0) for cell in {**found, **cold}}
 
 
 def largest_addresses(surveys: list[Mapping[str, AddressPages]]) -> dict[str, AddressPages]:

@@ -7,10 +7,13 @@ row that names the file. A record that changed while the file was written stays,
 are not those in the file any more; the row in the table then hides the one in the file. A row says
 how far the walk is, so a restart continues there.
 
-**What never goes.** URLs that are queued or parked, or whose next fetch has a time. Sitemaps and
+**What never goes.** URLs that are queued or parked, or whose next fetch is due soon. Sitemaps and
 feeds. URLs with another row that expects the record: a stored body that is to be parsed
-again, signals, a list, an outside lease, a demand, a render, a crash. Pages leave the counts by
-cell, because they ask for no fetch.
+again, signals, a list, an outside lease, a demand, a render, a crash.
+
+**Pages that are due one day** stay in the schedule, whose rows have 16 bytes for each, and so do
+probes. When the time has come, the record is not in the table, and the URL comes back. Meanwhile it
+is counted by its cell as before (``cold_cells``). Pages that are never due leave these counts.
 
 **Coming back.** URL-seen knows cold URLs. Of the known links in a batch, ``ripe_places`` gives
 those to URLs that are cold for long enough; a guess is no find. A URL that was refused as a guess
@@ -21,7 +24,7 @@ URL is queued, with its history. A crash before that repeats the reading.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -29,6 +32,7 @@ import numpy as np
 from lycosa.base.config.policy_classes import LISTINGS
 from lycosa.base.config.sections import ColdSection
 from lycosa.base.model.discovered import Discovered, LinkKind
+from lycosa.base.model.source_truth import SignalSource
 from lycosa.base.model.url_state import UrlState
 from lycosa.base.reasons import Reason
 from lycosa.stages.frontier.host_grids import HostHistograms
@@ -67,11 +71,29 @@ from lycosa.state.shard.counters import Counters, count, uncount
 FILE_RECORDS = 8192
 """Maximum number of records in a file, and of rows that one commit deletes: 0.2 MB of the log."""
 COLD_WALK_KEY = meta_key("cold")
+NEVER_SO_DEEP = 1 << 30
+"""The depth of what is not found by a link."""
 _REMOVED = 512  # rows that are compared and deleted in one step of the loop: 5 ms
 _DAY_S = 86_400
 _PASSES = 8  # in the time after which a record goes
 _SHORTEST_PASS_S = 3600.0
 _AT_ONCE = frozenset({LinkKind.SEED, LinkKind.GIVEN})
+RESUMING = frozenset({ReturnCause.DUE, ReturnCause.SIGNAL, ReturnCause.POLICY})
+"""Causes after which a page has the state of its record; after the others it is queued."""
+_WEIGHTS = {
+    # What was given counts more than a link: it reopens a host. A page that is due is fetched.
+    cause: weight
+    for weight, cause in enumerate(
+        (
+            ReturnCause.SIGNAL,
+            ReturnCause.POLICY,
+            ReturnCause.DUE,
+            ReturnCause.LINK,
+            ReturnCause.GIVEN,
+            ReturnCause.OPERATOR,
+        )
+    )
+}
 _ENDED = frozenset(
     {
         UrlState.FETCHED,
@@ -101,12 +123,16 @@ class ColdWalkRow(msgspec.Struct, array_like=True):
     """How far the walk is: host8 and url8 of the last record that was looked at.
 
     ``began`` is when this pass began (crawl time); 0 if none is in progress, and ``next_at`` then
-    is when the next one begins.
+    is when the next one begins. ``policies`` is the version of the refetch policies that all cold
+    records follow; those of ``applying`` are applied to the files up to the number ``ruled``.
     """
 
     at: bytes = b""
     began: int = 0
     next_at: int = 0
+    policies: bytes = b""
+    applying: bytes = b""
+    ruled: int = 0
 
 
 class _NoHashes:
@@ -143,6 +169,7 @@ class ColdUrls:
         self.hashes: ColdHashes = _NoHashes()
         """Which URLs are cold; set by the owner of the partition, who has the files."""
         self.files = cold_files(table)
+        self.bytes = sum(row.size for row in self.files.values())
         self.returning = returning_urls(table)
         value = table.get(COLD_WALK_KEY)
         self.row = (
@@ -178,11 +205,11 @@ class ColdUrls:
             row.began, row.at = int(now), b""
         start = b"U" + row.at + (b"\0" if row.at else b"")
         rows = list(self._table.scan(start, prefix_end(b"U"), most))
-        before = now - self._section.after_s
+        before, latest = now - self._section.after_s, now + self._section.after_s
         found = [
             (key[1:], value, record)
             for key, value in rows
-            if (record := decode_url(value)).due_at == 0 and may_go(record, before)
+            if may_go(record := decode_url(value), before, latest)
         ]
         kept = self._kept(found[0][0], found[-1][0]) if found else frozenset()
         host8, host = b"", None
@@ -199,7 +226,7 @@ class ColdUrls:
             after_s = self._section.after_s
             pass_s = max(after_s / _PASSES, min(after_s, _SHORTEST_PASS_S))
             row.at, row.began, row.next_at = b"", 0, int(row.began + pass_s) + 1
-            self._save_walk()
+            self.save_walk()
         if len(gathered) < FILE_RECORDS and not is_end:
             return ()
         full, self._gathered = gathered[:FILE_RECORDS], gathered[FILE_RECORDS:]
@@ -238,20 +265,45 @@ class ColdUrls:
             yield gone
         if removed:
             self.files[number] = file = msgspec.structs.replace(file, removed=removed)
+            self.bytes += file.size
             self._table.put(cold_key(number), encode_record(file))
-            self._save_walk()
+            self.save_walk()
+
+    def is_hidden(self, urls: Sequence[bytes]) -> list[bool]:
+        """Whether a row of the table hides what files have of these URLs."""
+        found = self._table.get_many([url_key(url[:8], url[8:]) for url in urls])
+        return [value is not None for value in found]
+
+    def name_files(self, changed: Mapping[int, ColdFileRow | None]) -> None:
+        """Write rows of files, and delete those of files that were merged away."""
+        for number, row in changed.items():
+            self.bytes -= self.files.pop(number).size if number in self.files else 0
+            if row is None:
+                self._table.delete(cold_key(number))
+            else:
+                self.files[number] = row
+                self.bytes += row.size
+                self._table.put(cold_key(number), encode_record(row))
 
     def _remove_one(self, each: ColdRecord) -> None:
         self._table.delete(url_key(each.url[:8], each.url[8:]))
         count(self._counters.cold, int(each.record.state))
         history = each.record.history
-        if history is not None and history.cell:
+        if history is not None and history.cell and each.record.due_at:
+            self._grids.move_cold(each.url, history, is_cold=True)
+        elif history is not None and history.cell:
             host = self._visits.find_host(each.url[:8])
             bare = msgspec.structs.replace(history, cell=0)
             if host is not None:
                 self._grids.move_cell(host, each.url[8:], history, bare)
 
-    def _save_walk(self) -> None:
+    def note_policies(self, version: bytes) -> None:
+        """Note that all cold records follow this version of the refetch policies."""
+        self.row.policies, self.row.applying, self.row.ruled = version, b"", 0
+        self.save_walk()
+
+    def save_walk(self) -> None:
+        """Write how far the walk is."""
         self._table.put(COLD_WALK_KEY, encode_record(self.row))
 
     # -- coming back
@@ -262,11 +314,16 @@ class ColdUrls:
         return np.flatnonzero(self.hashes.ripe(hashes, latest)).tolist()
 
     def note_given(self, batch: Sequence[Discovered], now: float) -> None:
-        """Note those of some known URLs that are cold and were given: these come back at once."""
+        """Note those of some known URLs that are cold and were given: these come back at once.
+
+        A page that is due one day keeps its time, as one in the table does.
+        """
         for found in batch:
-            if found.kind in _AT_ONCE and self.hashes.find(found.url8) is not None:
-                why = ReturnCause.GIVEN
-                self.note_return(found.host8 + found.url8, why, found.depth, now)
+            if found.kind in _AT_ONCE:
+                note = self.hashes.find(found.url8)
+                if note is not None and not note.is_due:
+                    why = ReturnCause.GIVEN
+                    self.note_return(found.host8 + found.url8, why, found.depth, now)
 
     def note_confirmed(self, found: Discovered, now: float) -> None:
         """Note a URL that was refused as a guess, if it is cold: it was found as a link now."""
@@ -274,16 +331,38 @@ class ColdUrls:
         if note is not None and note.reason == Reason.SPECULATIVE_MISSES:
             self.note_return(found.host8 + found.url8, ReturnCause.LINK, found.depth, now)
 
+    def note_due(self, url: bytes, now: float) -> None:
+        """Note a URL that the schedule had, and of which the table has no record."""
+        # Not by the hashes: the store may have failed when they were to be opened.
+        if self.files:
+            self.note_return(url, ReturnCause.DUE, NEVER_SO_DEEP, now)
+
+    def note_signal(self, url: bytes, source: SignalSource, at: int, now: float) -> bool:
+        """Note a cold URL that changed at ``at`` according to a source; return whether it counts.
+
+        It does if that is later than its last fetch can be. Signals before were taken in while its
+        record was in the table: it was there for ``cold.after_s`` after its fetch.
+        """
+        note = self.find(url)
+        if note is None or not note.is_due or at < note.day * _DAY_S - self._section.after_s:
+            return False
+        signal = ReturnRow(ReturnCause.SIGNAL, NEVER_SO_DEEP, int(now), int(source), at)
+        return self._note(url, signal)
+
     def note_return(self, url: bytes, why: ReturnCause, depth: int, now: float) -> bool:
         """Note that a cold URL is to come back; return false if it is not cold any more."""
+        return self._note(url, ReturnRow(why, depth, int(now)))
+
+    def _note(self, url: bytes, row: ReturnRow) -> bool:
         if self._table.get(url_key(url[:8], url[8:])) is not None:
             self.hashes.forget(url[8:])
             return False
         known = self.returning.get(url)
-        # What was given counts more than a link: it reopens a host, and the store may take long.
-        if known is None or known.why is ReturnCause.LINK is not why:
-            depth = depth if known is None else min(depth, known.depth)
-            self.returning[url] = row = ReturnRow(why, depth, int(now))
+        # The store may take long, and meanwhile there may be another cause.
+        if known is None or _WEIGHTS[row.why] > _WEIGHTS[known.why]:
+            if known is not None:
+                row = msgspec.structs.replace(row, depth=min(row.depth, known.depth))
+            self.returning[url] = row
             self._table.put(return_key(url), encode_record(row))
             self.wake()
         return True
@@ -299,8 +378,8 @@ class ColdUrls:
         """Count a URL among those in the table again; ``value`` is its record in the file.
 
         Returns the record, which the caller stores, and why it comes back; ``None`` if it waits
-        already. After an import all records are rows of the table again: one that has ended is
-        queued all the same.
+        already. After an import all records are rows of the table again: one that is neither
+        queued nor in the schedule comes back all the same.
         """
         row = self.returning.pop(url)
         self._table.delete(return_key(url))
@@ -308,21 +387,26 @@ class ColdUrls:
         present = self._table.get(url_key(url[:8], url[8:]))
         if present is not None:
             record = decode_url(present)
-            return (record, row) if record.state in _ENDED and not record.due_at else None
+            is_resumed = row.why in RESUMING
+            is_waiting = record.state not in _ENDED or (record.due_at and not is_resumed)
+            return None if is_waiting else (record, row)
         if value is None:
             return None
         record = decode_url(value)
         uncount(self._counters.cold, int(record.state))
+        if record.history is not None and record.history.cell:
+            self._grids.move_cold(url, record.history, is_cold=False)
         return record, row
 
 
-def may_go(record: UrlRecord, before: float) -> bool:
-    """Whether a record that is not due may go to a file: nothing happened to it since ``before``.
+def may_go(record: UrlRecord, before: float, latest: float) -> bool:
+    """Whether a record may go to a file: nothing happened to it since ``before``, nor will soon.
 
-    Of a URL that failed or was refused without a capture, the time is that when it was found.
+    That is: it is not due up to ``latest``. A probe has no time. Of a URL that failed or was
+    refused without a capture, the first time is that when it was found.
     """
     history = record.history
-    if record.state not in _ENDED or record.due_at or record.found_at > before:
+    if record.state not in _ENDED or 0 < record.due_at <= latest or record.found_at > before:
         return False
     if history is None:
         return True

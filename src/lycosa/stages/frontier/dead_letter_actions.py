@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from lycosa.base.model.dead_letter import DeadLetterAction, DecidedDeadLetter
 from lycosa.base.model.url_state import UrlState
+from lycosa.stages.frontier.cold_urls import NEVER_SO_DEEP
 from lycosa.stages.frontier.dead_letters import decisions_of
-from lycosa.stages.frontier.discovery import NEVER_SO_DEEP
 from lycosa.stages.frontier.partition import Partition
 from lycosa.stages.frontier.visit_state import HostState
 from lycosa.state.cold.cold_rows import ColdNote, ReturnCause

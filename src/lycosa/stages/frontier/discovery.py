@@ -19,7 +19,7 @@ from lycosa.base.model.parsed import Link
 from lycosa.base.model.url_state import UrlState
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import target_of
-from lycosa.stages.frontier.cold_urls import ColdUrls
+from lycosa.stages.frontier.cold_urls import NEVER_SO_DEEP, ColdUrls
 from lycosa.stages.frontier.ranking import stored_importance
 from lycosa.stages.frontier.visit_state import VisitStates
 from lycosa.state.cold.cold_rows import ReturnCause
@@ -27,7 +27,6 @@ from lycosa.state.kv.table_records import UrlRecord
 from lycosa.state.seen.seen_port import Mask, SeenUrls, hashes_of
 
 ENOUGH = 512  # 0.4 us each, as for thousands; 20 ms of the loop when all of them are new
-NEVER_SO_DEEP = 1 << 30
 
 
 class LinkSource(msgspec.Struct, frozen=True, gc=False):

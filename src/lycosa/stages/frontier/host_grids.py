@@ -7,7 +7,8 @@ place are counted when they move, and those behind it are counted by the walk. F
 how many fetches a day the host's pages ask for at a price; its delay says how many turns it has.
 
 The row follows from the records. One that cannot be read, or whose pages are not as many as the
-visit state of its host counts, is made again by the same walk.
+visit state of its host counts, is made again by the same walk. Pages whose records are in cold
+files are counted from the beginning of the walk (``cold_cells``), which does not meet them.
 
 All rows are looked at in turns, a few at a time. After a pass ``bound`` has the sum of the hosts
 that have too few turns. The price of the crawl is found without their pages, and with their turns.
@@ -22,6 +23,7 @@ import msgspec
 from lycosa.base.model.refetch_cell import counted_cell
 from lycosa.base.model.url_state import History
 from lycosa.base.system.frames import UNREADABLE
+from lycosa.stages.frontier.cold_cells import cold_cells, count_cold
 from lycosa.stages.frontier.visit_state import VisitState, VisitStates
 from lycosa.state.kv.overlay import Overlay
 from lycosa.state.kv.table_records import (
@@ -50,6 +52,7 @@ class HostGridRow(msgspec.Struct, array_like=True):
     """The pages of a host by class of policy and cell.
 
     ``at`` is the hash of the last URL that the walk has counted; it is complete with ``is_whole``.
+    Cold pages are counted wherever the walk is.
     """
 
     cells: dict[int, int] = {}
@@ -129,11 +132,19 @@ class HostHistograms:
                 return
             self.known.add(host8)
             self._growing.add(host8)
-            self._rows[host8] = HostGridRow()
+            self._rows[host8] = self._first_row(host8)
             self._changed.add(host8)
         row = self._row(host8)
         if row.counts(url8):
             row.move(_key_of(old), _key_of(new))
+            self._changed.add(host8)
+
+    def move_cold(self, url: bytes, page: History, is_cold: bool) -> None:
+        """Count a page (host8 and url8) that becomes cold or comes back, and keeps its cell."""
+        host8, cell = url[:8], _key_of(page)
+        count_cold(self._table, host8, cell, is_cold)
+        if host8 in self.known and not (row := self._row(host8)).counts(url[8:]):
+            row.move(0 if is_cold else cell, cell if is_cold else 0)
             self._changed.add(host8)
 
     def save(self) -> None:
@@ -206,9 +217,13 @@ class HostHistograms:
         return True
 
     def _make_again(self, host8: bytes) -> None:
-        self._rows[host8] = HostGridRow()
+        self._rows[host8] = self._first_row(host8)
         self._growing.add(host8)
         self._changed.add(host8)
+
+    def _first_row(self, host8: bytes) -> HostGridRow:
+        """The row of a host whose records were not counted yet, except those in cold files."""
+        return HostGridRow(cold_cells(self._table.get, host8))
 
     def _end_pass(self) -> None:
         for host8 in self.known:
@@ -222,7 +237,8 @@ class HostHistograms:
         row = self._rows.get(host8)
         if row is None:
             value = self._table.get(host_grid_key(host8))
-            row = _read(value) if value is not None else HostGridRow()
+            is_known = value is not None and is_readable(value)
+            row = _read(value or b"") if is_known else self._first_row(host8)
             self._rows[host8] = row
         return row
 

@@ -26,7 +26,9 @@ def repair_impossible_waits(
     for suffix in suffixes:
         host8, url8 = suffix[:8], suffix[8:]
         record = partition.find_record(host8, url8)
-        if record is not None and record.due_at > latest_due:
+        if record is None:
+            partition.cold.note_due(suffix, now)
+        elif record.due_at > latest_due:
             record.due_at = due_at
             partition.table.put(url_key(host8, url8), encode_url(record))
             due.add_due(due_at, suffix)

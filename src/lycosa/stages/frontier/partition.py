@@ -30,7 +30,7 @@ from lycosa.stages.frontier.alike_pages import AlikePages
 from lycosa.stages.frontier.back_queue import QueueDamaged
 from lycosa.stages.frontier.change_log import ChangeLog
 from lycosa.stages.frontier.change_signals import SignalOutcome
-from lycosa.stages.frontier.cold_urls import ColdUrls
+from lycosa.stages.frontier.cold_urls import RESUMING, ColdUrls
 from lycosa.stages.frontier.copy_judgement import CopyJudgement
 from lycosa.stages.frontier.dead_letters import DeadLetters
 from lycosa.stages.frontier.decision_log import DecisionLog
@@ -51,7 +51,7 @@ from lycosa.stages.frontier.turn_shares import FIRST_DUE
 from lycosa.stages.frontier.unparsed_bodies import UnparsedBodies
 from lycosa.stages.frontier.visit_state import HostState, VisitState, VisitStates, counted_as
 from lycosa.stages.frontier.waiting_places import WaitingPlaces
-from lycosa.state.cold.cold_rows import ReturnCause
+from lycosa.state.cold.cold_rows import ReturnCause, ReturnRow
 from lycosa.state.kv.overlay import Overlay
 from lycosa.state.kv.table_records import (
     PARKED_BAND,
@@ -274,6 +274,8 @@ class Partition:
             return
         record = self.find_record(found.host8, found.url8)
         if record is None:
+            if source is not None:
+                self.cold.note_signal(found.host8 + found.url8, source, found.lastmod, now)
             return
         if found.listed and self.listed.note_listed(host, found, record, now):
             self._put(found.host8, found.url8, record)
@@ -328,8 +330,11 @@ class Partition:
         """
         host, record = self.visits.find_host(url[:8]), self.find_record(url[:8], url[8:])
         if host is None or record is None:
-            is_cold = self.cold.find(url) is not None
-            return SignalOutcome.ENDED if is_cold else SignalOutcome.UNKNOWN
+            note = self.cold.find(url)
+            if note is None or not note.is_due:
+                return SignalOutcome.UNKNOWN if note is None else SignalOutcome.ENDED
+            is_new = self.cold.note_signal(url, source, at, now)
+            return SignalOutcome.SOONER if is_new else SignalOutcome.KEPT
         return self.signals.announce(host, url, record, source, at, now)
 
     def queue_again(self, host: VisitState, url8: bytes, record: UrlRecord) -> None:
@@ -340,7 +345,7 @@ class Partition:
         self._enqueue(host, url8, record)
 
     def come_back(self, url: bytes, value: bytes | None, now: float) -> bool:
-        """Queue a cold URL, given by its host8 and url8, that is to come back.
+        """Let a cold URL, given by its host8 and url8, come back: queue it, or let it be due.
 
         ``value`` is its record in the file. Returns false if it was not cold any more.
         """
@@ -350,6 +355,9 @@ class Partition:
                 self.demands.end_ended(url, self.find_record(url[:8], url[8:]))
             return False
         record, row = taken
+        if row.why in RESUMING:
+            self._resume(host, url, record, row, now)
+            return True
         if row.why is not ReturnCause.LINK:
             self.set_aside_hosts.reopen_retired(host, now)
         record.depth = min(record.depth, row.depth)
@@ -360,6 +368,25 @@ class Partition:
             record.priority = 255
         self.queue_again(host, url[8:], record)
         return True
+
+    def _resume(
+        self, host: VisitState, url: bytes, record: UrlRecord, row: ReturnRow, now: float
+    ) -> None:
+        """Store the record of a page that is due now, announced by a signal, or under new rules."""
+        self._put(url[:8], url[8:], record)
+        if is_probe_place(record.due_at) and row.why is ReturnCause.DUE:
+            self._requeue(url, now, is_probe=True)
+            return
+        if row.why is ReturnCause.DUE and record.due_at:
+            # Its entry was taken from the schedule, unless that was one of an earlier time.
+            self._due.remove_due(record.due_at, url)
+            self._due.add_due(record.due_at, url)
+        if row.why is ReturnCause.POLICY:
+            self.policy_walk.move_one(host, url, record, now)
+            self._put(url[:8], url[8:], record)
+        if row.why is ReturnCause.SIGNAL:
+            source = SignalSource(row.source)
+            self.signals.announce(host, url, record, source, row.changed_at, now)
 
     def _enqueue(self, host: VisitState, url8: bytes, record: UrlRecord, band: int = -1) -> None:
         """Queue a QUEUED URL at its host, and the host: in a band of due pages or, with -1, in that
@@ -616,7 +643,10 @@ class Partition:
         record, host = self.find_record(host8, url8), self.visits.find_host(host8)
         # The schedule is not cleaned when a due time changes, so an entry may be of an earlier one.
         # The record decides.
-        if record is None or host is None or not record.due_at:
+        if record is None:
+            self.cold.note_due(url, now)
+            return
+        if host is None or not record.due_at:
             return
         if not is_probe_place(record.due_at) if is_probe else record.due_at > now:
             return

@@ -204,11 +204,20 @@ class PolicyWalk:
             if record.due_at:
                 self._due.add_due(record.due_at, url)
 
-    def _move(self, host: VisitState, url: bytes, record: UrlRecord, now: float) -> bool:
-        """Give a record the interval and the class of its policy; return whether it changed."""
+    def is_moved(self, host: VisitState, url: bytes, record: UrlRecord) -> bool:
+        """Whether ``move_one`` would change a record."""
+        return self._ruled(host, url, record) is not None
+
+    def _ruled(
+        self, host: VisitState, url: bytes, record: UrlRecord
+    ) -> tuple[int, int, bool] | None:
+        """The interval of a record, its class, and whether it keeps its time; ``None``: no change.
+
+        With an interval of -1 a sitemap is to be read again.
+        """
         history = record.history
         if record.state not in _MOVED or history is None:
-            return False
+            return None
         name = join_url("https" if record.secure else "http", host.name, record.target)
         look = self._look_at(host.host8)
         interval_s = float(history.interval_s)
@@ -219,13 +228,23 @@ class PolicyWalk:
             # A sitemap or feed has its own schedule, unless it is not fetched again.
             number, interval = history.policy, interval and (history.interval_s or interval)
             if interval and self._lacks_marks(url, name):
-                return self._read_again(history, url, record, now)
+                return -1, number, False
         keeps_time = interval == history.interval_s and bool(interval) == bool(record.due_at)
         if is_probe_place(record.due_at):
             # Only pages that are judged by their value wait as probes.
             keeps_time = keeps_time and find_policy(section, name, listed).kind is PolicyKind.VALUE
         if keeps_time and number == history.policy:
+            return None
+        return interval, number, keeps_time
+
+    def _move(self, host: VisitState, url: bytes, record: UrlRecord, now: float) -> bool:
+        """Give a record the interval and the class of its policy; return whether it changed."""
+        history, ruled = record.history, self._ruled(host, url, record)
+        if history is None or ruled is None:
             return False
+        interval, number, keeps_time = ruled
+        if interval < 0:
+            return self._read_again(history, url, record, now)
         record.history = msgspec.structs.replace(history, interval_s=interval, policy=number)
         self._move_cell(host, url[8:], history, record.history)
         if not keeps_time:

@@ -59,6 +59,11 @@ def encode_file(records: Sequence[ColdRecord]) -> bytes:
         [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)],
         schema=SCHEMA,
     )
+    return encode_rows(table)
+
+
+def encode_rows(table: pa.Table) -> bytes:
+    """The bytes of a file with these rows, which have the columns of ``SCHEMA``."""
     sink = io.BytesIO()
     writer = pq.ParquetWriter(
         sink,
@@ -71,7 +76,7 @@ def encode_file(records: Sequence[ColdRecord]) -> bytes:
     )
     with writer:
         writer.write_table(table, row_group_size=_GROUP_ROWS)
-        firsts = b"".join(each.url for each in records[::_GROUP_ROWS])
+        firsts = b"".join(file_urls(table)[::_GROUP_ROWS])
         writer.add_key_value_metadata({_FORMAT_KEY: str(FORMAT), _FIRSTS_KEY: firsts.hex()})
     return sink.getvalue()
 
@@ -90,6 +95,12 @@ def _cells(each: ColdRecord) -> tuple[Any, ...]:
         history.fetches if history else 0,
         each.cold_value,
     )
+
+
+def file_urls(table: pa.Table) -> list[bytes]:
+    """The host8 and url8 of the rows of a file."""
+    hosts, urls = (table.column(name).to_pylist() for name in _PLAIN[:2])
+    return [host + url for host, url in zip(hosts, urls, strict=True)]
 
 
 class ColdFile:
@@ -135,6 +146,11 @@ class ColdFile:
             for url, value in self._rows(at):
                 if start <= url < end:
                     yield url, value
+
+    def read(self) -> pa.Table:
+        """All its rows."""
+        table: pa.Table = self._read(self._file.read)
+        return table.select(SCHEMA.names).cast(SCHEMA)
 
     def hashes(self) -> NDArray[np.uint64]:
         """The url8 of all records as numbers, in the order of the file."""

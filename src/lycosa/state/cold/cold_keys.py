@@ -3,7 +3,8 @@
 URL-seen keeps the hashes of cold URLs, so a link to one is known at the price of any other link.
 This file answers the next question, for many links at once: which of the known URLs are cold, and
 since when. 12 bytes each: the hash, the day on which it became cold, its state and its reason. With
-the last two a decision of an operator about failed URLs needs no cold file.
+the last two a decision of an operator about failed URLs needs no cold file. The highest bit of the
+state says that the page is due one day, so that no link brings it back.
 
 The file follows from the cold files. It is opened with the rows that name them; what it lacks is
 read from them, and a file that is damaged, or of other cold files, is made again. A URL that came
@@ -11,7 +12,7 @@ back stays in the file: its row in the table is looked up once, and it is forgot
 
 Payload: ``count`` hashes (u64, little-endian, ascending), days (u16), states and reasons (u8). The
 header's stamp is the number of the last cold file whose URLs it has, its first number the XXH3-64
-of the name of that file.
+of the name of that file, which may have been merged away since.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from lycosa.state.cold.cold_rows import ColdFileRow, ColdNote
+from lycosa.state.cold.cold_rows import IS_DUE, ColdFileRow, ColdNote
 from lycosa.state.cold.cold_table import ColdTable
 from lycosa.state.seen.hash_files import HashFileDamaged, Header, map_hash_file, write_hash_file
 
@@ -97,7 +98,8 @@ class ColdKeys:
         for notes in (self._saved, self._fresh):
             places, is_there = _places(notes[0], hashes)
             # In both, the newer one counts.
-            found[is_there] = notes[1][places[is_there]] <= latest
+            days, states = notes[1][places[is_there]], notes[2][places[is_there]]
+            found[is_there] = (days <= latest) & (states < IS_DUE)
         if self._gone and found.any():
             for at in np.flatnonzero(found).tolist():
                 found[at] = int(hashes[at]) not in self._gone
@@ -112,8 +114,21 @@ class ColdKeys:
             places, is_there = _places(notes[0], wanted)
             if is_there[0]:
                 day, state, reason = (int(column[places[0]]) for column in notes[1:])
-                return ColdNote(day, state, reason)
+                return ColdNote.of(day, state, reason)
         return None
+
+    def rename(self, number: int, name: str) -> None:
+        """Note that the file with a number was replaced by one that others were merged into."""
+        if number in self._names:
+            self._names[number] = name
+
+    def newer(self, hashes: NDArray[np.uint64], days: NDArray[np.uint16]) -> NDArray[np.bool_]:
+        """True where a URL became cold after its day."""
+        found = np.zeros(len(hashes), dtype=np.bool_)
+        for notes in (self._saved, self._fresh):
+            places, is_there = _places(notes[0], hashes)
+            found[is_there] |= notes[1][places[is_there]] > days[is_there]
+        return found
 
     def forget(self, url8: bytes) -> None:
         self._gone.add(int.from_bytes(url8, "big"))
@@ -132,7 +147,7 @@ class ColdKeys:
 def notes_of(
     urls: Sequence[bytes], day: int, states: Sequence[int], reasons: Sequence[int]
 ) -> Notes:
-    """The notes of URLs (host8 and url8) that became cold on one day."""
+    """The notes of URLs (host8 and url8) that became cold on one day; ``states`` as noted."""
     hashes = np.frombuffer(b"".join(url[8:] for url in urls), dtype=">u8").astype(np.uint64)
     order = np.argsort(hashes, kind="stable")
     return (
@@ -147,8 +162,9 @@ def _opened(path: Path, rows: Mapping[int, ColdFileRow]) -> tuple[Notes, int, st
     """The file's content and stamp, if it is of these cold files; else nothing, and why."""
     try:
         header, _ = map_hash_file(path, MAGIC, VERSION)
-        row = rows.get(header.stamp)
-        if row is None or header.first != _name_hash(row.name):
+        named = [(number, row.name) for number, row in rows.items()]
+        named += [each for row in rows.values() for each in row.replaced]
+        if not any(n == header.stamp and header.first == _name_hash(name) for n, name in named):
             return _nothing(), 0, "it is of other cold files than those that the table names"
         return *_content(path), ""
     except FileNotFoundError:

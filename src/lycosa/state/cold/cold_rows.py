@@ -9,12 +9,15 @@ Three rules make the two places one set of records. A row of the table hides a r
 URL that comes back gets a row, and no file changes. Of two files, the one with the greater number
 counts. A file is never changed, and never deleted while a row names it.
 
+Files with adjacent numbers may be merged: one commit deletes their rows, except that of the last
+number, which then names the new file. So all others stay older or newer than it, as they were.
+
 Imported by the stages, so it is pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import IntEnum
 from hashlib import sha256
@@ -29,8 +32,10 @@ if TYPE_CHECKING:  # a start reads these rows without it
     import numpy as np
     from numpy.typing import NDArray
 
-COLD_PREFIX, RETURN_PREFIX = b"c", b"r"
+COLD_PREFIX, RETURN_PREFIX, CELLS_PREFIX = b"c", b"r", b"k"
 PLACE = "cold"
+_DAY_S = 86_400
+IS_DUE = 0x80  # in the byte of a state
 
 
 class ColdDamaged(TableDamaged):
@@ -51,12 +56,13 @@ class ColdRecord(NamedTuple):
 
     @property
     def cold_value(self) -> bytes:
-        """The row as it is in a file: without its cell, because a cold URL asks for no fetch.
+        """The row as it is in a file.
 
-        So the sums by cell are those of the records in the table, wherever a record is read.
+        A page that is due one day is counted by its cell as before. One that is not asks for no
+        fetch any more, and has no cell in a file.
         """
         history = self.record.history
-        if history is None or not history.cell:
+        if history is None or not history.cell or self.record.due_at:
             return self.value
         bare = msgspec.structs.replace(history, cell=0)
         return encode_url(msgspec.structs.replace(self.record, history=bare))
@@ -72,6 +78,13 @@ def cold_name(partition: int, number: int, term: int, time_s: float) -> str:
     return f"{partition:05d}/{date}-{number:06d}-{term:010d}.parquet"
 
 
+def last_number(files: Mapping[int, ColdFileRow]) -> int:
+    """The greatest number that a file has, had or has in its name."""
+    names = [row.name for row in files.values()]
+    names += [name for row in files.values() for _, name in row.replaced]
+    return max([0, *files, *(int(name.split("-")[-2]) for name in names)])
+
+
 class ScannedTable(Protocol):
     """A table of which ranges are read."""
 
@@ -85,6 +98,9 @@ class ColdFileRow(msgspec.Struct, frozen=True, array_like=True):
     ``last`` are the smallest and the greatest ``host8 url8`` in it. ``archived_at`` is crawl time
     in whole seconds. ``removed`` is the number of records whose rows this commit deleted: fewer
     than ``records`` if some changed while the file was written, which then stay in the table.
+    ``since`` is 0 or, of a merged file, the earliest ``archived_at`` of those that it replaces.
+    ``replaced`` are numbers and names of files that were merged away and are still stored, since
+    ``replaced_at``: readers of an older commit may have them open.
     """
 
     name: str
@@ -95,6 +111,13 @@ class ColdFileRow(msgspec.Struct, frozen=True, array_like=True):
     last: bytes
     archived_at: int
     removed: int
+    since: int = 0
+    replaced: tuple[tuple[int, str], ...] = ()
+    replaced_at: int = 0
+
+    def has_day(self, day: int) -> bool:
+        """Whether it may have URLs that became cold on a day since 1970."""
+        return (self.since or self.archived_at) // _DAY_S <= day <= self.archived_at // _DAY_S
 
     @classmethod
     def of(
@@ -104,6 +127,20 @@ class ColdFileRow(msgspec.Struct, frozen=True, array_like=True):
         digest, first, last = sha256(content).digest(), records[0].url, records[-1].url
         return cls(name, len(content), digest, len(records), first, last, at, removed)
 
+    @classmethod
+    def merged(
+        cls, name: str, content: bytes, urls: Sequence[bytes], files: Sequence[ColdFileRow]
+    ) -> ColdFileRow:
+        """The row of a file with these URLs, in order, which files with these rows had."""
+        digest, number, at = sha256(content).digest(), len(urls), max(e.archived_at for e in files)
+        since = min(each.since or each.archived_at for each in files)
+        return cls(name, len(content), digest, number, urls[0], urls[-1], at, number, since=since)
+
+    def replacing(self, replaced: Sequence[tuple[int, str]], at: int) -> ColdFileRow:
+        """The row with more files that were merged away at a time."""
+        names = tuple(sorted({*self.replaced, *replaced}))
+        return msgspec.structs.replace(self, replaced=names, replaced_at=at)
+
 
 class ReturnCause(IntEnum):
     """What brings a cold URL back. The value is written to disk."""
@@ -111,28 +148,41 @@ class ReturnCause(IntEnum):
     LINK = 1  # found again, ``cold.return_after_s`` after it became cold
     GIVEN = 2  # a seed, or given by another program
     OPERATOR = 3  # an operator retried it
+    DUE = 4  # the time of its next fetch has come, or it is the next probe
+    SIGNAL = 5  # it changed, according to a source of signals
+    POLICY = 6  # changed refetch policies give it another time
 
 
 class ReturnRow(msgspec.Struct, frozen=True, array_like=True):
     """A cold URL that is to come back (row ``r host8 url8``).
 
-    ``depth`` is that of the link. ``asked_at`` is crawl time in whole seconds.
+    ``depth`` is that of the link. ``asked_at`` is crawl time in whole seconds. ``source`` and
+    ``changed_at`` are those of a signal.
     """
 
     why: ReturnCause
     depth: int
     asked_at: int
+    source: int = 0
+    changed_at: int = 0
 
 
 class ColdNote(NamedTuple):
     """What is known of a cold URL without its file.
 
-    ``day`` is the day since 1970 (crawl time) on which it became cold.
+    ``day`` is the day since 1970 (crawl time) on which it became cold. ``is_due``: the schedule has
+    it, or the line of probes.
     """
 
     day: int
     state: int
     reason: int
+    is_due: bool = False
+
+    @classmethod
+    def of(cls, day: int, state: int, reason: int) -> ColdNote:
+        """With a ``noted_state``."""
+        return cls(day, state & ~IS_DUE, reason, state >= IS_DUE)
 
 
 class ColdHashes(Protocol):
@@ -143,7 +193,7 @@ class ColdHashes(Protocol):
         ...
 
     def ripe(self, hashes: NDArray[np.uint64], latest: int) -> NDArray[np.bool_]:
-        """True where a URL is cold, and became so on the day ``latest`` or before."""
+        """True where a URL is cold and never due, and became so on the day ``latest`` or before."""
         ...
 
     def find(self, url8: bytes) -> ColdNote | None:
@@ -157,6 +207,11 @@ class ColdHashes(Protocol):
 
 decode_cold_file = msgspec.msgpack.Decoder(ColdFileRow).decode
 decode_return = msgspec.msgpack.Decoder(ReturnRow).decode
+
+
+def noted_state(record: UrlRecord) -> int:
+    """The byte that hashes of cold URLs have for a record: its state, and whether it is due."""
+    return int(record.state) | (IS_DUE if record.due_at else 0)
 
 
 def cold_key(number: int) -> bytes:

@@ -21,6 +21,7 @@ from lycosa.state.cold.cold_rows import (
     ColdFileRow,
     ScannedTable,
     cold_files,
+    noted_state,
     object_key,
 )
 from lycosa.state.kv.table_records import decode_url, prefix_end
@@ -63,6 +64,19 @@ class ColdTable:
                     return value
         return None
 
+    def get_of_day(self, key: bytes, day: int) -> bytes | None:
+        """The same for a URL of which is known on which day since 1970 it became cold last.
+
+        So only the files of about that day are opened.
+        """
+        rows = self.rows
+        try:
+            self.rows = {number: row for number, row in rows.items() if row.has_day(day)}
+            value = self.get(key)
+        finally:
+            self.rows = rows
+        return self.get(key) if value is None else value
+
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """The values in the order of ``keys``. Sorted keys are read fastest."""
         return [self.get(key) for key in keys]
@@ -97,13 +111,13 @@ class ColdTable:
             yield self._open_file(number).hashes()
 
     def read_notes(self, number: int) -> tuple[list[bytes], list[int], list[int]]:
-        """The URLs of a file (host8 and url8), their states, and their reasons, in order."""
+        """The URLs of a file (host8 and url8), their ``noted_state``, their reasons, in order."""
         rows = [
             (url, decode_url(value)) for url, value in self._open_file(number).scan(b"", _BEYOND)
         ]
         return (
             [url for url, _ in rows],
-            [int(record.state) for _, record in rows],
+            [noted_state(record) for _, record in rows],
             [int(record.reason) for _, record in rows],
         )
 

@@ -49,6 +49,7 @@ are sorted:
     ``v host8 url8``            a page to be rendered; ``v host8 url8 NUL`` what it was answered so
                                 far, ``o host8 url8`` its last render that ended (module
                                 ``frontier.render_rows``)
+    ``k host8``                 the cold pages of a host by cell (module ``frontier.cold_cells``)
     ``O`` ``I``                 outbox and watermarks (module ``exchange``)
     ``M name``                  metadata and counters
     ==========================  =================================================

@@ -89,8 +89,15 @@ def read_ranks(pieces: Iterable[bytes]) -> Iterator[RankedName]:
             )
         except (ValueError, IndexError):
             raise RankTextError(
-                f"line {number} is not a row of ranks ({', '.join(columns)}): {line[:100]!r}"
+                f"line {number} is not a row of ranks ({', '.join(columns)}): {_shown(line)}"
             ) from None
+
+
+def _shown(line: str) -> str:
+    """A line for a message; of a file that is not text, only what it seems to be."""
+    if all(each.isprintable() or each == "\t" for each in line):
+        return repr(line[:100])
+    return "it is a ZIP file" if line.startswith("PK\x03\x04") else "it is not text"
 
 
 def _columns(line: str) -> list[str]:

@@ -202,7 +202,9 @@ def _brought_up(
             {name: value for last in claim.last for name, value in last.sums.items()},
         )
         replayed, rebuilt = _catch_up(storage, claim, opened, owned)
-        log.trim(max((last.sequence for last in claim.last), default=0))
+        # Without writes there is no newer snapshot, and the log must continue both that are kept.
+        if replayed:
+            log.trim(max((last.sequence for last in claim.last), default=0))
         yield claim, opened, _recovered(claim, report, opened, replayed, rebuilt)
     except BaseException:
         # Tables hold locks of this process, so a second try in it would find them in use.

@@ -22,6 +22,7 @@ from pathlib import Path
 import msgspec
 
 from lycosa.base.ports import Offload
+from lycosa.stages.frontier.cold_policies import apply_policies, next_unruled
 from lycosa.stages.frontier.crawl_clock import CrawlClock
 from lycosa.stages.frontier.partition import Partition
 from lycosa.state.cold.cold_keys import COLD_DAY_S, ColdKeys, notes_of
@@ -31,12 +32,15 @@ from lycosa.state.cold.cold_rows import (
     ColdFileRow,
     ColdRecord,
     cold_name,
+    last_number,
+    noted_state,
     object_key,
 )
 from lycosa.state.cold.cold_table import ColdTable
 from lycosa.state.folder.names import cold_keys_file
 from lycosa.state.objects.object_errors import ObjectError
 from lycosa.state.objects.objects_port import ObjectStore
+from lycosa.worker.commit.cold_merger import MergedFileWriter
 from lycosa.worker.commit.committer import Committer
 from lycosa.worker.fault_point import FaultPoint
 from lycosa.worker.visit.slicing import Slices
@@ -84,17 +88,25 @@ class ColdWriter:
         self._place, self._partitions, self._committer = place, partitions, committer
         self._slices, self._offload, self._clock = slices, offload, clock
         self._reach = reach
+        self._merger = MergedFileWriter(
+            place.store, offload, self._next_commit, place.is_shared, reach
+        )
         self._news = asyncio.Event()
         self._keys: dict[int, ColdKeys] = {}
         self._last: dict[int, int] = {}  # number of the last file that was begun, by partition
-        self.waits_for = ""
-        """Why a file could not be written or read, for people; else empty."""
+        # By partition, until a file of it was written or read, or a pass found nothing to write.
+        self._troubles: dict[int, str] = {}
         for number, partition in partitions.items():
             partition.cold.wake = self._news.set
             try:
                 self._use_keys(number, self._open_keys(number))
             except ObjectError as error:
-                self.waits_for = str(error)
+                self._troubles[number] = str(error)
+
+    @property
+    def waits_for(self) -> str:
+        """Why a file could not be written or read, for people; else empty."""
+        return next(iter(self._troubles.values()), "")
 
     def __repr__(self) -> str:
         return f"<ColdWriter {sum(map(len, self._keys.values()))} URLs {self.waits_for}>"
@@ -132,20 +144,60 @@ class ColdWriter:
             if number not in self._keys:
                 opened = await self._offload.run(partial(self._open_keys, number))
                 self._use_keys(number, opened)
+                self._troubles.pop(number, None)
             if partition.cold.returning:
                 await self._bring_back(partition)
-            time = self._clock.time()
-            if not self._place.may_write or partition.cold.next_step(time) > time:
-                return
-            await self._clock.sleep(_STEP_S)
-            # What is deleted waits in memory for a commit, as everything else does.
-            if not self._committer.is_behind and (gathered := partition.cold.step(time, _WALKED)):
-                await self._archive(partition, gathered)
-            self.waits_for = ""
+            if self._place.may_write:
+                await self._write(partition, self._clock.time())
         except ObjectError as error:
             # What was gathered stays in the table, and the next pass of the walk finds it.
-            self.waits_for = str(error)
+            self._troubles[number] = str(error)
             await self._clock.sleep(_AGAIN_S)
+
+    async def _write(self, partition: Partition, time: float) -> None:
+        """Take a step of the walk, or merge files when there is none to take."""
+        if partition.cold.next_step(time) <= time:
+            await self._clock.sleep(_STEP_S)
+            # What is deleted waits in memory for a commit, as everything else does.
+            if self._committer.is_behind:
+                return
+            if gathered := partition.cold.step(time, _WALKED):
+                await self._archive(partition, gathered)
+            if partition.cold.row.began:
+                return  # the pass is not at its end
+            self._troubles.pop(partition.number, None)
+        if number := next_unruled(partition):
+            await self._apply_policies(partition, number, time)
+            self._news.set()
+            return
+        await self._merger.delete_replaced(partition, time)
+        if (chosen := self._merger.choose(partition)) and not self._committer.is_saving:
+            keys = self._keys[partition.number]
+            if keys.has_fresh:  # the file of hashes must not be of one that is merged away
+                await self._offload.run(keys.save)
+            _, name = self._new_name(partition, time)
+            await self._merger.merge(partition, keys, chosen, name, time)
+            self._troubles.pop(partition.number, None)
+            self._news.set()
+
+    async def _apply_policies(self, partition: Partition, number: int, time: float) -> None:
+        rows = partition.cold.files[number]
+        table = ColdTable(self._place.store, {number: rows})
+        try:
+            records = await self._offload.run(lambda: list(table.scan(b"U", b"V")))
+        except ColdDamaged:
+            records = []  # the audit reports the file
+        part = [(key[1:], value) for key, value in records]
+        for _ in apply_policies(partition, number, part, time):
+            await self._clock.sleep(0)
+        await self._bring_back(partition)
+
+    def _new_name(self, partition: Partition, time: float) -> tuple[int, str]:
+        """A number and a name for a file."""
+        # Never twice, also after a failure: a store may repeat a request that it answered long ago.
+        number = max(self._last.get(partition.number, 0), last_number(partition.cold.files)) + 1
+        self._last[partition.number] = number
+        return number, cold_name(partition.number, number, self._place.term, time)
 
     async def _pause(self) -> None:
         """Wait until a partition has something to do."""
@@ -162,13 +214,13 @@ class ColdWriter:
 
     async def _archive(self, partition: Partition, gathered: Sequence[ColdRecord]) -> None:
         cold, time = partition.cold, self._clock.time()
-        # Never twice, also after a failure: a store may repeat a request that it answered long ago.
-        number = max(self._last.get(partition.number, 0), *cold.files, 0) + 1
-        self._last[partition.number] = number
-        name = cold_name(partition.number, number, self._place.term, time)
+        number, name = self._new_name(partition, time)
         row = await self._offload.run(partial(self._store, name, gathered, int(time)))
+        self._troubles.pop(partition.number, None)
         self._reach("cold:stored")
         removed: list[ColdRecord] = []
+        if not cold.files and partition.policy_walk.is_done:
+            cold.row.policies = partition.policy_walk.row.version
 
         def steps() -> Iterator[None]:
             for part in cold.remove(number, row, gathered):
@@ -184,7 +236,7 @@ class ColdWriter:
         notes = notes_of(
             [each.url for each in removed],
             int(time) // COLD_DAY_S,
-            [int(each.record.state) for each in removed],
+            [noted_state(each.record) for each in removed],
             [int(each.record.reason) for each in removed],
         )
         keys = self._keys[partition.number]
@@ -212,25 +264,33 @@ class ColdWriter:
     # -- coming back
 
     async def _bring_back(self, partition: Partition) -> None:
-        cold = partition.cold
+        cold, number = partition.cold, partition.number
         while urls := sorted(cold.returning)[:_RETURNED]:
-            values = await self._offload.run(partial(self._read, cold.files.copy(), urls))
+            notes = [cold.hashes.find(url[8:]) for url in urls]
+            days = [note.day if note is not None else 0 for note in notes]
+            self._troubles.pop(number, None)
+            read = partial(self._read, number, cold.files.copy(), urls, days)
+            values = await self._offload.run(read)
             for url, value in zip(urls, values, strict=True):
                 partition.come_back(url, value, self._clock.time())
             self._committer.wake()
             await self._clock.sleep(0)
 
     def _read(
-        self, rows: Mapping[int, ColdFileRow], urls: Sequence[bytes]
+        self,
+        number: int,
+        rows: Mapping[int, ColdFileRow],
+        urls: Sequence[bytes],
+        days: Sequence[int],
     ) -> Sequence[bytes | None]:
         table = ColdTable(self._place.store, rows)
         found: list[bytes | None] = []
-        for url in urls:
+        for url, day in zip(urls, days, strict=True):
             try:
-                found.append(table.get(b"U" + url))
+                found.append(table.get_of_day(b"U" + url, day))
             except ColdDamaged as error:
                 # The URL's text is in the record only. The audit reports the file.
-                self.waits_for = str(error)
+                self._troubles[number] = str(error)
                 found.append(None)
         return found
 
@@ -239,11 +299,13 @@ class ColdWriter:
     async def _delete_orphans(self) -> None:
         """Delete files that no row names, of earlier owners that were killed before a commit."""
         for number, partition in self._partitions.items():
-            named = {object_key(row.name) for row in partition.cold.files.values()}
+            rows = partition.cold.files.values()
+            named = {object_key(row.name) for row in rows}
+            named |= {object_key(name) for row in rows for _, name in row.replaced}
             try:
                 await self._offload.run(partial(self._delete_unnamed, number, named))
             except ObjectError as error:
-                self.waits_for = str(error)
+                self._troubles[number] = str(error)
 
     def _delete_unnamed(self, number: int, named: set[str]) -> None:
         store, now = self._place.store, self._clock.wall()

@@ -54,6 +54,7 @@ BATCH_BYTES = 32_000_000
 """Records in memory at which a commit is cut before its time, without a memory plan."""
 
 _CALLED_S = 0.2  # between two commits while a caller waits
+_IDLE = 1000  # commits without writes to a partition: three hours of a cluster's shard
 _AGAIN_S = 1.0  # before a failed write of records or of a commit is retried
 # of a write to the tables that waits for its commit; 250 with all its objects
 _OPEN_WRITE_BYTES = 64
@@ -107,11 +108,17 @@ class Committer:
         self._committed_at = self._clock.monotonic()
         self._next = files.shard.next_sequence
         self._inbox = topic.position
+        self._before = {number: mark_of(table) for number, table in files.shard.tables.items()}
         self._snapshots = SnapshotSaver(
-            files.shard, self._offload, self._reach, self.commits, topic, self._clock.monotonic
+            files.shard,
+            self._offload,
+            self._reach,
+            self.commits,
+            topic,
+            self._clock.monotonic,
+            self._before,
         )
         self._marks: dict[int, Mark] = {}  # of commits of this run
-        self._before = {number: mark_of(table) for number, table in files.shard.tables.items()}
         self._waits_for = ""
         self._failure: BaseException | None = None
         self.commit_times = Histogram(SECONDS)
@@ -244,11 +251,7 @@ class Committer:
             files.crashes.clear_suspicion(url)
         posted, inbox = self._outgoing.cut_parcels(), self._topic.position
         pending = files.store.freeze()
-        batches = [
-            PartitionBatch(number, writes)
-            for number, p in partitions.items()
-            if (writes := p.freeze())
-        ]
+        batches = self._cut_batches()
         has_news = bool(batches) or not pending.is_empty or inbox != self._inbox
         has_news |= is_last or is_forced or files.lease.is_due(self._committed_at)
         if has_news:
@@ -274,6 +277,15 @@ class Committer:
         self._topic.note_committed(inbox)
         await self._after_commit()
         return has_news or bool(waiters)
+
+    def _cut_batches(self) -> list[PartitionBatch]:
+        return [
+            PartitionBatch(number, writes)
+            for number, partition in self._partitions.items()
+            # Now and then without writes, so that there is a snapshot and the log does not grow.
+            if (writes := partition.freeze())
+            or self.commits - self._before[number].sequence >= _IDLE
+        ]
 
     def _seal(self, batches: list[PartitionBatch], inbox: int, is_last: bool) -> Commit:
         """Make a commit of the cut. What is found from now on belongs to the next commit."""

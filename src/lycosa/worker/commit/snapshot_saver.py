@@ -5,6 +5,9 @@ sent to object storage. That may take longer than a lease lasts, so commits cont
 (``ShardStorage.saves_in_background``); only the trim happens between two commits. Such a snapshot
 may contain later commits than the one that it is named after. Its table says up to which one.
 
+Commits without writes change no table, so there is nothing new to save after them, and nothing is
+trimmed: of the two snapshots that are kept, the log must continue the older one too.
+
 A snapshot that cannot be stored is tried again after a pause that doubles. Otherwise each commit,
 one a second, would write and send the files of a store that is away.
 """
@@ -29,7 +32,8 @@ class SnapshotSaver:
     """One per worker.
 
     ``sequence`` is the last commit, which the snapshots contain, and which names the position of
-    ``topic``. ``monotonic`` is the clock by which snapshots are due.
+    ``topic``; ``marks`` are those of the tables then. ``monotonic`` is the clock by which snapshots
+    are due.
     """
 
     def __init__(
@@ -40,13 +44,15 @@ class SnapshotSaver:
         sequence: int,
         topic: InboxTopic,
         monotonic: Callable[[], float],
+        marks: Mapping[int, Mark],
     ) -> None:
         self._shard, self._offload, self._reach, self._topic = shard, offload, reach, topic
-        self._saved, self._saved_inbox = sequence, topic.position
+        self._saved, self._saved_inbox, self._saved_marks = sequence, topic.position, dict(marks)
         self._monotonic, self._began = monotonic, monotonic()
         self._write_bytes = 0  # of commits behind the last snapshot
         self._saving: asyncio.Task[None] | None = None
-        self._done: tuple[int, int] | None = None  # a snapshot whose trim is due
+        # a snapshot whose trim is due
+        self._done: tuple[int, int, Mapping[int, Mark]] | None = None
         self._failures, self._retry_at = 0, 0.0  # snapshots in a row that were not stored
         self.waits_for = ""
         """Why the last snapshot could not be stored, for people; else empty."""
@@ -135,15 +141,18 @@ class SnapshotSaver:
             return
         self.waits_for, self._failures, self._retry_at = "", 0, 0.0
         self._reach("flush:done")
-        self._done = sequence, inbox
+        self._done = sequence, inbox, dict(marks)
         self._began, self._write_bytes = extent[0], self._write_bytes - extent[1]
 
     async def _trim(self) -> None:
         """Trim after a snapshot. The log before it is then not needed any more."""
         if self._done is None:
             return
-        (sequence, inbox), self._done = self._done, None
+        (sequence, inbox, marks), self._done = self._done, None
+        if marks == self._saved_marks:
+            self._saved = sequence
+            return
         await self._offload.run(lambda: self._shard.storage.log.trim(sequence))
         # two snapshots are kept, and the older one is the one before this
         self._topic.trim(self._saved_inbox)
-        self._saved, self._saved_inbox = sequence, inbox
+        self._saved, self._saved_inbox, self._saved_marks = sequence, inbox, dict(marks)
