@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lycosa.base.model.validator_counts import VALIDATOR_LABELS
 from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, age_of, crawl_place, reading_crawl
 from lycosa.cli.output import (
     ExitCode,
@@ -22,7 +21,13 @@ from lycosa.cli.output import (
     human_duration,
     human_time,
 )
-from lycosa.cli.policy import promise_line
+from lycosa.cli.refetch_lines import (
+    addresses_line,
+    policies_line,
+    refetches_line,
+    set_back_line,
+    validators_line,
+)
 from lycosa.cli.status_lists import print_completeness, print_lists, print_sitemaps
 
 if TYPE_CHECKING:
@@ -34,7 +39,6 @@ if TYPE_CHECKING:
     from lycosa.state.store.closing import LackingFile
 
 _MAX_SOURCES = 10  # seeds that are listed
-_ADDRESSES = 3  # in a line
 _EPILOG = """
 \b
 Examples:
@@ -238,11 +242,11 @@ def _print_head(
             ("paused", _paused(status)),
             ("leased", _leased(status)),
             ("due pages", due_pages_in_words(status.due_pages)),
-            ("set back", _set_back(status)),
-            ("refetches", _refetches(status)),
-            ("addresses", _addresses(status)),
-            ("policies", _policies(status)),
-            ("validators", _validators(status)),
+            ("set back", set_back_line(status)),
+            ("refetches", refetches_line(status)),
+            ("addresses", addresses_line(status)),
+            ("policies", policies_line(status)),
+            ("validators", validators_line(status)),
             ("uploads", (uploads_in_words(live) if live else "") or stored_at),
             ("feeds", "; ".join(live.feeds_away) if live else ""),
             ("renders", _renders(status)),
@@ -294,70 +298,6 @@ def _ranks(status: CrawlStatus) -> str:
         return ranks.damage or ranks.digest[:12]
     names = f"{counted(ranks.hosts, 'host')} and {counted(ranks.pages, 'page')}"
     return f"{ranks.digest[:12]}, of {names}, from {ranks.source}"
-
-
-def _set_back(status: CrawlStatus) -> str:
-    """URLs that wait behind all others of their host."""
-    if not status.set_back:
-        return ""
-    return f"{counted(status.set_back, 'URL')}, because pages like them were near copies"
-
-
-def _refetches(status: CrawlStatus) -> str:
-    """What the price of a refetch costs."""
-    if (cost := status.refetches) is None:
-        return ""
-    here, half, double = (
-        human_count(round(each)) if each >= 10 else f"{each:g}"
-        for each in (cost.a_day, cost.at_half, cost.at_double)
-    )
-    origin = f", which was found for refetch.budget = {cost.budget}" if cost.budget else ""
-    name = f"the price {cost.price:.3g}" if cost.budget else f"refetch.price = {cost.price:.3g}"
-    return (
-        f"about {here} a day of {counted(cost.pages, 'page')}, when a fetch is worth {name}{origin}"
-        f" (half of the price: {half}, twice: {double})"
-        + (f", and {human_count(round(cost.promised))} a day promised" if cost.promised else "")
-        + (f"; {counted(cost.probes, 'page')} never worth it, as probes" if cost.probes else "")
-    )
-
-
-def _addresses(status: CrawlStatus) -> str:
-    """The addresses whose hosts wait longest, and those that ask for more than their turns."""
-    shown = [
-        f"{each.address}: "
-        + ", ".join(
-            [f"{counted(each.hosts, 'host')} wait up to {human_duration(each.wait_s)}"]
-            * bool(each.hosts)
-            + [f"refetch price {each.price:.3g}"] * bool(each.price)
-        )
-        for each in status.addresses[:_ADDRESSES]
-    ]
-    more = len(status.addresses) - len(shown)
-    return "; ".join(shown) + (f"; and {more} more (--json)" if more > 0 else "")
-
-
-def _policies(status: CrawlStatus) -> str:
-    """Records to which a change of policies is not applied, and the worst promise."""
-    if (found := status.policies) is None:
-        return ""
-    left = f"not applied yet to {counted(found.left, 'record')}" if found.left else ""
-    more = f", and {len(found.promises) - 1} more hosts" if len(found.promises) > 1 else ""
-    promise = f"{promise_line(found.promises[0])}{more}" if found.promises else ""
-    return "; ".join(filter(None, (left, promise)))
-
-
-def _validators(status: CrawlStatus) -> str:
-    """What answers to refetches showed about validators."""
-    if not (found := status.validators):
-        return ""
-    said = ", ".join(
-        f"{label.replace('_', ' ')} {human_count(found[label])}"
-        for label in VALIDATOR_LABELS
-        if found.get(label)
-    )
-    if not status.hosts_distrusted:
-        return said
-    return f"{said}; not believed at {counted(status.hosts_distrusted, 'host')}"
 
 
 def _stated(status: CrawlStatus) -> str:
