@@ -70,7 +70,8 @@ class RenderTask(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     ``url`` is canonical. ``captured`` is when the page was fetched (wall time, seconds): scripts
     see midnight UTC of that day. ``site`` is the page's registrable domain. ``round`` counts from
-    1. The page itself is asked of the archive too, with the destination ``document``.
+    1. The page itself is asked of the archive too, with the destination ``document``. A page that
+    ``is_scrolled`` is scrolled to its end once, for what it loads only then.
     """
 
     url: str
@@ -79,6 +80,7 @@ class RenderTask(msgspec.Struct, frozen=True, array_like=True, gc=False):
     round: int = 1
     has_screenshot: bool = False
     bounds: RenderBounds = RenderBounds()
+    is_scrolled: bool = True
 
 
 class ArchiveQuery(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -154,7 +154,7 @@ class LoadedPage:
             if problem := self._without_page(went):
                 return problem
             is_quiet = await self._wait_quiet(deadline)
-            if is_quiet:
+            if is_quiet and self._task.is_scrolled:
                 await self._evaluate(_SCROLL, deadline, is_apart=True)
                 is_quiet = await self._wait_quiet(deadline)
             return await self._read(is_quiet)

@@ -117,6 +117,7 @@ class RenderDesk:
             row.round,
             self._section.screenshots,
             msgspec.structs.replace(self._bounds, processor_s=left_s),
+            self._section.scroll,
         )
         records = {**partition.renders.story(page).records, facts.url: facts.record}
         return LentRender(partition.number, page, row.lending, task, within_s, records)
