@@ -11,7 +11,11 @@ import pytest
 from nginx_site import nginx_program
 from proofs import unchanged
 
-pytestmark = pytest.mark.skipif(nginx_program() is None, reason="nginx is not installed")
+pytestmark = [
+    pytest.mark.long,  # `test_lying_validators.py` is without processes, in every run of the tests
+    pytest.mark.service,
+    pytest.mark.skipif(nginx_program() is None, reason="nginx is not installed"),
+]
 
 
 def test_a_second_pass_finds_what_changed_and_saves_the_rest(tmp_path: Path) -> None:

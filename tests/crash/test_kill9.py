@@ -46,6 +46,8 @@ def test_a_running_crawl_and_a_killed_one_are_inspected_without_an_error_or_a_fa
     print("\n".join(inspecting.prove(tmp_path, short=True)))
 
 
+# `test_poison.py` and `test_parse_child.py` have the parts, in every run of the tests
+@pytest.mark.long
 @pytest.mark.service
 @linux
 @needs_nginx

@@ -175,13 +175,13 @@ def test_one_seed_gives_one_history(tmp_path: Path) -> None:
         "no fence",
         pytest.param("no hold", marks=pytest.mark.long),  # also in `script/prove nodes`
         "early acknowledgement",
-        "row n",
+        pytest.param("row n", marks=pytest.mark.long),
         pytest.param("stale snapshot", marks=pytest.mark.long),
         "early end",
         "mixed files",
         "old coordinator",
         pytest.param("marker", marks=pytest.mark.long),
-        "free",
+        pytest.param("free", marks=pytest.mark.long),
         pytest.param("eager", marks=pytest.mark.long),
     ],
 )

@@ -64,6 +64,8 @@ def test_a_projector_waits_for_a_killed_database_and_continues(tmp_path: Path, n
         crawl.close()
 
 
+# each part alone is killed in every run of the tests: the database above, crawls in `test_kill9.py`
+@pytest.mark.long
 @pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="finds the processes of a crawl in /proc"
 )

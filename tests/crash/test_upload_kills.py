@@ -34,8 +34,9 @@ OPTIONS = [
 
 @needs_s3
 @pytest.mark.service
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
+# `test_upload_crawl.py` continues an upload that was killed in every run of the tests
+@pytest.mark.long
+@pytest.mark.parametrize("seed", [1, 2])
 def test_a_crawl_that_is_killed_again_and_again_uploads_everything_once(
     tmp_path: Path, seed: int
 ) -> None:

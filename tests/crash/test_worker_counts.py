@@ -21,12 +21,16 @@ pytestmark = [
 ]
 
 
+# `test_kill9.py` kills one of two workers, the supervisor and both in every run of the tests
+@pytest.mark.long
 def test_a_crawl_of_several_workers_that_are_killed_again_and_again_ends_like_one_left_in_peace(
     tmp_path: Path,
 ) -> None:
     print("\n".join(kills.prove(tmp_path, short=True)))
 
 
+# `test_memory_bound.py` watches two workers in every run of the tests
+@pytest.mark.long
 def test_memory_and_descriptors_of_several_workers_are_watched(tmp_path: Path) -> None:
     print("\n".join(soak.prove(tmp_path, short=True)))
 

@@ -158,7 +158,7 @@ def test_other_rules_observe_too_so_a_crawl_can_change_to_value_and_says_no_valu
     assert crawled.histories["counter"].interval_s > 10 * DAY, "immaterial in every rule"
     before = dict(crawled.fetches)
     crawled.crawl.config = config_of(RefetchRule.VALUE)
-    for _ in range(40):
+    for _ in range(8):
         crawled.crawl.now += DAY
         crawled.crawl.run()
     assert crawled.status().refetches is not None

@@ -162,7 +162,7 @@ class Kills(NamedTuple):
 
 
 def kill_again_and_again(
-    site: NginxSite, work: Path, kills: int, expected: int, seed: int = 7
+    site: NginxSite, work: Path, kills: int, expected: int, workers: int, seed: int = 7
 ) -> Kills:
     """Runs one crawl to its end through so many kills at random moments. ``expected`` is the
     number of requests of an undisturbed one.
@@ -172,7 +172,7 @@ def kill_again_and_again(
     moments = sorted(chance.uniform(0.02, 0.95) for _ in range(kills))
     whoms = [list(Whom)[number % len(Whom)] for number in range(kills)]
     chance.shuffle(whoms)
-    running = RunningCrawl(folder, _arguments(site), work / "killed.out")
+    running = RunningCrawl(folder, _arguments(site, workers), work / "killed.out")
     for moment, whom in zip(moments, whoms, strict=True):
         target = int(expected * moment)
         assert running.runs_until(lambda target=target: len(site.hits()) >= target), (
@@ -183,7 +183,7 @@ def kill_again_and_again(
         running.kill(whom)
         if whom is not Whom.WORKER:
             done.audits.append(audit(folder))
-            running = RunningCrawl(folder, _arguments(site), work / "killed.out")
+            running = RunningCrawl(folder, _arguments(site, workers), work / "killed.out")
     code = running.finish()
     assert code == 0, (code, (work / "killed.out").read_text()[-4000:])
     done.audits.append(audit(folder))
@@ -207,16 +207,18 @@ def audit(folder: Path) -> str:
 
 def prove_kills(work: Path, short: bool) -> list[str]:
     """The second half; gives the lines of its report. Raises ``AssertionError``."""
+    # The long form with several workers is ``kills``.
+    workers = 2 if short else 1
     root = work / "site"
     if short or link_documentation(root, ("pg",)):
         write_tree(root, 120 if short else 1000, seed=3)
     with NginxSite(work / "nginx", root) as site:
-        done = crawl(work / "calm", *_arguments(site))
+        done = crawl(work / "calm", *_arguments(site, workers))
         assert done.code == 0, done
         calm, requests = Outputs(work / "calm"), len(site.hits())
     with NginxSite(work / "nginx-kills", root) as site:
         (site.folder / "access.log").write_text("")
-        kills = kill_again_and_again(site, work, 3 if short else 10, requests)
+        kills = kill_again_and_again(site, work, 3 if short else 10, requests, workers)
         repeats = sum(
             number - 1 for number in Counter((hit.host, hit.target) for hit in site.hits()).values()
         )
@@ -242,7 +244,7 @@ def prove_kills(work: Path, short: bool) -> list[str]:
     return report
 
 
-def _arguments(site: NginxSite) -> list[str]:
+def _arguments(site: NginxSite, workers: int) -> list[str]:
     """Several hosts at once, slowed a little so that there are moments to hit, segments that
     roll while the crawl is young.
     """
@@ -267,6 +269,7 @@ def _arguments(site: NginxSite) -> list[str]:
     seeds = [f"http://{host}:{site.port}/" for host in _HOSTS]
     return [
         *seeds,
+        *("--workers", str(workers)),
         *fast,
         *rest,
         *(word for host in _HOSTS for word in ("--resolve", f"{host}={site.addresses[0]}")),
