@@ -11,8 +11,8 @@ import pytest
 from lycosa.base.model.rendered_page import (
     ArchiveQuery,
     MissingAnswer,
-    Rendered,
     RenderBounds,
+    Rendered,
     RenderTask,
     StoredAnswer,
 )
@@ -22,10 +22,17 @@ from lycosa.stages.render.chromium_renderer import ChromiumRenderer
 PAGE = "https://a.test/"
 CAPTURED = 1_700_000_000.0
 BOUNDS = RenderBounds(round_s=4.0, whole_s=12.0)
-_KINDS = {"js": "text/javascript", "json": "application/json", "css": "text/css", "png": "image/png"}
+_KINDS = {
+    "js": "text/javascript",
+    "json": "application/json",
+    "css": "text/css",
+    "png": "image/png",
+}
 
 
-def stored(body: str | bytes, kind: str = "text/html", status: int = 200, **fields: str) -> StoredAnswer:
+def stored(
+    body: str | bytes, kind: str = "text/html", status: int = 200, **fields: str
+) -> StoredAnswer:
     """A stored response; header names with underscores."""
     headers = (("content-type", kind), *((name.replace("_", "-"), fields[name]) for name in fields))
     data = body.encode() if isinstance(body, str) else body

@@ -168,6 +168,10 @@ class PageRequests:
     def _refusal(self, paused: Paused, query: ArchiveQuery) -> str:
         """Why a request is not even looked up; empty if it is."""
         bounds = self._task.bounds
+        if query.destination == "document":
+            if self._main_ids and paused.redirectedRequestId not in self._main_ids:
+                return "navigation"
+            self._main_ids.add(paused.requestId)
         if self._is_over or self._number > bounds.requests or len(query.url) > _MAX_URL:
             return "bounds"
         if self._bytes > bounds.body_bytes:
@@ -176,12 +180,10 @@ class PageRequests:
             return "scheme"
         if paused.resourceType in _REFUSED:
             return _REFUSED[paused.resourceType]
-        if query.destination == "document":
-            if self._main_ids and paused.redirectedRequestId not in self._main_ids:
-                return "navigation"
-            self._main_ids.add(paused.requestId)
         if paused.request.method not in ("GET", "HEAD", "OPTIONS"):
             return "method"
+        if paused.resourceType == "Other" and _header(paused, "accept").startswith("image/"):
+            return "icon"  # of a tab; a browser without windows does not ask for it
         return "prefetch" if _is_prefetch(paused) else ""
 
     def _is_of_site(self, url: str) -> bool:
