@@ -55,7 +55,7 @@ def without_busters(url: str) -> str:
             kept.append(f"{part.partition('=')[0]}={numbered[1]}")
             is_changed = True
         elif (name in _NAMES and (not value or _CHANGING.fullmatch(value))) or (
-            not name and _CHANGING.fullmatch(value or part)
+            _TIME.fullmatch(part)
         ):
             is_changed = True
         else:
