@@ -75,7 +75,7 @@ class Paused(msgspec.Struct, gc=False):
     request: PausedRequest
     frameId: str = ""
     resourceType: str = "Other"
-    networkId: str = ""
+    redirectedRequestId: str = ""
 
 
 class PageRequests:
@@ -92,7 +92,8 @@ class PageRequests:
         self._asked: dict[str, StoredAnswer | MissingAnswer] = {}
         self._outcomes: dict[str, PageRequest] = {}
         self._wants: dict[str, Want] = {}
-        self._main_frame, self._main_network = "", ""
+        self._main_frame = ""
+        self._main_ids: set[str] = set()  # of the page itself and its redirects
         self._bytes, self._number = 0, 0
         self._is_over = False
         self._wake = asyncio.Event()
@@ -167,6 +168,10 @@ class PageRequests:
     def _refusal(self, paused: Paused, query: ArchiveQuery) -> str:
         """Why a request is not even looked up; empty if it is."""
         bounds = self._task.bounds
+        if query.destination == "document":
+            if self._main_ids and paused.redirectedRequestId not in self._main_ids:
+                return "navigation"
+            self._main_ids.add(paused.requestId)
         if self._is_over or self._number > bounds.requests or len(query.url) > _MAX_URL:
             return "bounds"
         if self._bytes > bounds.body_bytes:
@@ -175,13 +180,10 @@ class PageRequests:
             return "scheme"
         if paused.resourceType in _REFUSED:
             return _REFUSED[paused.resourceType]
-        if query.destination == "document":
-            # Its redirects have its number.
-            self._main_network = self._main_network or paused.networkId
-            if paused.networkId != self._main_network:
-                return "navigation"
         if paused.request.method not in ("GET", "HEAD", "OPTIONS"):
             return "method"
+        if paused.resourceType == "Other" and _header(paused, "accept").startswith("image/"):
+            return "icon"  # of a tab; a browser without windows does not ask for it
         return "prefetch" if _is_prefetch(paused) else ""
 
     def _is_of_site(self, url: str) -> bool:
@@ -255,9 +257,11 @@ class PageRequests:
         if len(self._outcomes) < self._task.bounds.requests:
             outcome = PageRequest(query.url[:_MAX_URL], query.destination, refusal=refusal)
             self._outcomes.setdefault(outcome.url, outcome)
-        # A navigation that is aborted leaves the page as it is, any other error replaces it.
-        error = "Aborted" if refusal == "navigation" else "InternetDisconnected"
-        parameters = {"requestId": paused.requestId, "errorReason": error}
+        if refusal == "navigation":
+            # Without content the page stays as it is; an error would replace it or end its parsing.
+            self._fulfil(session, paused, 204, [])
+            return
+        parameters = {"requestId": paused.requestId, "errorReason": "InternetDisconnected"}
         self._devtools.tell("Fetch.failRequest", parameters, session)
 
     def _fulfil(

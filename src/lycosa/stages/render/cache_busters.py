@@ -33,6 +33,7 @@ _NAMES = frozenset(
     ]
 )
 _CHANGING = re.compile(r"[\d.]{4,20}|[0-9a-f]{8,64}|0\.\d+", re.IGNORECASE)
+_TIME = re.compile(r"\d{10,16}")  # of a clock, in a query that has no names
 _CALLBACKS = frozenset({"callback", "jsonp", "jsoncallback", "cb"})
 _NUMBERED = re.compile(r"([A-Za-z_$][\w$]{0,60}?)_?\d{4,40}(?:_\d{4,20})?")
 _CALL = re.compile(
@@ -54,7 +55,7 @@ def without_busters(url: str) -> str:
             kept.append(f"{part.partition('=')[0]}={numbered[1]}")
             is_changed = True
         elif (name in _NAMES and (not value or _CHANGING.fullmatch(value))) or (
-            not name and _CHANGING.fullmatch(value or part)
+            _TIME.fullmatch(part)
         ):
             is_changed = True
         else:

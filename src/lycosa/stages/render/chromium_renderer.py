@@ -117,10 +117,11 @@ class ChromiumRenderer:
             )
             if answering.done():
                 answering.result()  # the archive failed, which is not about the page
-            if loading.done() and loading.exception() is None:
+            problem = loading.exception() if loading.done() else None
+            if loading.done() and problem is None:
                 rendered = loading.result()
             else:
-                rendered = page.result_without(*watch.verdict(browser))
+                rendered = page.result_without(*watch.verdict(browser, problem))
             if rendered.end in (RenderEnd.HUNG, RenderEnd.CRASHED, RenderEnd.MEMORY):
                 await self._drop()
             else:
@@ -200,12 +201,16 @@ class _Watch:
                         await crashed.wait()
         self._browser.kill()
 
-    def verdict(self, browser: BrowserProcess) -> tuple[RenderEnd, str]:
-        """Why there is no result of the page."""
+    def verdict(
+        self, browser: BrowserProcess, problem: BaseException | None
+    ) -> tuple[RenderEnd, str]:
+        """Why there is no result of the page; ``problem`` is what went wrong with reading it."""
         if self._verdict is not None:
             return self._verdict
         if browser.has_ended:
             return RenderEnd.CRASHED, "the browser ended"
+        if problem is not None:  # a page that closed itself, or an answer that is none
+            return RenderEnd.CRASHED, f"{problem or type(problem).__name__}"[:300]
         return RenderEnd.HUNG, f"no end within {self._bounds.whole_s:g} s"
 
 

@@ -15,7 +15,7 @@
   let shadows = 0;
   const refuse = (what) => { refused[what] = (refused[what] || 0) + 1; };
   const note = (list, text) => {
-    if (list.length < LINES) list[list.length] = String(text).slice(0, 500);
+    if (list.length < LINES) list[list.length] = String(text).slice(0, 500).toWellFormed();
   };
 
   // -- random numbers: xorshift128+ of 32 bits, seeded by the host

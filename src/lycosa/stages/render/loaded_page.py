@@ -73,7 +73,6 @@ class _Value(msgspec.Struct, frozen=True):
 
 class _Evaluated(msgspec.Struct):
     result: _Value = _Value()
-    exceptionDetails: msgspec.Raw | None = None
 
 
 class _Target(msgspec.Struct):

@@ -39,7 +39,8 @@
   const html = read(document);
   const whole = html.length + frames.reduce((sum, each) => sum + each[1].length, 0);
   return {
-    url: String(document.URL).slice(0, 65536), title: String(document.title).slice(0, 2000),
+    url: String(document.URL).slice(0, 65536),
+    title: String(document.title).slice(0, 2000).toWellFormed(),
     length: whole, html: whole > MOST ? '' : html, frames: whole > MOST ? [] : frames,
   };
 })()
