@@ -184,6 +184,7 @@ def browsers_of(program: Program) -> list[int]:
 
 
 @needs_browser
+@pytest.mark.long  # a browser that starts on a busy machine takes longer than anything else here
 def test_real_pages_are_rendered_although_browser_and_crawl_are_killed(tmp_path: Path) -> None:
     site = scripted_by_javascript()
     with served(site) as port:

@@ -11,7 +11,7 @@ import pytest
 from crawling import page
 from judging import are_balanced, quick_config
 from lycosa.base.config.sections import Config, RefetchRule, RefetchSection
-from lycosa.cli import status
+from lycosa.cli.refetch_lines import refetches_line
 from lycosa.inspect.audit.folder_audit import audit
 from lycosa.inspect.committed_state import read_folder
 from lycosa.inspect.crawl_status import crawl_status
@@ -70,7 +70,7 @@ def test_refetches_meet_the_budget_and_the_price_is_in_commits_and_told(tmp_path
     mean = reader.price / cost.price  # commits have the price for weights as they are
     assert 0.1 < mean < 2 and mean != 1
     assert cost.a_day == pytest.approx(budget, rel=0.35)
-    assert "which was found for refetch.budget = 4/d (" in status._refetches(found)
+    assert "which was found for refetch.budget = 4/d (" in refetches_line(found)
     answer = explain(reader, saved, f"{HOSTS[1]}3", now)
     (fact,) = [each for each in answer.facts if each.key == "refetch"]
     assert fact.value["price"] == pytest.approx(cost.price, rel=0.2)

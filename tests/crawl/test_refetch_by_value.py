@@ -13,7 +13,7 @@ from judging import are_balanced, quick_config, tables
 from lycosa.base.config.sections import Config, RefetchRule, RefetchSection
 from lycosa.base.model.refetch_cell import rate_in
 from lycosa.base.model.url_state import History
-from lycosa.cli import status
+from lycosa.cli.refetch_lines import refetches_line
 from lycosa.inspect.audit.folder_audit import audit
 from lycosa.inspect.committed_state import read_folder
 from lycosa.inspect.crawl_status import CrawlStatus, crawl_status
@@ -127,7 +127,7 @@ def test_status_says_what_the_price_costs_and_the_crawl_costs_that(crawled: Craw
     planned = sum(DAY / each.interval_s for each in crawled.histories.values())
     assert cost.a_day == pytest.approx(planned, rel=0.2)
     assert cost.at_half > cost.a_day > cost.at_double
-    told = status._refetches(found)
+    told = refetches_line(found)
     assert told == (
         f"about {cost.a_day:g} a day of 6 pages, when a fetch is worth refetch.price = 0.5"
         f" (half of the price: {cost.at_half:g}, twice: {cost.at_double:g})"

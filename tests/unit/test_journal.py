@@ -29,6 +29,7 @@ from lycosa.state.store import (
 )
 from lycosa.state.store.journal_rows import (
     JOURNAL_FORMAT,
+    RENDERS_FORMAT,
     Links,
     RowBuilder,
     SegmentHeader,
@@ -153,7 +154,7 @@ def test_a_closed_journal_that_ends_inside_a_frame_is_an_error(tmp_path: Path) -
 def test_a_journal_of_a_newer_format_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl.zst"
     newer = SegmentHeader(
-        format=JOURNAL_FORMAT + 1,
+        format=RENDERS_FORMAT + 1,
         segment="s",
         crawl="c",
         created_us=0,

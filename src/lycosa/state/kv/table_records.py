@@ -44,10 +44,10 @@ are sorted:
                                 change no content (module ``frontier.copy_judgement``)
     ``c number6``               a cold file, ``r host8 url8`` a cold URL that is to come back
                                 (module ``state.cold.cold_rows``)
-    ``d host8 url8``            a URL that pages wait for, ``d host8`` how many of a host were
+    ``d host8 url8``            a URL that pages wait for; without the URL, how many of a host were
                                 fetched for other sites (module ``frontier.demands``)
-    ``v host8 url8``            a page to be rendered; ``v host8 url8 NUL`` what it was answered so
-                                far, ``o host8 url8`` its last render that ended (module
+    ``v host8 url8``            a page to be rendered; with a NUL behind it, what it was answered so
+                                far; ``o host8 url8`` its last render that ended (module
                                 ``frontier.render_rows``)
     ``k host8``                 the cold pages of a host by cell (module ``frontier.cold_cells``)
     ``O`` ``I``                 outbox and watermarks (module ``exchange``)
