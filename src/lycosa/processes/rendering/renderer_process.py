@@ -45,7 +45,6 @@ from lycosa.processes.rendering.render_loop import RenderLoop
 from lycosa.processes.rendering.renderer_job import RendererJob, decode_renderer_job
 from lycosa.service.api.api_job import ApiJob, ApiSettings
 from lycosa.service.api.places import CoordinatedCrawl, reach_crawl
-from lycosa.service.api.slow_clients import yield_to_crawl
 from lycosa.service.api.watching import CoordinatorCaller
 
 _REPORT_S = 1.0
@@ -181,7 +180,7 @@ async def _run(sock: socket.socket, log: EventLog) -> int:
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the supervisor handles Ctrl-C
     die_with_parent(int(sys.argv[2]))
-    yield_to_crawl()
+    os.nice(5)  # the crawl has the processor first
     log = opened_log("renderer")
     code = asyncio.run(_run(socket.socket(fileno=int(sys.argv[1])), log))
     log.close()
