@@ -37,7 +37,7 @@ credential cut data decoded delivery delta demand desk dialer died directive dis
 discovery distribution divided division document draft element end ended entry examined examiner
 export exporter extension extensions fact factor failed failure feed fetched field file filter finder
 finding fingerprint fold folder follower forecast found gap gate gathered group guesser handle
-handler handover hash head header heading health held hello histogram holder hook identifier in
+handler handover hash head header heading health held hello histogram holder hook hours identifier in
 inbound inbox index info input inquiry interval item jar job joined judge judged judgement keep
 keeper keeping key kind known lag lane lateness learned leased leasing lending lent level likeness limit
 limiter line link list listener listing live location lock log machine manner matcher meaning member

@@ -88,6 +88,8 @@ OTHER = {
     "fetch.own_pages": "false",
     "refetch.budget": "4321/d",
     "fetch.slots": "3",
+    "fetch.hours": "22:00-06:00 UTC",
+    "scope.languages": "en, de",
     "politeness.jitter": "0.77",
     "politeness.max_backoff_s": "12345",
     "refetch.rule": "off",
@@ -118,6 +120,8 @@ def test_what_decides_by_a_live_setting_follows_it(tmp_path: Path, key: str) -> 
             return [worker._max_running]
         if key == "fetch.own_pages":
             return [worker._pipeline.fetches_pages]
+        if section == "fetch":
+            return [getattr(worker._pace.section, name)]
         if section == "render":
             # The renderer process reads `render.pages` of the coordinator's status.
             assert worker._renders is not None

@@ -8,15 +8,18 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from lycosa.base.config.sections import Config, PolitenessSection
+from lycosa.base.config.sections import Config, FetchSection, PolitenessSection
 from lycosa.base.model.fetched import Fetched, FetchRequest
 from lycosa.base.reasons import Reason
 from lycosa.stages.politeness import AddressTable, MachineAddresses
+from lycosa.stages.politeness.crawl_pace import CrawlPace
 from lycosa.state.attempts import AttemptLog, read_attempts
 from lycosa.state.commit import ShardLease, folder_lease
-from lycosa.worker.visit.request_sender import RequestSender, RequestSlots
+from lycosa.worker.request_slots import RequestSlots
+from lycosa.worker.visit.request_sender import RequestSender
 
 ADDRESS, DELAY_S = "192.0.2.1", 0.2
+PACE = CrawlPace(FetchSection(), lambda: 1.0, lambda: 0.0)
 
 
 class Clock:
@@ -62,7 +65,7 @@ def sender_of(
     return RequestSender(
         server,
         server,
-        RequestSlots(MachineAddresses(table, clock), clock, lease or folder_lease()),
+        RequestSlots(MachineAddresses(table, clock), clock, lease or folder_lease(), PACE),
         log,
         clock,
         Config(),
@@ -84,7 +87,7 @@ async def test_a_worker_that_was_held_up_does_not_send_just_before_another(
         RequestSender(
             server,
             server,
-            RequestSlots(MachineAddresses(table, clock), clock, folder_lease()),
+            RequestSlots(MachineAddresses(table, clock), clock, folder_lease(), PACE),
             log,
             clock,
             Config(),

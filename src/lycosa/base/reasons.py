@@ -47,6 +47,7 @@ class Reason(IntEnum):
     REQUISITE_LIMIT = 21
     WANT_ELSEWHERE = 22
     WANT_QUERY = 23
+    OTHER_LANGUAGE = 24
 
     # Refusals that depend on state, stored with the URL (40-79).
     ROBOTS_DISALLOWED = 40
@@ -184,6 +185,7 @@ _TABLE: dict[Reason, tuple[Cause, str]] = {
         _O,
         "needed to render a page of another site, with a query of more than 256 bytes",
     ),
+    Reason.OTHER_LANGUAGE: (_O, "linked from a page in a language that scope.languages leaves out"),
     Reason.ROBOTS_DISALLOWED: (_T, "robots.txt disallows it"),
     Reason.HOST_PAGE_BUDGET: (_O, "the host is at its page budget"),
     Reason.SITE_PAGE_BUDGET: (_O, "the site is at its page budget"),

@@ -17,6 +17,7 @@ from lycosa.cli import crawl_cluster
 from lycosa.cli.api_options import api_given, api_options
 from lycosa.cli.crawl_feeds import CrawlFeeds, FeedTarget, feed_option, feed_targets
 from lycosa.cli.crawl_seeds import CrawlSeeds, default_folder
+from lycosa.cli.limit_options import limit_options, words
 from lycosa.cli.log_options import log_options
 from lycosa.cli.output import ExitCode, Unbroken, clean, emit, emit_json, human_duration
 from lycosa.cli.setting_options import config_option, set_option
@@ -55,11 +56,6 @@ Exit codes: 0 finished, 1 internal error, 2 bad usage or settings, 3 stopped by 
             4 interrupted and resumable, 5 nothing could be fetched, 6 finished, but URLs wait for
             hosts that do not answer, or were retired with them
 """
-
-
-def _words(given: Sequence[str]) -> tuple[str, ...]:
-    """The words of options that may be repeated, or have several between commas."""
-    return tuple(word.strip() for text in given for word in text.split(",") if word.strip())
 
 
 @click.command(
@@ -109,26 +105,16 @@ def _words(given: Sequence[str]) -> tuple[str, ...]:
 @click.option(
     "--exclude", multiple=True, metavar="RE", help="Fetch no URLs that match; may be repeated."
 )
-@click.option(
-    "--max-pages",
-    metavar="N",
-    help="Stop after N captures, over the life of the crawl; 0 is no limit.",
-)
+@limit_options
 @click.option(
     "--max-depth", metavar="N", help="Maximum number of links from a seed; -1 is no limit."
 )
-@click.option("--max-time", metavar="TIME", help="Stop this run after 90s, 2h, 3d; 0 is no limit.")
 @click.option(
     "--continuous",
     is_flag=True,
     default=None,
     help="Do not end when nothing is left: fetch pages again when they are due, until a signal or a"
     " limit.",
-)
-@click.option(
-    "--max-bytes",
-    metavar="SIZE",
-    help="Stop after 500MB, 10GB of bodies received, over the life of the crawl; 0 is no limit.",
 )
 @click.option("--delay", metavar="TIME", help="Minimum pause between two requests to a host [1s].")
 @click.option(
@@ -177,7 +163,7 @@ def _words(given: Sequence[str]) -> tuple[str, ...]:
     "--accept",
     multiple=True,
     metavar="TYPES",
-    callback=lambda _context, _option, given: _words(given),
+    callback=lambda _context, _option, given: words(given),
     help="Fetch media of these types too, and of other files no body: image,video,pdf,image/png;"
     " pages are fetched for their links.",
 )
@@ -432,6 +418,8 @@ async def _run_supervisor(
     session: Session, supervisor: Supervisor, display: Display
 ) -> CrawlOutcome:
     """Run the crawl under the operator's signals and the time limit."""
+    from lycosa.processes.run_limits import RunLimits
+
     loop = asyncio.get_running_loop()
 
     def stop() -> None:
@@ -442,11 +430,5 @@ async def _run_supervisor(
         # nohup has SIGHUP ignored
         if signal.getsignal(number) is not signal.SIG_IGN or number is signal.SIGINT:
             loop.add_signal_handler(number, stop)
-    limit_s = session.config.limits.max_time_s
-    timer = loop.call_later(limit_s, supervisor.reach_time_limit) if limit_s else None
-    with display:
-        try:
-            return await supervisor.run()
-        finally:
-            if timer is not None:
-                timer.cancel()
+    with display, RunLimits(session.config.limits, session.folder, supervisor.reach_limit):
+        return await supervisor.run()

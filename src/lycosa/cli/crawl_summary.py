@@ -379,6 +379,7 @@ def _again(limits: LimitSection) -> str:
     parts = [
         f"--max-pages {2 * limits.max_pages}" if limits.max_pages else "",
         f"--max-bytes {show_bytes(2 * limits.max_bytes)}" if limits.max_bytes else "",
+        f"--max-disk {show_bytes(2 * limits.max_disk_bytes)}" if limits.max_disk_bytes else "",
         f"--max-time {show_seconds(limits.max_time_s)}" if limits.max_time_s else "",
     ]
     return " ".join(filter(None, parts))

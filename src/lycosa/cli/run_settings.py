@@ -21,6 +21,12 @@ _SETTING_OF_FLAG = {
     "max_pages": "limits.max_pages",
     "max_depth": "scope.max_depth",
     "max_time": "limits.max_time_s",
+    "until": "limits.until",
+    "max_disk": "limits.max_disk_bytes",
+    "max_rate": "fetch.requests_per_s",
+    "max_bandwidth": "fetch.bytes_per_s",
+    "hours": "fetch.hours",
+    "languages": "scope.languages",
     "continuous": "limits.continuous",
     "max_bytes": "limits.max_bytes",
     "delay": "politeness.delay_s",
@@ -89,12 +95,25 @@ def crawl_settings(folder: Path, options: dict[str, Any], tell: Callable[[str], 
         raise SettingsError(
             [f"{settings.origin('fetch.ca_file')}: fetch.ca_file: there is no file {file}"]
         )
+    _check_end(settings)
     if settings.config.render.is_on:
         _check_browser(settings)
     config, lines = settle(settings.config, settings.origins, saved_changes(folder))
     for line in lines:
         tell(clean(line))
     return msgspec.structs.replace(settings, config=config)
+
+
+def _check_end(settings: Settings) -> None:
+    """Raises ``SettingsError`` if the run would end at once because its end date is past."""
+    from lycosa.base.config.sources import SettingsError
+    from lycosa.processes.run_limits import seconds_left
+
+    limits = settings.config.limits
+    if limits.until and not seconds_left(limits):
+        raise SettingsError(
+            [f"{settings.origin('limits.until')}: limits.until: {limits.until} is in the past"]
+        )
 
 
 def _check_browser(settings: Settings) -> None:

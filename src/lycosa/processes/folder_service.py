@@ -32,6 +32,7 @@ from lycosa.base.messages.renderer_messages import RendererReport
 from lycosa.base.model.end import End
 from lycosa.base.system.memory_plan import memory_plan
 from lycosa.cluster.serve.coordinator_links import PeerLink
+from lycosa.processes.run_limits import RunLimits
 from lycosa.processes.session import Session, open_session
 from lycosa.processes.socket_folder import SocketFolder
 from lycosa.processes.supervisor import CrawlOutcome, RunRules, SeedFeed, Supervisor
@@ -154,9 +155,7 @@ class FolderService:
         # set when the first run has begun
         supervisor.look_at_renderer = lambda: self.look_at_renderer()  # noqa: PLW0108
         self.crawl, self._supervisor = session.manifest.crawl, supervisor
-        limit_s = session.config.limits.max_time_s
-        loop = asyncio.get_running_loop()
-        timer = loop.call_later(limit_s, supervisor.reach_time_limit) if limit_s else None
+        limits = RunLimits(session.config.limits, session.folder, supervisor.reach_limit)
         if self._is_leaving:
             supervisor.stop()
         try:
@@ -164,11 +163,10 @@ class FolderService:
             if on_ready is not None:
                 await on_ready()
             self._running.set()
-            return await running
+            with limits:
+                return await running
         finally:
             self._running.clear()
-            if timer is not None:
-                timer.cancel()
             status = supervisor.status()
             self._last = msgspec.structs.replace(
                 status, end=status.end or End.STOPPED.value, is_over=True

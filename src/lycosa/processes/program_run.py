@@ -13,6 +13,7 @@ import logging
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -33,6 +34,7 @@ from lycosa.base.system.plugins import (
 from lycosa.cluster.coordinator.price_search import PriceSearch
 from lycosa.processes.called_crawl import CalledCrawl
 from lycosa.processes.page_socket import PAGES_SOCKET, PageServer
+from lycosa.processes.run_limits import RunLimits
 from lycosa.processes.session import Session
 from lycosa.processes.socket_folder import SocketFolder
 from lycosa.processes.supervisor import RunRules, Supervisor
@@ -127,21 +129,21 @@ class SingleRun:
             self._assembled.worker,
             ProgressReport(self._assembled, self._session.config),
         )
-        loop, limit_s = asyncio.get_running_loop(), self._session.config.limits.max_time_s
-        timer = loop.call_later(limit_s, worker.stop, End.LIMIT) if limit_s else None
+        limits = RunLimits(
+            self._session.config.limits, self._session.folder, partial(worker.stop, End.LIMIT)
+        )
         beside = [
             asyncio.create_task(self._show(report)),
             asyncio.create_task(find_price(self._assembled)),
         ]
         try:
             refused = await self._give_seeds()
-            end = await worker.run()
+            with limits:
+                end = await worker.run()
             progress = report.make_report()
             self._parts.on_progress(progress)
             return RunEnd(end, progress, refused)
         finally:
-            if timer is not None:
-                timer.cancel()
             for task in beside:
                 task.cancel()
             await asyncio.gather(*beside, return_exceptions=True)
@@ -233,7 +235,6 @@ class SeveralRun:
     async def run(self) -> RunEnd:
         """See ``ProgramRun``."""
         session, supervisor, sinks = self._session, self._supervisor, self._parts.sinks
-        loop, limit_s = asyncio.get_running_loop(), session.config.limits.max_time_s
         crawl = session.manifest.crawl
         called = CalledCrawl(
             crawl, supervisor, self._sockets, session.folder, LOG.warning, session.config.render
@@ -248,8 +249,8 @@ class SeveralRun:
                     await stack.enter_async_context(PageServer(path, thread, noted))
                 await called.open()
                 stack.push_async_callback(called.close)
-                if limit_s:
-                    stack.callback(loop.call_later(limit_s, supervisor.reach_time_limit).cancel)
+                limits = RunLimits(session.config.limits, session.folder, supervisor.reach_limit)
+                stack.enter_context(limits)
                 outcome = await supervisor.run()
         return RunEnd(End(outcome.end), outcome.progress, outcome.refused_seeds)
 

@@ -181,8 +181,8 @@ class Supervisor:
         """Request nothing until this is called with ``False``."""
         self._carry(PauseCrawl(is_paused, by))
 
-    def reach_time_limit(self) -> None:
-        """Stop because ``--max-time`` is over."""
+    def reach_limit(self) -> None:
+        """Stop because a limit of the run is reached (``RunLimits``)."""
         self._carry(StopCrawl(End.LIMIT.value))
 
     # -- the run

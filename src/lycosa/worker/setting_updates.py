@@ -82,6 +82,8 @@ class AppliedSettings:
         )
         self._worker.use_slots(config.fetch.slots)
         self._worker.fetch_pages(config.fetch.own_pages)
+        if config.fetch != self.config.fetch:
+            self._worker.keep_pace(config.fetch)
         self._follow_refetch(config.refetch)
         for partition in self._frontier.partitions.values():
             partition.copies.section = config.copies

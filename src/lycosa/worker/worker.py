@@ -12,10 +12,11 @@ import math
 from collections.abc import Coroutine
 from typing import Any
 
-from lycosa.base.config.sections import RenderSection
+from lycosa.base.config.sections import FetchSection, RenderSection
 from lycosa.base.model.end import End
 from lycosa.base.model.parsed import ParserHealth
 from lycosa.stages.frontier.visit_state import VisitState
+from lycosa.stages.politeness.crawl_pace import CrawlPace
 from lycosa.stages.schedule.fetch_outcome import is_unreached
 from lycosa.state.attempts import Suspicion
 from lycosa.worker.commit.commit_parts import CommitParts
@@ -136,6 +137,11 @@ class Worker:
         self._slots = min(slots, self._config.fetch.slots)
         self._news.set()
 
+    def keep_pace(self, section: FetchSection) -> None:
+        """Keep the pace of these settings."""
+        self._pace.follow(section)
+        self._news.set()
+
     def queue_renders(self, section: RenderSection) -> None:
         """Let as many pages wait to be rendered as these settings say."""
         if self._renders is not None:
@@ -145,6 +151,10 @@ class Worker:
     def slots(self) -> int:
         """The number of requests in flight that the settings allow."""
         return self._slots
+
+    @property
+    def _pace(self) -> CrawlPace:
+        return self._sender.slots.pace
 
     @property
     def _max_running(self) -> int:
@@ -185,6 +195,11 @@ class Worker:
     def outage_text(self) -> str:
         """What the worker waits for in an outage of the network of its machine; else empty."""
         return self._pipeline.outage_text(self._clock.monotonic())
+
+    @property
+    def closed_text(self) -> str:
+        """Until when the crawl waits for its hours; else empty."""
+        return self._pace.closed_text(self._clock.monotonic())
 
     # -- the loop
 
@@ -352,7 +367,8 @@ class Worker:
 
         The limit keeps the next turn of the loop short, in which all of them run.
         """
-        for _ in range(_STARTED_AT_ONCE):
+        # With a pace the next visit is started when this one's request is sent: it has to wait.
+        for _ in range(1 if self._pace.is_on else _STARTED_AT_ONCE):
             # An acquired host has left the workbench, so it is only acquired when a visit may
             # start.
             host = self.frontier.acquire(now, time) if self._may_start else None
@@ -375,6 +391,7 @@ class Worker:
             and self.has_lease
             and not (self._solo_waiting or self._is_paused or self.lacks_room)
             and not self.lacks_settings
+            and not (self._pace.is_on and self._pace.wait_s(self._clock.monotonic()) > 0)
             and self._pipeline.may_start
         )
 
@@ -422,6 +439,8 @@ class Worker:
             times.append(self.frontier.next_due() - time)
         if self.frontier.walks_policies:
             times.append(max(self._walk_at - now, _WALK_S))
+        if self._pace.is_on:
+            times.append(self._pace.wait_s(now) or IDLE_S)
         if self._has_more:
             times.append(0.0)
         # News since the start of the step has set the event, so the wait then ends at once.

@@ -71,6 +71,7 @@ class ProgressReport:
             self._next_look = now + max((self._clock.monotonic() - now) / _SHARE, 0.4)
         worker = self._worker
         held_by = self._waits() or worker.committer.waits_for or worker.outage_text
+        held_by = held_by or worker.closed_text
         self._waited_s += now - self._reported_at if held_by else 0.0
         # Without the store of cold files the crawl continues, with larger tables.
         waits_for = held_by or worker.archiver.waits_for

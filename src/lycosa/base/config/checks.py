@@ -13,7 +13,9 @@ from ipaddress import ip_address, ip_network
 from typing import Any
 from urllib.parse import urlsplit
 
+from lycosa.base.config.end_date import check_end_date
 from lycosa.base.config.fixed_intervals import check_intervals
+from lycosa.base.config.hours import check_hours
 from lycosa.base.config.near_names import near_name
 from lycosa.base.config.patterns import compile_pattern
 from lycosa.base.config.refetch_budget import check_budget
@@ -70,6 +72,7 @@ _CRAWL_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")  # of topics, and of path
 _SERVER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _VISIBLE = re.compile(r"[\x20-\x7e]*")
+_LANGUAGE = re.compile(r"[a-z]{2}")
 _NO = set(' "\\?#')  # characters that the URL of a key directory does not have
 _CONTACT = re.compile(r"(?:https?://[^\s/.]+\.[^\s]+|(?:mailto:)?[^@\s]+@[^@\s]+)", re.IGNORECASE)
 
@@ -101,6 +104,14 @@ def _range_meant(entry: str) -> str:
     except ValueError:
         return "10.0.0.0/8, 192.0.2.7 or fd00::/8"
     return f"{network} for the whole range or {entry.partition('/')[0].strip()} for one address"
+
+
+def check_languages(codes: Sequence[str]) -> None:
+    for code in codes:
+        if not _LANGUAGE.fullmatch(code):
+            raise ValueError(
+                f"{code!r} is not a language code of two letters (ISO 639-1); write en or de"
+            )
 
 
 def check_pins(pins: Sequence[str]) -> None:
@@ -352,8 +363,10 @@ CHECKS: Mapping[str, Callable[[Any], None]] = {
     "fetch.accept": check_header,
     "fetch.accept_language": check_header,
     "fetch.allow_addresses": check_ranges,
+    "fetch.hours": check_hours,
     "kafka.addresses": check_addresses,
     "kafka.security": check_security,
+    "limits.until": check_end_date,
     "name": check_crawl_name,
     "objects.url": check_store_url,
     "redis.addresses": check_addresses,
@@ -364,6 +377,7 @@ CHECKS: Mapping[str, Callable[[Any], None]] = {
     "scope.accept": check_accept,
     "scope.exclude": check_expressions,
     "scope.include": check_expressions,
+    "scope.languages": check_languages,
     "scope.per_seed": check_per_seed,
     "scope.surts": check_surts,
     "upload.kinds": check_upload_kinds,

@@ -147,6 +147,26 @@ class FetchSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     slots: Annotated[
         int, setting("Maximum number of simultaneous requests, over all hosts.", ge=1, le=20000)
     ] = 256
+    requests_per_s: Annotated[
+        float,
+        setting("Maximum number of requests a second of the whole crawl; 0 is no limit.", ge=0),
+    ] = 0.0
+    bytes_per_s: Annotated[
+        int,
+        setting(
+            "Maximum number of body bytes a second that the whole crawl receives, as an average:"
+            " requests wait after larger bodies; 0 is no limit.",
+            ge=0,
+        ),
+    ] = 0
+    hours: Annotated[
+        tuple[str, ...],
+        setting(
+            "Hours in which requests are sent, as 22:00-06:00 or"
+            " `Mon-Fri 20:00-06:30 Europe/Berlin`; several are alternatives. Without a zone they"
+            " are local time."
+        ),
+    ] = ()
     own_pages: Annotated[
         bool,
         setting(

@@ -189,6 +189,14 @@ class ScopeSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
             " link leads to (--accept)."
         ),
     ] = ()
+    languages: Annotated[
+        tuple[str, ...],
+        setting(
+            "Languages (ISO 639-1: en, de) of the pages whose links are followed, as the text was"
+            " identified; pages in other languages are stored, and their links are not followed. A"
+            " text too short to identify counts as wanted."
+        ),
+    ] = ()
 
 
 class TrapSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -387,6 +387,16 @@ class LimitSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         int, setting("Maximum number of body bytes received by the whole crawl.", ge=0)
     ] = 0
     max_time_s: Annotated[float, setting("Maximum duration of this run.", ge=0)] = 0.0
+    until: Annotated[
+        str,
+        setting(
+            "Date and time at which this run stops, as 2027-01-31T18:00 or 18:00 (the next time of"
+            " that hour), in local time or with an offset such as +01:00."
+        ),
+    ] = ""
+    max_disk_bytes: Annotated[
+        int, setting("Maximum size of the files of the crawl folder.", ge=0)
+    ] = 0
     continuous: Annotated[
         bool,
         setting(

@@ -39,10 +39,15 @@ SETTING_OPTIONS: dict[str, str] = {
     "earlier.archives": "--earlier",
     "extensions.code": "--extension",
     "fetch.allow_addresses": "--allow-address",
+    "fetch.bytes_per_s": "--max-bandwidth",
     "fetch.cookies": "--cookies",
+    "fetch.hours": "--hours",
+    "fetch.requests_per_s": "--max-rate",
     "limits.max_bytes": "--max-bytes",
+    "limits.max_disk_bytes": "--max-disk",
     "limits.max_pages": "--max-pages",
     "limits.max_time_s": "--max-time",
+    "limits.until": "--until",
     "memory_bytes": "--memory",
     "politeness.delay_s": "--delay",
     "parse.links": "--links",
@@ -50,6 +55,7 @@ SETTING_OPTIONS: dict[str, str] = {
     "scope.accept": "--accept",
     "scope.exclude": "--exclude",
     "scope.include": "--include",
+    "scope.languages": "--languages",
     "scope.max_depth": "--max-depth",
     "scope.requisites": "--requisites",
     "scope.one_hop_out": "--one-hop-out",
@@ -304,6 +310,8 @@ def contradictions(values: Mapping[str, Any]) -> Iterator[str]:
             yield f"{low}: {why}"
     if why := _boundless(values):
         yield f"parse.links: {why}"
+    if why := _unidentified(values):
+        yield f"scope.languages: {why}"
 
 
 def _disorder(values: Mapping[str, Any], origins: Mapping[str, str]) -> Iterator[str]:
@@ -313,6 +321,8 @@ def _disorder(values: Mapping[str, Any], origins: Mapping[str, str]) -> Iterator
     if why := _boundless(values):
         origin = origins.get("parse.links") or origins.get("scope.rule", DEFAULT)
         yield f"{origin}: parse.links: {why}"
+    if why := _unidentified(values):
+        yield f"{origins.get('scope.languages', DEFAULT)}: scope.languages: {why}"
     for low, high in _ORDERED:
         if why := _contradiction(values, fields()[low], fields()[high]):
             yield f"{origins.get(low) or origins.get(high, DEFAULT)}: {low}: {why}"
@@ -329,6 +339,13 @@ def _boundless(values: Mapping[str, Any]) -> str:
         "all requests texts that look like URLs, of hosts that the operator chose only: with"
         " scope.rule = any write document"
     )
+
+
+def _unidentified(values: Mapping[str, Any]) -> str:
+    """Why pages are not chosen by a language that is not identified."""
+    if not values.get("scope.languages") or values.get("parse.language", True):
+        return ""
+    return "the language of pages is not identified: set parse.language = true too"
 
 
 def _aimless(values: Mapping[str, Any]) -> str:

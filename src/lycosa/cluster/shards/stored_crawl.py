@@ -59,6 +59,8 @@ _SINGLE = Config()
 MACHINE_SETTINGS = {
     "workers": "a cluster runs one worker for each shard; set shards in cluster.toml",
     "limits.max_time_s": "a crawl on a cluster is ended by `lycosa cluster stop`",
+    "limits.until": "a crawl on a cluster is ended by `lycosa cluster stop`",
+    "limits.max_disk_bytes": "a crawl on a cluster is stored in a bucket; see limits.max_bytes",
     "extensions.allow": "each node allows code by its own cluster.toml, or `lycosa node --allow`",
     "upload.url": "a crawl on a cluster is stored at objects.url of cluster.toml",
 }

@@ -33,7 +33,7 @@ from lycosa.state.seen.recent import RecentHashes
 from lycosa.state.shard.counters import count
 from lycosa.worker.intake.admission import Admission
 from lycosa.worker.intake.licenses import found_license, license_base, take_in_licenses
-from lycosa.worker.intake.linking_page import LinkingPage
+from lycosa.worker.intake.linking_page import LinkingPage, why_unfollowed
 from lycosa.worker.intake.outgoing_parcels import OutgoingParcels
 from lycosa.worker.intake.owners import Addressing, Owners
 from lycosa.worker.intake.page_parts import PageParts, PageRequisites
@@ -172,8 +172,8 @@ class Intake:
         ``scores`` are what user code says of some of the links, by URL.
         """
         source, record = lease.host, lease.record
-        if parsed.directives.nofollow:
-            self._refuse(source, Reason.NOFOLLOW, len(parsed.links))
+        if reason := why_unfollowed(parsed, self.admission.scope.section.languages):
+            self._refuse(source, reason, len(parsed.links))
             return
         if record.kind in _NO_PAGES and not self._is_page(lease):
             # It was fetched for what it has, from wherever it is, and does not widen the crawl.

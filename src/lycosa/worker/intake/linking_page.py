@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from lycosa.base.listing_kind import NOT_LISTED
@@ -37,3 +37,12 @@ class LinkingPage(NamedTuple):
         """
         is_own = link.kind is LinkKind.FEED and link.host8 == self.lease.host.host8
         return self.mark if is_own or link.kind is LinkKind.SITEMAP else NOT_LISTED
+
+
+def why_unfollowed(parsed: Parsed, languages: Sequence[str]) -> Reason:
+    """Why no link of a page is followed; ``languages`` are those that are wanted, if not all."""
+    if parsed.directives.nofollow:
+        return Reason.NOFOLLOW
+    if languages and parsed.language and parsed.language not in languages:
+        return Reason.OTHER_LANGUAGE
+    return Reason.NONE

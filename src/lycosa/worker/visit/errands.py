@@ -45,9 +45,9 @@ from lycosa.stages.politeness.robots_cache import RobotsAnswer
 from lycosa.stages.schedule.fetch_outcome import REDIRECTS
 from lycosa.worker.intake.intake import LINKS_AT_ONCE
 from lycosa.worker.intake.outgoing_parcels import OutgoingParcels
+from lycosa.worker.request_slots import Slot
 from lycosa.worker.visit.host_robots import Learned, Robots, robots_capture
 from lycosa.worker.visit.pacing import HostRest
-from lycosa.worker.visit.request_sender import Slot
 from lycosa.worker.visit.robots_reader import earlier
 from lycosa.worker.visit.set_aside import snooze
 from lycosa.worker.visit.worker_stages import Stages

@@ -36,8 +36,9 @@ from lycosa.stages.politeness.robots_cache import (
 )
 from lycosa.stages.politeness.robots_rules import Matcher
 from lycosa.state.kv.table_records import encode_record, robots_key
+from lycosa.worker.request_slots import Slot
 from lycosa.worker.visit.pacing import HostRest
-from lycosa.worker.visit.request_sender import RequestSender, Slot
+from lycosa.worker.visit.request_sender import RequestSender
 from lycosa.worker.visit.robots_reader import Ready, RobotsReader, whole_body
 
 _MATCHERS = 20_000

@@ -31,9 +31,9 @@ from lycosa.stages.frontier.errand_queue import KEY_ASKER, ROBOTS_ASKER, find_er
 from lycosa.stages.frontier.partition import Partition
 from lycosa.stages.frontier.visit_state import VisitState
 from lycosa.state.kv.table_records import encode_record, indexnow_key
+from lycosa.worker.request_slots import Slot
 from lycosa.worker.visit.host_robots import Robots, origin_capture
 from lycosa.worker.visit.pacing import HostRest
-from lycosa.worker.visit.request_sender import Slot
 from lycosa.worker.visit.robots_reader import whole_body
 from lycosa.worker.visit.worker_stages import Stages
 

@@ -18,10 +18,10 @@ from lycosa.base.calls import LeasedUrl, LeaseUrls
 from lycosa.base.urls.identity import hash8
 from lycosa.stages.frontier.lease import Lease
 from lycosa.stages.frontier.outside_leases import TOLERANCE_S, LeaseRow
+from lycosa.worker.request_slots import Slot
 from lycosa.worker.visit.host_robots import robots_words
 from lycosa.worker.visit.page_requests import PageTurns
 from lycosa.worker.visit.permits import Permits
-from lycosa.worker.visit.request_sender import Slot
 from lycosa.worker.visit.visit_in_progress import Visit
 from lycosa.worker.visit.worker_stages import Stages
 

@@ -25,9 +25,9 @@ from lycosa.stages.frontier.outside_leases import LeaseRow
 from lycosa.stages.frontier.visit_state import VisitState
 from lycosa.stages.frontier.wanted_urls import lease_wanted
 from lycosa.stages.schedule.steps import Keeps
+from lycosa.worker.request_slots import Slot
 from lycosa.worker.visit.examined_body import ExaminedBody
 from lycosa.worker.visit.permits import Permits
-from lycosa.worker.visit.request_sender import Slot
 
 _NOTHING = Keeps(host=False)
 

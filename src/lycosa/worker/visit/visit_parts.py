@@ -12,6 +12,7 @@ from lycosa.base.ports import Addresses, Clock
 from lycosa.base.preferences.use_policy import agent_policy
 from lycosa.base.urls.identity import surt
 from lycosa.stages.politeness.address_table import AddressTable
+from lycosa.stages.politeness.crawl_pace import CrawlPace
 from lycosa.stages.politeness.machine_addresses import MachineAddresses
 from lycosa.stages.schedule.price_in_force import PriceInForce
 from lycosa.state.attempts import StoringMark
@@ -27,6 +28,7 @@ from lycosa.worker.job import WorkerJob
 from lycosa.worker.machine_table import open_host_table, open_machine_table
 from lycosa.worker.owned_shard import OwnedShard
 from lycosa.worker.refetch_planning import RefetchPlanner
+from lycosa.worker.request_slots import RequestSlots
 from lycosa.worker.run_signals import RunSignals
 from lycosa.worker.visit.address_finder import AddressFinder
 from lycosa.worker.visit.capture_builder import CaptureBuilder
@@ -44,7 +46,7 @@ from lycosa.worker.visit.parser_queue import ParserQueue
 from lycosa.worker.visit.permits import GrantedPermits, LocalPermits
 from lycosa.worker.visit.pipeline import Pipeline, VisitSteps
 from lycosa.worker.visit.refetch_checks import RefetchChecks
-from lycosa.worker.visit.request_sender import RequestSender, RequestSlots
+from lycosa.worker.visit.request_sender import RequestSender
 from lycosa.worker.visit.robots_reader import RobotsReader
 from lycosa.worker.visit.robots_requests import RobotsTurns
 from lycosa.worker.visit.slicing import Slices
@@ -81,7 +83,7 @@ def build_visit(
 ) -> VisitParts:
     """The parts over an open shard and the intake."""
     job, config = owned.job, owned.job.config
-    slots, mark = _slots(job, ports), StoringMark(attempts_folder(job.folder), job.number)
+    slots, mark = _slots(owned, ports), StoringMark(attempts_folder(job.folder), job.number)
     stages = Stages(
         frontier=owned.frontier,
         intake=below.intake,
@@ -180,14 +182,18 @@ def _steps(
     )
 
 
-def _slots(job: WorkerJob, ports: Ports) -> RequestSlots:
+def _slots(owned: OwnedShard, ports: Ports) -> RequestSlots:
     """The slots of addresses and, if crawls of this machine share what they request, of hosts."""
+    job = owned.job
+    partitions = job.config.frontier.partitions
+    pace = CrawlPace(job.config.fetch, lambda: len(owned.partitions) / partitions, ports.clock.wall)
     addresses = ports.addresses(job) if ports.addresses else _addresses(job, ports.clock)
     if job.machine_table is None:
-        return RequestSlots(addresses, ports.clock, ports.lease)
+        return RequestSlots(addresses, ports.clock, ports.lease, pace)
     section, request_s = job.config.politeness, job.config.fetch.total_s
     table = open_host_table(job.machine_table, section, request_s)
-    return RequestSlots(addresses, ports.clock, ports.lease, MachineAddresses(table, ports.clock))
+    hosts = MachineAddresses(table, ports.clock)
+    return RequestSlots(addresses, ports.clock, ports.lease, pace, hosts)
 
 
 def _addresses(job: WorkerJob, clock: Clock) -> Addresses:

@@ -1,0 +1,84 @@
+"""The limits of a run that its process watches: its time, its end date, the size of its folder.
+
+Limits on captures and bytes are held by permits instead (``worker.visit.permits``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime
+from math import inf
+from pathlib import Path
+from types import TracebackType
+
+from lycosa.base.config.end_date import read_end_date
+from lycosa.base.config.sections import LimitSection
+
+_LOOK_S = 1.0  # between looks at the folder, or longer: a look takes a bounded share of the time
+_LOOK_SHARE = 0.02
+
+
+class RunLimits:
+    """Calls ``on_limit`` once in the loop, within a ``with`` block, when a limit is reached."""
+
+    def __init__(self, section: LimitSection, folder: Path, on_limit: Callable[[], None]) -> None:
+        self._section, self._folder, self._on_limit = section, folder, on_limit
+        self._timer: asyncio.TimerHandle | None = None
+        self._looking: asyncio.Task[None] | None = None
+
+    def __repr__(self) -> str:
+        return f"<RunLimits of {self._folder}>"
+
+    def __enter__(self) -> RunLimits:
+        loop = asyncio.get_running_loop()
+        if (left := seconds_left(self._section)) < inf:
+            self._timer = loop.call_later(left, self._on_limit)
+        if self._section.max_disk_bytes:
+            self._looking = loop.create_task(self._watch_folder())
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._looking is not None:
+            self._looking.cancel()
+
+    async def _watch_folder(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            begun = loop.time()
+            if await asyncio.to_thread(folder_bytes, self._folder) >= self._section.max_disk_bytes:
+                self._on_limit()
+                return
+            await asyncio.sleep(max(_LOOK_S, (loop.time() - begun) / _LOOK_SHARE))
+
+
+def seconds_left(section: LimitSection) -> float:
+    """Seconds until a run that starts now reaches a limit of its time; infinite without one."""
+    left = section.max_time_s or inf
+    if section.until:
+        now = datetime.now().astimezone()
+        left = min(left, (read_end_date(section.until, now) - now).total_seconds())
+    return max(left, 0.0)
+
+
+def folder_bytes(folder: Path) -> int:
+    """Size of all files in a folder, in bytes. Files that vanish meanwhile do not count."""
+    total, folders = 0, [folder]
+    while folders:
+        with suppress(OSError), os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                with suppress(OSError):
+                    if entry.is_dir(follow_symlinks=False):
+                        folders.append(Path(entry.path))
+                    else:
+                        total += entry.stat(follow_symlinks=False).st_size
+    return total
