@@ -14,8 +14,9 @@ class ApiLimits(msgspec.Struct, frozen=True):
     ``connections`` may be open at the same time. One client may make ``rate`` requests a second,
     and ``rate`` times ``burst_s`` at once. A request has at most ``header_bytes`` and
     ``body_bytes`` and arrives within ``request_s``; an answer is read within ``answer_s`` without
-    progress. ``polls`` long polls and ``listeners`` of events wait at the same time. Of calls to
-    the crawl ``calls`` are in progress, and ``waiting_calls`` more wait.
+    progress. ``polls`` long polls, ``scrapes`` of single pages (half of them of one client) and
+    ``listeners`` of events wait at the same time. Of calls to the crawl ``calls`` are in progress,
+    and ``waiting_calls`` more wait.
     """
 
     connections: int = 500
@@ -26,6 +27,7 @@ class ApiLimits(msgspec.Struct, frozen=True):
     request_s: float = 15.0
     answer_s: float = 30.0
     polls: int = 100
+    scrapes: int = 40
     listeners: int = 50
     calls: int = 16
     waiting_calls: int = 200

@@ -34,6 +34,7 @@ from lycosa.service.api.problems import PROBLEM_TYPE, TITLES, Problem
 from lycosa.service.api.process_log import ProcessLog
 from lycosa.service.api.quotas import Places
 from lycosa.service.api.request_context import known_parameters
+from lycosa.service.api.scrape_routes import scrape_router
 from lycosa.service.api.service import CrawlService
 from lycosa.service.api.steering_routes import steering_router
 from lycosa.service.api.stored_routes import stored_router
@@ -84,8 +85,9 @@ def make_app(
     )
     app.state.service = service
     app.state.polls = Places(rules.limits.polls, "requests that wait")
+    app.state.scrapes = Places(rules.limits.scrapes, "pages that it waits for")
     app.state.listeners = Places(rules.limits.listeners, "listeners of events")
-    for router in (frontier_router, host_router, stored_router, steering_router):
+    for router in (frontier_router, host_router, stored_router, scrape_router, steering_router):
         app.include_router(router, prefix=API, dependencies=[Depends(known_parameters)])
     app.include_router(probe_router)
     app.include_router(login_routes(tokens, access, rules.cookie, is_secure))

@@ -55,6 +55,12 @@ def polls_of(request: Request) -> Places:
     return polls
 
 
+def scrapes_of(request: Request) -> Places:
+    """The places for requests that wait for a page."""
+    scrapes: Places = request.app.state.scrapes
+    return scrapes
+
+
 def listeners_of(request: Request) -> Places:
     """The places for listeners of events."""
     listeners: Places = request.app.state.listeners

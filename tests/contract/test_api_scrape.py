@@ -1,0 +1,120 @@
+"""One page at once over HTTP: fetched by a running crawl in its turn, or from what it has."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+
+from api_crawl import served_folder
+from crawling import Pages, moved, page, robots
+from serving import served
+
+
+class Served:
+    def __init__(self, client: httpx.Client, site: str, pages: Pages) -> None:
+        self.client, self.site, self.pages = client, site, pages
+
+    def scrape(self, path: str, **more: object) -> httpx.Response:
+        return self.client.post("/scrape", json={"url": self.site + path, **more})
+
+
+@pytest.fixture(scope="module")
+def crawl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    folder = tmp_path_factory.mktemp("scrape") / "c"
+    pages: dict[str, object] = {}
+    web = Pages(pages)  # type: ignore[arg-type]
+    with served(web) as port:
+        site = f"http://a.test:{port}"
+        web._pages.update(
+            {
+                f"{site}/robots.txt": robots("User-agent: *", "Disallow: /closed"),
+                f"{site}/": page(text="Welcome to the site."),
+                f"{site}/one": page(f"{site}/two", text="The first of the pages.", title="One"),
+                f"{site}/old": moved(f"{site}/new"),
+                f"{site}/new": page(text="It lives here now."),
+                **{f"{site}/n{number}": page(text=f"Page {number}.") for number in range(40)},
+            }
+        )
+        settings = (
+            "politeness.delay_s=100ms",
+            "politeness.address_delay_s=0s",
+            "scope.rule=host",
+        )
+        arguments = [part for each in settings for part in ("--set", each)]
+        arguments += ["--set", "parse.language=false", "--api-rate", "9999"]
+        with (
+            served_folder(folder, [f"{site}/"], *arguments) as served_crawl,
+            httpx.Client(base_url=f"{served_crawl.url}/api/v1", timeout=90) as client,
+        ):
+            yield Served(client, site, web)
+
+
+def test_a_page_is_fetched_once_and_then_given_from_what_is_stored(crawl: Served) -> None:
+    answer = crawl.scrape("/one", has_links=True)
+    assert answer.status_code == 200, answer.text
+    found = answer.json()
+    assert (found["state"], found["status"], found["title"]) == ("fetched", 200, "One")
+    assert found["text"].startswith("The first of the pages.") and not found["is_cut"]
+    assert found["links"] and found["redirects"] == []
+    again = crawl.scrape("/one").json()
+    assert again["record_id"] == found["record_id"] and "links" not in again
+    assert crawl.pages.asked.count(f"{crawl.site}/one") == 1
+    by_id = crawl.client.get(f"/scrape/{found['id']}")
+    assert by_id.json()["text"] == found["text"]
+
+
+def test_a_redirect_is_followed_and_named(crawl: Served) -> None:
+    found = crawl.scrape("/old").json()
+    assert found["asked"] == f"{crawl.site}/old" and found["url"] == f"{crawl.site}/new"
+    assert found["redirects"] == [f"{crawl.site}/old"]
+    assert found["text"].startswith("It lives here now.")
+
+
+def test_what_robots_txt_forbids_is_refused_with_the_reason_and_never_requested(
+    crawl: Served,
+) -> None:
+    found = crawl.scrape("/closed").json()
+    assert (found["state"], found["reason"]) == ("refused", "robots_disallowed")
+    assert f"{crawl.site}/closed" not in crawl.pages.asked
+
+
+def test_a_missing_page_is_an_answer_not_an_error(crawl: Served) -> None:
+    found = crawl.scrape("/nothing").json()
+    assert (found["state"], found["reason"]) == ("failed", "http_client_error")
+
+
+def test_a_url_out_of_scope_is_refused_before_anything_is_requested(crawl: Served) -> None:
+    answer = crawl.client.post("/scrape", json={"url": "http://elsewhere.test/"})
+    assert answer.status_code == 409 and "scope" in answer.json()["detail"]
+    assert crawl.client.post("/scrape", json={"url": "no url"}).status_code == 422
+
+
+def test_without_patience_the_answer_is_an_id_with_which_to_ask_again(crawl: Served) -> None:
+    assert crawl.client.post("/crawl/pause", json={}).status_code == 200
+    answer = crawl.scrape("/n0", wait_s=0.5)
+    assert crawl.client.post("/crawl/resume", json={}).status_code == 200
+    assert answer.status_code == 202 and answer.headers["retry-after"]
+    name = answer.json()["id"]
+    until = time.monotonic() + 30
+    while (later := crawl.client.get(f"/scrape/{name}")).status_code == 202:
+        assert time.monotonic() < until
+    assert later.json()["text"].startswith("Page 0.")
+
+
+def test_twenty_requests_of_a_client_wait_at_most(crawl: Served) -> None:
+    with ThreadPoolExecutor(30) as pool:
+        answers = list(pool.map(lambda number: crawl.scrape(f"/n{number}"), range(1, 31)))
+    codes = sorted(each.status_code for each in answers)
+    assert set(codes) <= {200, 503} and codes.count(200) >= 20
+    late = next((each for each in answers if each.status_code == 503), None)
+    assert late is None or "too many pages that it waits for" in late.json()["detail"]
+    asked = [each for each in crawl.pages.asked if "/n" in each]
+    assert len(asked) == len(set(asked))
+
+
+def test_an_address_that_is_no_id_is_not_found(crawl: Served) -> None:
+    assert crawl.client.get(f"/scrape/{'0' * 32}").status_code == 404
