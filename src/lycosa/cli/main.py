@@ -50,6 +50,7 @@ _COMMANDS = {
     "cluster": "Create, check and control a crawl on many machines.",
     "serve": "Run a crawl as a service, or coordinate many machines.",
     "node": "Run this machine's share of a crawl on many machines.",
+    "mcp": "Tools for language models: read or operate a crawl.",
     "identity": "Keys that sign requests, and the page for site owners.",
     "health": "Whether a node or coordinator on this machine runs.",
 }

@@ -1,0 +1,1 @@
+"""Servers of the Model Context Protocol: one that reads a crawl, one that operates it."""
