@@ -1,6 +1,6 @@
 """Runs a command of this program within bounds of time and output.
 
-A tool of an agent is a command in a process of its own, so that a question that takes too long, or
+A tool of an agent is a command in a separate process, so that a question that takes too long, or
 too much memory, ends with it.
 """
 
@@ -15,7 +15,7 @@ _ERROR_BYTES = 4_000
 
 
 class CommandFailed(RuntimeError):
-    """The command failed or reached a bound; the message is for whoever asked."""
+    """The command failed or reached a bound; the message is for the caller."""
 
 
 async def run_command(arguments: Sequence[str], within_s: float) -> str:

@@ -1,6 +1,6 @@
 """Foreign text for a language model, in a frame that says what it is.
 
-Pages are written by others, and some of them address whoever reads them. A frame cannot make a
+Pages are written by others, and some of them address their reader. A frame cannot make a
 model safe. It keeps the end of the data recognisable: its mark is new for each answer, so no page
 can contain it.
 """

@@ -1,7 +1,7 @@
 """Endpoints that give one page at once: fetched by the crawl, in its turn, if it has no fresh copy.
 
 The URL passes the scope, robots.txt and the guard like any other, and the page is stored like any
-other. Whoever asks waits for the delay of its host, for at most a minute; then the answer is an id
+other. A caller waits for the delay of its host, for at most a minute; then the answer is an id
 with which to ask again.
 """
 
