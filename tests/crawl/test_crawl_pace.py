@@ -41,7 +41,7 @@ def most_within(requests: list[LoggedRequest], seconds: float) -> int:
 
 @pytest.mark.parametrize("latency_s", [0.1, 20.0])
 def test_requests_of_all_hosts_keep_the_rate_and_use_it(latency_s: float, tmp_path: Path) -> None:
-    crawl = paced(tmp_path / "c", latency_s, requests_per_s=4.0)
+    crawl = paced(tmp_path / "c", latency_s, request_rate=4.0)
     turns = 0
 
     def count_turns(assembled: Assembled) -> None:
@@ -75,7 +75,7 @@ def test_bytes_keep_their_rate_as_an_average(tmp_path: Path) -> None:
 
 
 def test_outside_its_hours_a_crawl_waits_says_so_and_continues(tmp_path: Path) -> None:
-    crawl = paced(tmp_path / "c", requests_per_s=2.0)
+    crawl = paced(tmp_path / "c", request_rate=2.0)
     wall = crawl.clock.wall() if crawl._loop else 1_750_000_000.0
     begins = datetime.fromtimestamp(wall + 3600, UTC)
     window = f"{begins:%H:%M}-{datetime.fromtimestamp(wall + 3620 + 60, UTC):%H:%M} UTC"

@@ -23,6 +23,7 @@ from lycosa.cli.output import ExitCode, clean
 _COMMANDS = {
     "crawl": "Crawl from seeds; the same folder again resumes.",
     "status": "Progress of a crawl: URLs by state, hosts, errors.",
+    "describe": "A crawl in words, for the methods of a paper.",
     "explain": "Everything about one URL: state, rule, robots line, history.",
     "audit": "Prove from disk that nothing was lost and every delay was kept.",
     "reparse": "Parse stored documents that were never parsed; add their links.",
@@ -52,6 +53,8 @@ _COMMANDS = {
     "node": "Run this machine's share of a crawl on many machines.",
     "mcp": "Tools for language models: read or operate a crawl.",
     "identity": "Keys that sign requests, and the page for site owners.",
+    "completion": "Completion for bash, zsh or fish.",
+    "man": "Manual pages.",
     "health": "Whether a node or coordinator on this machine runs.",
 }
 

@@ -23,7 +23,7 @@ _SETTING_OF_FLAG = {
     "max_time": "limits.max_time_s",
     "until": "limits.until",
     "max_disk": "limits.max_disk_bytes",
-    "max_rate": "fetch.requests_per_s",
+    "max_rate": "fetch.request_rate",
     "max_bandwidth": "fetch.bytes_per_s",
     "hours": "fetch.hours",
     "languages": "scope.languages",

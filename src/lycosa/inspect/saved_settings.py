@@ -7,7 +7,7 @@ created. The rules of a user's program are not in the folder, so they are not ch
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 import msgspec
@@ -78,6 +78,9 @@ class ScopePlaces:
 
     def __len__(self) -> int:
         return len(self._places)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
 
     def all_places(self) -> Iterable[str]:
         return self._places.keys()

@@ -32,7 +32,7 @@ LIVE = (
     "politeness.max_backoff_s",
     "politeness.forgive_s",
     "fetch.slots",
-    "fetch.requests_per_s",
+    "fetch.request_rate",
     "fetch.bytes_per_s",
     "fetch.hours",
     "fetch.own_pages",

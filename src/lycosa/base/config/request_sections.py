@@ -147,7 +147,7 @@ class FetchSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     slots: Annotated[
         int, setting("Maximum number of simultaneous requests, over all hosts.", ge=1, le=20000)
     ] = 256
-    requests_per_s: Annotated[
+    request_rate: Annotated[
         float,
         setting("Maximum number of requests a second of the whole crawl; 0 is no limit.", ge=0),
     ] = 0.0

@@ -42,7 +42,7 @@ SETTING_OPTIONS: dict[str, str] = {
     "fetch.bytes_per_s": "--max-bandwidth",
     "fetch.cookies": "--cookies",
     "fetch.hours": "--hours",
-    "fetch.requests_per_s": "--max-rate",
+    "fetch.request_rate": "--max-rate",
     "limits.max_bytes": "--max-bytes",
     "limits.max_disk_bytes": "--max-disk",
     "limits.max_pages": "--max-pages",

@@ -39,7 +39,7 @@ class CrawlPace:
     def follow(self, section: FetchSection) -> None:
         """Keep the pace of these settings from now on."""
         self.section = section
-        self._requests, self._bytes = section.requests_per_s, section.bytes_per_s
+        self._requests, self._bytes = section.request_rate, section.bytes_per_s
         self._hours = read_hours(section.hours)
         self._closed_s, self._looked_at = 0.0, -_HOURS_S
         self.is_on = bool(self._requests or self._bytes or self._hours)
