@@ -239,6 +239,9 @@ class RequestSender:
         self.network = Silence(config.retry.away_s, MIN_ADDRESSES)
         """Whether any address that answered lately still does."""
         self._names_away: tuple[float, float] = (-inf, 0.0)
+        # since when the proxy could not be used, when it was last tried (monotonic), and why not;
+        # without a reason it can be used
+        self._proxy_away: tuple[float, float, str] = (0.0, 0.0, "")
         self.has_answer = False  # some server has answered, with any status
         self._looking_up: set[asyncio.Task[None]] = set()
         self.times = {phase: Histogram(SECONDS) for phase in ("connect", "first_byte", "total")}
@@ -257,8 +260,19 @@ class RequestSender:
             self._names_away = (self._clock.monotonic(), error.outage_s)
             raise
 
+    def outage_s(self, reason: Reason) -> float:
+        """For how long it has been our network or our proxy that fails, if an attempt ended so."""
+        now = self._clock.monotonic()
+        if reason is Reason.PROXY_FAILED:
+            return max(now - self._proxy_away[0], 1.0)
+        return self.network.outage_s(now)
+
     def outage_text(self, now: float) -> str:
         """What the crawl waits for in an outage of this machine's network; else empty."""
+        since, last, why = self._proxy_away
+        if why and now - last < _STALE_S:
+            waits = "hosts wait, and nothing is counted against them"
+            return f"the proxy has not been usable for {_rough(now - since)} ({why}): {waits}"
         if outage_s := self.network.outage_s(now):
             return _OUTAGE.format(f"host has accepted a connection for {_rough(outage_s)}")
         noted, outage_s = self._names_away
@@ -356,8 +370,13 @@ class RequestSender:
     def _note_reach(self, fetched: Fetched, address: str) -> None:
         """Note what an attempt says about our own network."""
         network, now = self.network, self._clock.monotonic()
-        if fetched.status > 0:
+        if fetched.reason is Reason.PROXY_FAILED:
+            since = self._proxy_away[0] if self._proxy_away[2] else now
+            self._proxy_away = (since, now, fetched.detail)
+        elif fetched.status > 0:
             self.has_answer = True
+            if self._proxy_away[2]:
+                self._proxy_away = (0.0, 0.0, "")
             network.note_answer(address, now + _LATELY_S)
         # An address that has not answered lately may be down itself, and says nothing about our
         # network.
