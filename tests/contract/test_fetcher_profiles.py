@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 import trustme
 
+from logging_proxy import logging_proxy
 from lycosa.base.config.sections import RequestsSection
 from lycosa.base.model.fetched import Fetched, FetchKind, FetchRequest, Limits, Privacy
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import Sites
 from lycosa.stages.fetch import CookieJars, RequestHooks
 from lycosa.stages.fetch.request_profiles import RequestProfiles
-from logging_proxy import logging_proxy
 from raw_server import PATIENCE_S, PATIENT, RawServer, World, always, saying
 from tls_server import AUTHORITY, server_tls
 

@@ -121,7 +121,7 @@ def _matchers(kind: str, seeds: Sequence[str]) -> list[str]:
     from lycosa.base.config.sections import CanonicalSection
     from lycosa.base.urls.canonical import Canonicalizer
     from lycosa.base.urls.identity import InvalidUrl, host_of
-    from lycosa.cli.crawl_seeds import with_scheme
+    from lycosa.cli.seed_reading import with_scheme
 
     if kind == "proxy":
         return ["*"]

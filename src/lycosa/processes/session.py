@@ -81,8 +81,8 @@ class Session:
     A new crawl gets the ID ``crawl_id``, by default a random UUID. ``read_table`` reads tables that
     ``open_table`` opens. A run that never ``fetches`` needs no key and no extensions. Raises
     ``SettingsError`` for an extension that is not installed or not there, ``KeyFileError``,
-    ``SecretError``, ``ManifestError``, ``CrawlInUse``, ``IdentityChanged``, ``CommittedDataMissing``,
-    ``LogDamaged``, ``StoreDamaged``, ``TableLocked`` or ``OSError``.
+    ``SecretError``, ``ManifestError``, ``CrawlInUse``, ``IdentityChanged``,
+    ``CommittedDataMissing``, ``LogDamaged``, ``StoreDamaged``, ``TableLocked`` or ``OSError``.
     """
 
     def __init__(

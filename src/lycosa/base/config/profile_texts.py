@@ -27,7 +27,12 @@ from urllib.parse import urlsplit
 import msgspec
 
 from lycosa.base.config.near_names import near_name
-from lycosa.base.config.url_matchers import MAX_RULE_CHARACTERS, UrlMatcher, read_matcher
+from lycosa.base.config.url_matchers import (
+    MAX_RULE_CHARACTERS,
+    MatcherBook,
+    UrlMatcher,
+    read_matcher,
+)
 
 MAX_PROFILE_RULES = 1000
 
@@ -37,10 +42,13 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,253}")
 # What the crawl itself sets, what frames the message, and what would change the kind of answer.
 _OURS = frozenset(
-    "accept accept-encoding accept-language connection content-length cookie expect from host"
-    " if-match if-modified-since if-none-match if-range if-unmodified-since keep-alive"
-    " proxy-authorization proxy-connection range referer signature signature-agent signature-input"
-    " te trailer transfer-encoding upgrade user-agent".split()
+    {
+        *("accept", "accept-encoding", "accept-language", "connection", "content-length"),
+        *("cookie", "expect", "from", "host", "keep-alive", "range", "referer", "te", "trailer"),
+        *("if-match", "if-modified-since", "if-none-match", "if-range", "if-unmodified-since"),
+        *("proxy-authorization", "proxy-connection", "transfer-encoding", "upgrade", "user-agent"),
+        *("signature", "signature-agent", "signature-input"),
+    }
 )
 _INSTEAD = {
     "cookie": "write a rule `cookies file:FILE`",
@@ -98,6 +106,18 @@ class ProfileRule(msgspec.Struct, frozen=True):
     name: str = ""
     secret: SecretPlace | None = None
     on_http: bool = False
+
+
+class PrivateUrls:
+    """The URLs that rules of credentials are for; without reading a secret."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        rules = [read_profile_rule(text) for text in texts]
+        matchers = [each.matcher for each in rules if not each.kind.is_of_connection]
+        self._number, self._book = len(matchers), MatcherBook(matchers)
+
+    def __contains__(self, url: str) -> bool:
+        return self._number > 0 and self._book.find(url, self._number) < self._number
 
 
 def read_profile_rule(text: str) -> ProfileRule:

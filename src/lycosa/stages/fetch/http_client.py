@@ -365,7 +365,10 @@ def _verdict(transfer: Transfer, code: int, message: str) -> tuple[Reason, str]:
     """Why the transfer ended: our verdict, libcurl's error, or a flaw in its success."""
     if transfer.is_proxied and not transfer.sent:
         curl = transfer.curl
-        answered, is_there = curl.getinfo(pycurl.HTTP_CONNECTCODE), curl.getinfo(pycurl.CONNECT_TIME)
+        answered, is_there = (
+            curl.getinfo(pycurl.HTTP_CONNECTCODE),
+            curl.getinfo(pycurl.CONNECT_TIME),
+        )
         if found := reason_of_proxy(transfer.verdict, code, message, answered, is_there > 0):
             return found
     if transfer.verdict is not Reason.NONE:

@@ -105,8 +105,7 @@ class RequestProfiles:
             loaded = self._load(rule, f"requests.rules, line {number}")
             groups.setdefault(_group(rule), []).append(loaded)
         self._groups = [
-            (MatcherBook([each.rule.matcher for each in rules]), rules)
-            for rules in groups.values()
+            (MatcherBook([each.rule.matcher for each in rules]), rules) for rules in groups.values()
         ]
         self._made: dict[tuple[int, ...], Profile] = {}
 
@@ -128,9 +127,7 @@ class RequestProfiles:
 
     def _profile(self, found: Sequence[int]) -> Profile:
         chosen = [
-            rules[at]
-            for (_, rules), at in zip(self._groups, found, strict=True)
-            if at < len(rules)
+            rules[at] for (_, rules), at in zip(self._groups, found, strict=True) if at < len(rules)
         ]
         lines = tuple(each.line for each in chosen if each.line)
         certificates = [

@@ -14,7 +14,9 @@ from pathlib import Path
 from lycosa.base.config.profile_texts import SecretPlace
 
 _MAX_BYTES = 1_000_000
-_FIELD_VALUE = re.compile(rb"[\x21-\x7e\x80-\xff](?:[\x20\x09\x21-\x7e\x80-\xff]*[\x21-\x7e\x80-\xff])?")
+_FIELD_VALUE = re.compile(
+    rb"[\x21-\x7e\x80-\xff](?:[\x20\x09\x21-\x7e\x80-\xff]*[\x21-\x7e\x80-\xff])?"
+)
 _BEARER = re.compile(rb"[A-Za-z0-9._~+/-]+=*")  # RFC 6750 section 2.1
 _MAX_VALUE = 8192
 

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import msgspec
 
 from lycosa.base.model.dead_letter import DeadLetter
+from lycosa.base.model.fetched import Privacy
 from lycosa.base.preferences.preference_model import NOTHING_STATED, Preferences
 from lycosa.base.preferences.use_policy import RECORD_ONLY, UsePolicy
 from lycosa.base.urls.identity import hash8
@@ -67,7 +68,10 @@ _MEANINGS = {
     " line, rule, bound",
     "preferences": "what the site stated about the use of the page: answers by use, statements"
     " (source, text, line, answers), license, price",
+    "privacy": "0 public, 2 fetched with credentials that the operator's settings share; private"
+    " captures (1) are in no feed",
 }
+_PRIVATE = b"%d" % Privacy.PRIVATE
 _decode_line = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_stated = msgspec.json.Decoder(Preferences).decode
 _decode_facts = msgspec.json.Decoder(RenderFacts).decode
@@ -149,9 +153,11 @@ class DeadLetterRow(msgspec.Struct, frozen=True, kw_only=True):
 def page_row(line: bytes, policy: UsePolicy = RECORD_ONLY) -> tuple[bytes, bytes] | None:
     """The key and the row of ``pages`` for a line of the journal, with what the policy allows.
 
-    ``None`` for a render that has no better text than its page.
+    ``None`` for a render that has no better text than its page, and for a private capture.
     """
     row: dict[str, Any] = _decode_line(line)
+    if (privacy := row.get("privacy")) is not None and bytes(privacy) == _PRIVATE:
+        return None
     key = hash8(_decode_text(row["url"]))
     render = None
     if RENDER_LINE in line and is_render(line):
