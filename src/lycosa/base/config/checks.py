@@ -16,11 +16,7 @@ from urllib.parse import urlsplit
 from lycosa.base.config.fixed_intervals import check_intervals
 from lycosa.base.config.near_names import near_name
 from lycosa.base.config.patterns import compile_pattern
-from lycosa.base.config.profile_texts import (
-    check_own_hosts,
-    check_own_secret,
-    check_profile_rules,
-)
+from lycosa.base.config.profile_texts import check_profile_rules
 from lycosa.base.config.refetch_budget import check_budget
 from lycosa.base.config.refetch_policies import check_policies
 from lycosa.base.config.render_policies import check_render_policies
@@ -366,8 +362,6 @@ CHECKS: Mapping[str, Callable[[Any], None]] = {
     "refetch.policies": check_policies,
     "refetch.budget": check_budget,
     "render.policies": check_render_policies,
-    "requests.own_hosts": check_own_hosts,
-    "requests.own_secret": check_own_secret,
     "requests.rules": check_profile_rules,
     "scope.accept": check_accept,
     "scope.exclude": check_expressions,

@@ -242,17 +242,3 @@ def check_profile_rules(texts: Sequence[str]) -> None:
             read_profile_rule(text)
         except ValueError as error:
             raise ValueError(f"line {number}: {error}") from None
-
-
-def check_own_hosts(hosts: Sequence[str]) -> None:
-    """Raises ``ValueError`` for an entry that is not the exact name of a host."""
-    for host in hosts:
-        name, _, port = host.partition(":")
-        if not _NAME.fullmatch(name) or name != name.lower() or (port and not port.isdecimal()):
-            raise ValueError(f"{host!r} is not a host; write www.example.org or localhost:8080")
-
-
-def check_own_secret(text: str) -> None:
-    """Raises ``ValueError`` for what is no place of a secret."""
-    if text:
-        read_place(text)

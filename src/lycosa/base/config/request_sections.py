@@ -257,8 +257,7 @@ class RetrySection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
 
 class RequestsSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What requests to some hosts carry (credentials, cookies, a proxy), and the operator's own
-    hosts (docs/requests.md)."""
+    """What requests to some hosts carry: credentials, cookies, a proxy (docs/requests.md)."""
 
     rules: Annotated[
         tuple[str, ...],
@@ -276,14 +275,3 @@ class RequestsSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
             " otherwise they stay in the crawl."
         ),
     ] = False
-    own_hosts: Annotated[
-        tuple[str, ...],
-        setting(
-            "Hosts of the operator, which need no delay as long as the file is there that `lycosa"
-            " own` prints."
-        ),
-    ] = ()
-    own_secret: Annotated[
-        str,
-        setting("Where the secret is with which the files of own hosts are made: file:FILE."),
-    ] = ""

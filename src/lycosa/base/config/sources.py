@@ -238,7 +238,8 @@ def _from_pairs(pairs: Sequence[str], problems: list[str]) -> Iterator[GivenValu
         if not equals:
             problems.append(f"--set {pair}: write KEY=VALUE, for instance politeness.delay_s=2s")
             continue
-        said = key.strip() if "upload." in key else pair  # which may hold a secret
+        # which may hold a secret
+        said = key.strip() if key.strip().startswith(("upload.", "requests.")) else pair
         yield GivenValue(key.strip(), value, f"--set {said}", "--set")
 
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lycosa.base.config.sections import FetchSection
-from lycosa.base.model.fetched import Fetched, FetchRequest, Privacy
+from lycosa.base.model.fetched import Fetched, FetchRequest
 from lycosa.base.ports import Clock
 from lycosa.base.reasons import Reason
 from lycosa.stages.fetch.body import MemoryBudget
@@ -41,7 +41,7 @@ from lycosa.stages.fetch.transfer import Transfer
 
 if TYPE_CHECKING:
     # What has to do with secrets is loaded only where there are some.
-    from lycosa.stages.fetch.request_profiles import Profile, RequestProfiles
+    from lycosa.stages.fetch.request_profiles import RequestProfiles
     from lycosa.stages.fetch.request_signer import RequestSigner
 
 # one buffer for all transfers: fewer system calls for large bodies, and the limit of what one step
@@ -80,10 +80,11 @@ class FetcherSnapshot:
 class RequestHooks(NamedTuple):
     """What a process adds to the requests of its fetcher.
 
-    Cookies are sent and stored only with ``cookies``, and never with a robots.txt, which is the
-    same for all clients. ``may_send`` is called when the connection is ready, directly before the
-    request is sent: if it returns false, the request is not sent and ends as ``LEASE_EXPIRED``.
-    ``signer`` signs every request. ``profiles`` say what some requests carry.
+    Cookies are sent and stored only with ``cookies`` or by a profile, and those of ``cookies``
+    never with a robots.txt, which is the same for all clients. ``may_send`` is called when the
+    connection is ready, directly before the request is sent: if it returns false, the request is
+    not sent and ends as ``LEASE_EXPIRED``. ``signer`` signs every request. ``profiles`` say what
+    some requests carry.
     """
 
     cookies: CookieJars | None = None
@@ -165,7 +166,9 @@ class CurlFetcher:
             transfer.connect_as(
                 self._connections.manner(origin, self._clock.monotonic()), self._http_version
             )
-            jars = self._jars_for(request, profile)
+            # A session that began with credentials is never continued by a request without.
+            is_private = profile is not None and bool(profile.privacy)
+            jars = profile.jars if profile is not None and is_private else self._cookies
             lent = self._lend_cookies(transfer, request, jars)
             # Last, as the signature has the time at which the request leaves.
             signature = self.signer.header_lines(request) if self.signer is not None else []
@@ -186,7 +189,7 @@ class CurlFetcher:
             if jars is not None and lent is not None:
                 jars.take_back(transfer.curl, request.url, lent)
             fetched = self._fetched(request, wall, transfer, code, message)
-            if profile is not None and profile.privacy is not Privacy.PUBLIC:
+            if profile is not None and is_private:
                 fetched = profile.without_secrets(fetched)
             self._note_connection(origin, fetched, transfer)
             if self.signer is not None:
@@ -227,20 +230,12 @@ class CurlFetcher:
     def __repr__(self) -> str:
         return f"CurlFetcher({self.snapshot()})"
 
-    def _jars_for(self, request: FetchRequest, profile: Profile | None) -> CookieJars | None:
-        """The jars that a request uses: those of its credentials, if it has some.
-
-        So a session that began with credentials is never continued by a request without.
-        """
-        if profile is not None and profile.privacy is not Privacy.PUBLIC:
-            return profile.jars
-        return None if request.kind.is_of_origin else self._cookies
-
     def _lend_cookies(
         self, transfer: Transfer, request: FetchRequest, jars: CookieJars | None
     ) -> Lent | None:
         """Give the handle the cookies of the request's site; ``None`` if it gets none."""
-        if jars is not None:
+        is_ordinary = jars is self._cookies
+        if jars is not None and not (is_ordinary and request.kind.is_of_origin):
             return jars.lend(transfer.curl, request.url)
         if self._cookies is not None or self._profiles is not None:
             empty(transfer.curl)  # the handle may have been used with a jar

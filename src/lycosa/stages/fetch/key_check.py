@@ -30,7 +30,7 @@ def check_key(agent: AgentSection, requests: RequestsSection) -> None:
     Raises ``SecretError`` when they could not use a secret that the rules of requests name.
     """
     load_signer(agent, SystemClock())
-    if requests.rules or requests.own_hosts:
+    if requests.rules:
         from lycosa.stages.fetch.request_profiles import load_profiles
 
         load_profiles(requests, str)

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import msgspec
 
+from lycosa.base.model.fetched import Privacy
 from lycosa.base.urls.surt import urn_key
 from lycosa.state.store import languages
 from lycosa.state.store.journal_rows import UNCHANGED, JournalRow, SegmentHeader
@@ -73,7 +74,8 @@ def entry(row: JournalRow) -> CdxjEntry:
 
 def line(row: JournalRow) -> bytes | None:
     """One line with its line end; ``None`` for a capture that cannot or may not be shown."""
-    return None if row.revisit == UNCHANGED or row.is_private else line_of(row, entry(row))
+    is_shown = row.revisit != UNCHANGED and row.privacy is not Privacy.PRIVATE
+    return line_of(row, entry(row)) if is_shown else None
 
 
 def lines(row: JournalRow) -> list[bytes]:
