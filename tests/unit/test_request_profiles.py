@@ -23,7 +23,8 @@ from lycosa.base.config.sections import RequestsSection
 from lycosa.base.config.sources import SettingsError, load_settings
 from lycosa.base.urls.identity import Sites
 from lycosa.cli.request_options import rules_given
-from lycosa.stages.fetch.request_profiles import RequestProfiles, hide_cookies, hide_values
+from lycosa.stages.fetch.profile import hide_cookies, hide_values
+from lycosa.stages.fetch.request_profiles import RequestProfiles
 from lycosa.stages.fetch.secret_values import SecretError
 
 SECRET = "Zk7-secret"

@@ -20,6 +20,7 @@ from lycosa.base.system.private_folder import private_folder
 from lycosa.base.urls.identity import (
     Canonicalizer,
     InvalidUrl,
+    Sites,
     hash8,
     host_of,
     name_of,
@@ -157,7 +158,8 @@ async def _fetch(url: str, agent: str, config: Config) -> Fetched:
         guard = Guard(config.fetch.allow_addresses)
         # As the crawl would send it, so that the answer is the one that the crawl would get.
         hooks = RequestHooks(
-            signer=load_signer(config.agent, clock), profiles=load_profiles(config.requests, str)
+            signer=load_signer(config.agent, clock),
+            profiles=load_profiles(config.requests, Sites().site_of),
         )
         fetcher = CurlFetcher(
             config.fetch, user_agent, config.agent.contact, guard, clock, spool, hooks

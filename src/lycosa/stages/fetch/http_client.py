@@ -35,6 +35,7 @@ from lycosa.stages.fetch.headers import common_lines, protocol_of, request_lines
 from lycosa.stages.fetch.libcurl import default_ca_file, pycurl
 from lycosa.stages.fetch.open_transfer import OpenTransfer
 from lycosa.stages.fetch.origin_connections import Connections, connection_origin
+from lycosa.stages.fetch.profile import NO_PROFILE
 from lycosa.stages.fetch.repeats import Sign, reason_of_repeat
 from lycosa.stages.fetch.result_codes import is_of_two_targets, reason_of, reason_of_proxy
 from lycosa.stages.fetch.transfer import Transfer
@@ -149,34 +150,29 @@ class CurlFetcher:
         """
         wall = self._clock.wall()
         # The connected address is judged again, directly before the request is sent.
-        refusal = self._guard.refusal(request.address)
-        if refusal:
-            return _unsent(
-                request, wall, Reason.ADDRESS_FORBIDDEN, f"{request.address} is {refusal}"
-            )
+        if refusal := self._guard.refusal(request.address):
+            detail = f"{request.address} is {refusal}"
+            return _unsent(request, wall, Reason.ADDRESS_FORBIDDEN, detail)
         if self._is_closed:
             return _unsent(request, wall, Reason.INTERNAL, "the fetcher is closed")
-        profile = self._profiles.profile_of(request) if self._profiles is not None else None
-        is_dressed = profile is not None and (profile.proxy or profile.certificate)
+        profile = self._profiles.profile_of(request) if self._profiles is not None else NO_PROFILE
+        is_dressed = bool(profile.proxy or profile.certificate)
         # A handle with a proxy or a certificate is used once, so that no other request has them.
         transfer = self._idle.pop() if self._idle and not is_dressed else self._new_transfer()
         transfer.begin_transfer(request.limits)
         origin = connection_origin(request.url)
         try:
-            transfer.connect_as(
-                self._connections.manner(origin, self._clock.monotonic()), self._http_version
-            )
+            manner = self._connections.manner(origin, self._clock.monotonic())
+            transfer.connect_as(manner, self._http_version)
             # A session that began with credentials is never continued by a request without.
-            is_private = profile is not None and bool(profile.privacy)
-            jars = profile.jars if profile is not None and is_private else self._cookies
+            jars = profile.jars if profile.privacy else self._cookies
             lent = self._lend_cookies(transfer, request, jars)
             # Last, as the signature has the time at which the request leaves.
             signature = self.signer.header_lines(request) if self.signer is not None else []
-            lines = request_lines(self._header_lines, request) + signature
-            if profile is not None:
-                lines += profile.lines
-                transfer.dress(profile.proxy, profile.certificate, self._ca_file)
-            transfer.set_request(request, lines, is_plain=not lent and not is_dressed)
+            lines = [*request_lines(self._header_lines, request), *signature, *profile.lines]
+            if is_dressed:
+                transfer.dress(profile)
+            transfer.set_request(request, lines, is_plain=not (lent or is_dressed))
         except (pycurl.error, UnicodeError, ValueError) as error:
             # libcurl refuses the URL before anything was sent; the handle has half of the options,
             # and is reset.
@@ -189,7 +185,7 @@ class CurlFetcher:
             if jars is not None and lent is not None:
                 jars.take_back(transfer.curl, request.url, lent)
             fetched = self._fetched(request, wall, transfer, code, message)
-            if profile is not None and is_private:
+            if profile.privacy:
                 fetched = profile.without_secrets(fetched)
             self._note_connection(origin, fetched, transfer)
             if self.signer is not None:

@@ -5,8 +5,7 @@ nothing of the first one, nor does what a page loads from there. A secret is sen
 and the port that its rule names, over https, or over http to a loopback address or where the rule
 says ``plain-http``.
 
-Secrets leave this module in header lines and in options of libcurl. ``hide_values`` takes them out
-of what was sent before anything else sees it.
+Secrets leave this module in header lines and in options of libcurl (``profile``).
 """
 
 from __future__ import annotations
@@ -19,59 +18,23 @@ from ipaddress import ip_address
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-import msgspec
-
 from lycosa.base.config.profile_texts import ProfileKind, ProfileRule, read_profile_rule
 from lycosa.base.config.sections import RequestsSection
 from lycosa.base.config.url_matchers import MatcherBook
-from lycosa.base.model.fetched import Fetched, FetchRequest, Privacy
+from lycosa.base.model.fetched import FetchRequest, Privacy
 from lycosa.base.urls.identity import host_of
 from lycosa.stages.fetch.cookies import CookieJars
+from lycosa.stages.fetch.profile import Profile, Proxy
 from lycosa.stages.fetch.secret_values import (
     SecretError,
     read_login,
-    read_secret,
     read_token,
     read_value,
+    secret_content,
 )
 
 _COOKIE = b"cookie"
-_SET_COOKIE = frozenset({b"set-cookie", b"set-cookie2"})
 _JAR_BYTES = 4_000_000
-
-
-class Proxy(NamedTuple):
-    """A proxy: its URL, its address, and its ``USER:PASSWORD`` or nothing.
-
-    ``pin`` maps its name to the address, for libcurl, which resolves nothing.
-    """
-
-    url: str
-    login: bytes = b""
-    pin: str = ""
-
-
-class Profile(NamedTuple):
-    """What is added to a request.
-
-    ``hidden`` are the names of header fields, in lower case, whose values are not stored.
-    """
-
-    lines: tuple[bytes, ...] = ()
-    jars: CookieJars | None = None
-    certificate: str = ""
-    proxy: Proxy | None = None
-    hidden: frozenset[bytes] = frozenset()
-    privacy: Privacy = Privacy.PUBLIC
-
-    def without_secrets(self, fetched: Fetched) -> Fetched:
-        """What was sent and received, with sizes in place of the secrets."""
-        return msgspec.structs.replace(
-            fetched,
-            request_block=hide_values(fetched.request_block, self.hidden),
-            header_block=hide_cookies(fetched.header_block),
-            privacy=self.privacy,
-        )
 
 
 class _Loaded(NamedTuple):
@@ -87,7 +50,7 @@ class RequestProfiles:
     """The profiles of one fetcher. Reading them blocks; raises ``SecretError``.
 
     ``site_of`` returns the site of a host. With ``keeps_cookies`` answers to requests with
-    credentials fill jars of their own, as those of other requests fill theirs.
+    credentials fill separate jars, as those of other requests fill theirs.
     """
 
     def __init__(
@@ -166,9 +129,9 @@ class RequestProfiles:
             return _Loaded(rule, rule.name.encode() + b": " + read_value(place, what))
         if kind is ProfileKind.COOKIES:
             jars = CookieJars(self._site_of, _JAR_BYTES)
-            jars.fill(_cookie_lines(read_secret(place, what), f"{what}: {place.name}"))
+            jars.fill(_cookie_lines(secret_content(place, what), f"{what}: {place.name}"))
             return _Loaded(rule, jars=jars)
-        read_secret(place, what)  # a file that others cannot read
+        secret_content(place, what)  # a file that others cannot read
         _check_certificate(place.name, what)
         return _Loaded(rule)
 
@@ -183,22 +146,6 @@ def load_profiles(
     if not section.rules:
         return None
     return RequestProfiles(section, site_of, keeps_cookies=keeps_cookies)
-
-
-def hide_values(block: bytes, names: frozenset[bytes]) -> bytes:
-    """A header block with ``[n bytes]`` in place of the values of these fields."""
-    lines = block.split(b"\n")
-    for number, line in enumerate(lines):
-        name, colon, value = line.partition(b":")
-        if colon and number and name.strip().lower() in names:
-            end = b"\r" if line.endswith(b"\r") else b""
-            lines[number] = name + b": [%d bytes]" % len(value.strip()) + end
-    return b"\n".join(lines)
-
-
-def hide_cookies(block: bytes) -> bytes:
-    """The header block of an answer without the values of cookies, which may be a login."""
-    return hide_values(block, _SET_COOKIE)
 
 
 def _group(rule: ProfileRule) -> tuple[ProfileKind, str]:

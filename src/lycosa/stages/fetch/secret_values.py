@@ -25,7 +25,7 @@ class SecretError(Exception):
     """A secret cannot be read or used on this machine; the message says what to do."""
 
 
-def read_secret(place: SecretPlace, what: str) -> bytes:
+def secret_content(place: SecretPlace, what: str) -> bytes:
     """The content of a file, or the value of a variable. Raises ``SecretError``."""
     if not place.is_file:
         value = os.environ.get(place.name, "")
@@ -40,7 +40,7 @@ def read_secret(place: SecretPlace, what: str) -> bytes:
 
 def read_value(place: SecretPlace, what: str) -> bytes:
     """The value of a header: one line. Raises ``SecretError``."""
-    value = read_secret(place, what).strip(b"\r\n\t ")
+    value = secret_content(place, what).strip(b"\r\n\t ")
     if not _FIELD_VALUE.fullmatch(value) or len(value) > _MAX_VALUE:
         raise SecretError(
             f"{what}: {place.text} is not one line of text, of at most {_MAX_VALUE} bytes"

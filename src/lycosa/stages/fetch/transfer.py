@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from lycosa.base.model.fetched import FetchRequest, Limits
 from lycosa.base.ports import Clock
@@ -25,10 +25,8 @@ from lycosa.stages.fetch.handshake_limit import MAX_MESSAGES, OpenSockets, is_ha
 from lycosa.stages.fetch.headers import HeaderBlock, plain_block, request_target
 from lycosa.stages.fetch.libcurl import pycurl
 from lycosa.stages.fetch.origin_connections import ORDINARY, Manner, connection_origin
+from lycosa.stages.fetch.profile import Profile
 from lycosa.stages.fetch.repeats import Sign, reason_of_repeat, sign_in
-
-if TYPE_CHECKING:
-    from lycosa.stages.fetch.request_profiles import Proxy
 
 _ABORT = -1
 _SOCKET_ACCEPTED, _SOCKET_REFUSED = 0, 1  # CURL_SOCKOPT_OK, CURL_SOCKOPT_ERROR
@@ -121,16 +119,16 @@ class Transfer:
         self._plain_block = plain_block(request.url, header_lines) if is_plain else b""
         curl.setopt(pycurl.VERBOSE, 0 if is_plain else 1)
 
-    def dress(self, proxy: Proxy | None, certificate: str, ca_file: str) -> None:
+    def dress(self, profile: Profile) -> None:
         """Use a proxy and a client certificate from now on: the handle is not used again.
 
         The proxy is given the address (``CONNECT_TO``), in a tunnel also without TLS, because it
         would replace the Host of a request that it forwards. It never sees a header of ours.
         """
-        curl = self.curl
-        if certificate:
-            curl.setopt(pycurl.SSLCERT, certificate)
-            curl.setopt(pycurl.SSLKEY, certificate)
+        curl, proxy = self.curl, profile.proxy
+        if profile.certificate:
+            curl.setopt(pycurl.SSLCERT, profile.certificate)
+            curl.setopt(pycurl.SSLKEY, profile.certificate)
         if proxy is None:
             return
         self.is_proxied = True

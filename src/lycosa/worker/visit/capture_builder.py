@@ -236,20 +236,15 @@ class CaptureBuilder:
         decision: RobotsDecision,
         stated: Preferences,
     ) -> Page:
-        """The page as sinks get it, before its capture is made.
-
-        Of duplicates it has those by equal body.
-        """
-        original = None
-        if fetched.status == 200 and fetched.body_bytes:
-            original = self._original(fetched, body)
+        """The page as sinks get it, before its capture; of duplicates those by equal body."""
+        original = self._original(fetched, body)
         known = _Known(body.digest, original, is_not_modified=fetched.status == 304)
         capture = self._capture(lease, fetched, body.parsed, decision, known, stated)
         return page_of(capture, self._store.policy)
 
     def _original(self, fetched: Fetched, body: ExaminedBody) -> StoredOriginal | None:
         """The capture with an equal body, if the request carried no credentials."""
-        if fetched.privacy:
+        if fetched.privacy or fetched.status != 200 or not fetched.body_bytes:
             return None
         return self._duplicates.find_original(body.digest, 0, body.known)[0]
 
@@ -332,7 +327,7 @@ class CaptureBuilder:
         if fetched.status != 200 or not fetched.body_bytes:
             return _Known(body.digest)
         if fetched.privacy:
-            # What was fetched with credentials is compared with captures of its own URL alone.
+            # It is compared with captures of the same URL alone.
             is_same = old.digest == body.digest and old.status == 200 and not old.is_same
             return _Known(body.digest, _with_content(lease.url, old) if is_same else None)
         simhash = body.parsed.simhash if body.parsed is not None else 0

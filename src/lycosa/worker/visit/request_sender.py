@@ -24,7 +24,7 @@ from lycosa.base.reasons import Cause, Reason
 from lycosa.base.system.meter import Histogram
 from lycosa.base.system.metric_catalogue import SECONDS
 from lycosa.base.urls.identity import host_of, name_of
-from lycosa.stages.fetch.silence import MIN_ADDRESSES, Silence
+from lycosa.stages.fetch.silence import MIN_ADDRESSES, ProxySilence, Silence
 from lycosa.stages.schedule.fetch_outcome import is_away
 from lycosa.state.attempts import AttemptLog
 from lycosa.state.commit import ShardLease
@@ -239,9 +239,7 @@ class RequestSender:
         self.network = Silence(config.retry.away_s, MIN_ADDRESSES)
         """Whether any address that answered lately still does."""
         self._names_away: tuple[float, float] = (-inf, 0.0)
-        # since when the proxy could not be used, when it was last tried (monotonic), and why not;
-        # without a reason it can be used
-        self._proxy_away: tuple[float, float, str] = (0.0, 0.0, "")
+        self._proxies = ProxySilence()
         self.has_answer = False  # some server has answered, with any status
         self._looking_up: set[asyncio.Task[None]] = set()
         self.times = {phase: Histogram(SECONDS) for phase in ("connect", "first_byte", "total")}
@@ -263,16 +261,13 @@ class RequestSender:
     def outage_s(self, reason: Reason) -> float:
         """For how long it has been our network or our proxy that fails, if an attempt ended so."""
         now = self._clock.monotonic()
-        if reason is Reason.PROXY_FAILED:
-            return max(now - self._proxy_away[0], 1.0)
-        return self.network.outage_s(now)
+        whose = self._proxies if reason is Reason.PROXY_FAILED else self.network
+        return whose.outage_s(now)
 
     def outage_text(self, now: float) -> str:
         """What the crawl waits for in an outage of this machine's network; else empty."""
-        since, last, why = self._proxy_away
-        if why and now - last < _STALE_S:
-            waits = "hosts wait, and nothing is counted against them"
-            return f"the proxy has not been usable for {_rough(now - since)} ({why}): {waits}"
+        if why := self._proxies.reason(now):
+            return f"the proxy cannot be used ({why}): hosts wait, and nothing counts against them"
         if outage_s := self.network.outage_s(now):
             return _OUTAGE.format(f"host has accepted a connection for {_rough(outage_s)}")
         noted, outage_s = self._names_away
@@ -371,12 +366,9 @@ class RequestSender:
         """Note what an attempt says about our own network."""
         network, now = self.network, self._clock.monotonic()
         if fetched.reason is Reason.PROXY_FAILED:
-            since = self._proxy_away[0] if self._proxy_away[2] else now
-            self._proxy_away = (since, now, fetched.detail)
+            self._proxies.note_failure(fetched.detail, now)
         elif fetched.status > 0:
             self.has_answer = True
-            if self._proxy_away[2]:
-                self._proxy_away = (0.0, 0.0, "")
             network.note_answer(address, now + _LATELY_S)
         # An address that has not answered lately may be down itself, and says nothing about our
         # network.
