@@ -13,12 +13,11 @@ from typing import Annotated, Any
 import msgspec
 
 from lycosa.base.model.dead_letter import DeadLetter
-from lycosa.base.model.fetched import Privacy
 from lycosa.base.preferences.preference_model import NOTHING_STATED, Preferences
 from lycosa.base.preferences.use_policy import RECORD_ONLY, UsePolicy
 from lycosa.base.urls.identity import hash8
 from lycosa.state.store.journal import is_render
-from lycosa.state.store.journal_rows import JournalRow
+from lycosa.state.store.journal_rows import PRIVATE_LINE, JournalRow, is_private_line
 from lycosa.state.store.render_facts import RENDER_LINE, RenderFacts
 from lycosa.state.store.usable_rows import CONTENT_FIELDS
 
@@ -71,7 +70,6 @@ _MEANINGS = {
     "privacy": "0 public, 2 fetched with credentials that the operator's settings share; private"
     " captures (1) are in no feed",
 }
-_PRIVATE = b"%d" % Privacy.PRIVATE
 _decode_line = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_stated = msgspec.json.Decoder(Preferences).decode
 _decode_facts = msgspec.json.Decoder(RenderFacts).decode
@@ -155,9 +153,9 @@ def page_row(line: bytes, policy: UsePolicy = RECORD_ONLY) -> tuple[bytes, bytes
 
     ``None`` for a render that has no better text than its page, and for a private capture.
     """
-    row: dict[str, Any] = _decode_line(line)
-    if (privacy := row.get("privacy")) is not None and bytes(privacy) == _PRIVATE:
+    if PRIVATE_LINE in line and is_private_line(line):
         return None
+    row: dict[str, Any] = _decode_line(line)
     key = hash8(_decode_text(row["url"]))
     render = None
     if RENDER_LINE in line and is_render(line):

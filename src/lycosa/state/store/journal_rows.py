@@ -215,6 +215,21 @@ class JournalRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
         return self.privacy is Privacy.PRIVATE
 
 
+class _PrivacyOfLine(msgspec.Struct):
+    privacy: Privacy = Privacy.PUBLIC
+
+
+_decode_privacy = msgspec.json.Decoder(_PrivacyOfLine).decode
+PRIVATE_LINE = b'"privacy":%d' % Privacy.PRIVATE
+"""Is in each line of a private capture, and in few others."""
+
+
+def is_private_line(line: bytes) -> bool:
+    """Whether a line of a journal is that of a private capture or render."""
+    # An item of user code may have such a field too.
+    return PRIVATE_LINE in line and _decode_privacy(line).privacy is Privacy.PRIVATE
+
+
 def remarks_of(row: JournalRow) -> tuple[Remark, ...]:
     """Everything that there is to note about fetch and parse, also of a row without ``remarks``.
 
