@@ -10,6 +10,7 @@ import json
 import subprocess
 import sys
 import threading
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -155,11 +156,9 @@ def test_no_file_of_the_crawl_has_a_secret(crawl: dict[str, Any]) -> None:
         # The host that is public sets its cookie itself.
         public = data.replace(b"Set-Cookie: session=Zk7-c", b"")
         assert not any(each in public for each in SECRETS), name
-    for command in ("status", "config", "explain"):
-        more = (f"http://in.test:{crawl['port']}/",) if command == "explain" else ()
-        printed(command, crawl["folder"], *more) if command != "config" else printed(
-            "config", "--dir", crawl["folder"]
-        )
+    printed("status", crawl["folder"])
+    printed("explain", crawl["folder"], f"http://in.test:{crawl['port']}/")
+    assert b"file:" in printed("config", "--dir", crawl["folder"])
 
 
 def test_the_audit_passes(crawl: dict[str, Any]) -> None:
@@ -187,21 +186,21 @@ def test_no_feed_export_or_replay_has_them(crawl: dict[str, Any]) -> None:
     name = f"in.test:{crawl['port']}".encode()
     fed = (work / "pages.jsonl").read_bytes()
     assert b"out.test" in fed and f'"url":"http://{name.decode()}'.encode() not in fed
-    for table in ("pages", "fetches", "links", "content", "texts"):
-        given = printed("export", folder, table)
-        assert b'"http://out.test' in given or table in ("links", "content")
-        column = b'"source_url": "http://' if table == "links" else b'"url": "http://'
-        assert column + name not in given.replace(b'":"', b'": "'), table
-        assert column + name in printed("export", folder, table, "--private").replace(
-            b'":"', b'": "'
-        )
+    for table in ("pages", "links", "texts"):
+        given = printed("export", folder, table).replace(b'": "', b'":"')
+        column = b'"source_url":"http://' if table == "links" else b'"url":"http://'
+        assert column + name not in given, table
+        assert table == "links" or column + b"out.test" in given
+    shown = printed("export", folder, "links", "--private").replace(b'": "', b'":"')
+    assert b'"source_url":"http://' + name in shown
     log = printed("export", folder, "crawl-log").decode().splitlines()
     assert not [line for line in log if line.split()[3].startswith(f"http://{name.decode()}")]
     indexes = b"".join(path.read_bytes() for path in folder.rglob("*.cdxj"))
     assert b"out.test" in indexes and b'"url":"http://in.test' not in indexes
     printed("export", folder, "wacz", "-o", work / "a.wacz")
-    printed("export", folder, "wacz", "-o", work / "b.wacz", "--private")
-    sizes = [(work / each).stat().st_size for each in ("a.wacz", "b.wacz")]
-    assert sizes[0] < sizes[1]
+    with zipfile.ZipFile(work / "a.wacz") as archive:
+        packed = [archive.read(each) for each in archive.namelist()]
+    plain = b"".join(each if each[:2] != b"\x1f\x8b" else gzip.decompress(each) for each in packed)
+    assert b"http://out.test" in plain and b"WARC-Target-URI: http://in.test" not in plain
     refused = lycosa("export", folder, "commoncrawl", "-o", work / "release")
     assert refused.returncode and b"fetched with credentials" in refused.stderr

@@ -93,13 +93,18 @@ class ProxySilence:
 
     def __init__(self) -> None:
         self._since = self._last = -math.inf
-        self._why = ""
+        self.why = ""
+        """Why it could not be used, until something was answered."""
 
     def note_failure(self, why: str, now: float) -> None:
         """A request could not be sent through it."""
-        if now - self._last > _FORGOTTEN_S:
+        if not self.reason(now):
             self._since = now
-        self._last, self._why = now, why
+        self._last, self.why = now, why
+
+    def note_answer(self) -> None:
+        """A request was answered."""
+        self.why = ""
 
     def outage_s(self, now: float) -> float:
         """For how long it has failed, if it failed just now; at least a second."""
@@ -107,7 +112,7 @@ class ProxySilence:
 
     def reason(self, now: float) -> str:
         """Why it could not be used lately; empty if it could, or was not tried."""
-        return self._why if now - self._last <= _FORGOTTEN_S else ""
+        return self.why if now - self._last <= _FORGOTTEN_S else ""
 
 
 _FORGOTTEN_S = 150.0  # hosts are tried again after two minutes at most

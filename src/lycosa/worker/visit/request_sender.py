@@ -235,12 +235,11 @@ class RequestSender:
         self.limits = _limits_of(config)
         """The bounds of every request that has none itself."""
         self._listeners = listeners
-        self.in_flight = 0
+        self.in_flight, self.has_answer = 0, False  # a server has answered, with any status
         self.network = Silence(config.retry.away_s, MIN_ADDRESSES)
         """Whether any address that answered lately still does."""
         self._names_away: tuple[float, float] = (-inf, 0.0)
         self._proxies = ProxySilence()
-        self.has_answer = False  # some server has answered, with any status
         self._looking_up: set[asyncio.Task[None]] = set()
         self.times = {phase: Histogram(SECONDS) for phase in ("connect", "first_byte", "total")}
         """Seconds from the start of an attempt, by the phase that ended."""
@@ -260,9 +259,8 @@ class RequestSender:
 
     def outage_s(self, reason: Reason) -> float:
         """For how long it has been our network or our proxy that fails, if an attempt ended so."""
-        now = self._clock.monotonic()
         whose = self._proxies if reason is Reason.PROXY_FAILED else self.network
-        return whose.outage_s(now)
+        return whose.outage_s(self._clock.monotonic())
 
     def outage_text(self, now: float) -> str:
         """What the crawl waits for in an outage of this machine's network; else empty."""
@@ -369,6 +367,8 @@ class RequestSender:
             self._proxies.note_failure(fetched.detail, now)
         elif fetched.status > 0:
             self.has_answer = True
+            if self._proxies.why:
+                self._proxies.note_answer()
             network.note_answer(address, now + _LATELY_S)
         # An address that has not answered lately may be down itself, and says nothing about our
         # network.
