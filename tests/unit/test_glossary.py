@@ -44,7 +44,7 @@ limiter line link list listener listing live location lock log machine manner ma
 memory merge message metadata meter mode model move name need new news note notice number object
 obstacle offload opener opening option order original outcome owned pacing packed pair park parsed
 parser part passed path pattern paused peer piece pin place plan planner plugin point position post
-postpone price process progress projector protocol purpose query question queue quota range rank
+postpone price privacy process profile progress projector protocol proxy purpose query question queue quota range rank
 rate reader reading ready received receiver record recovered recycled reliever render rendered renderer
 reparsed reparser reply report request requisite resolver response rest result retire robot round
 route router row run runner said saved saver schema scorer search section sender server service

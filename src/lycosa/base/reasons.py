@@ -100,6 +100,7 @@ class Reason(IntEnum):
     SOFT_GONE = 106
     UNASKED_NOT_MODIFIED = 107
     PARTIAL_ANSWER = 108
+    PROXY_FAILED = 109
 
     # Fetched, with a remark (140-179).
     NOT_MODIFIED = 140
@@ -264,6 +265,11 @@ _TABLE: dict[Reason, tuple[Cause, str]] = {
         "a 304 for something else than the request named, so it is repeated without validators",
     ),
     Reason.PARTIAL_ANSWER: (_T, "a part of the body (206), which was not asked for"),
+    Reason.PROXY_FAILED: (
+        _O,
+        "the proxy (requests.rules) could not be used, so the host waits and nothing counts"
+        " against it",
+    ),
     Reason.INTERNAL: (_O, "an error of the crawler; see the log"),
     Reason.NOT_MODIFIED: (_T, "not modified since the last fetch"),
     Reason.DUPLICATE: (_T, "the same body as an earlier capture"),

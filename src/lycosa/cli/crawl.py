@@ -20,6 +20,7 @@ from lycosa.cli.crawl_seeds import CrawlSeeds, default_folder
 from lycosa.cli.limit_options import limit_options, words
 from lycosa.cli.log_options import log_options
 from lycosa.cli.output import ExitCode, Unbroken, clean, emit, emit_json, human_duration
+from lycosa.cli.request_options import request_options, rules_given
 from lycosa.cli.setting_options import config_option, set_option
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ Examples:
   lycosa crawl --dir news                                resume that crawl
   lycosa crawl --dir news --continuous                   keep it fresh, until Ctrl-C
   lycosa crawl https://shop.example/ --extension ./shop.py:products   with your own extractor
+  lycosa crawl https://intranet.example/ --auth file:login    behind a login, with USER:PASSWORD
+  lycosa crawl https://example.org/ --proxy http://10.0.0.1:3128   through a proxy
   lycosa crawl https://example.org/ --feed pages.jsonl   a JSON line for each capture, at once
   lycosa crawl https://example.org/ --cluster cluster.toml   on many machines
   lycosa crawl http://shop.test:8080/ --resolve 'shop.test=127.0.0.1' --allow-address 127.0.0.0/8
@@ -202,6 +205,7 @@ Exit codes: 0 finished, 1 internal error, 2 bad usage or settings, 3 stopped by 
     help="Do not store bodies again that this earlier crawl has (a crawl folder, a CDXJ file); may"
     " be repeated.",
 )
+@request_options
 @feed_option
 @api_options
 @click.option(
@@ -235,6 +239,7 @@ def command(
             crawl_cluster.check_options(folder, options)
             code = crawl_cluster.run(cluster_file, all_seeds, as_json)
         else:
+            options["rules"] = rules_given(options, seeds)
             code = run(all_seeds, folder or default_folder(seeds), options, as_json, api, feeds)
         sys.stdout.flush()
     sys.exit(code)

@@ -119,6 +119,11 @@ _NAMES = {"csv": "CSV", "parquet": "Parquet", "jsonl": "JSON lines"}
     type=click.Path(path_type=Path),
     help="wacz: sign with the key of `lycosa identity new FILE --archives`.",
 )
+@click.option(
+    "--private",
+    is_flag=True,
+    help="With captures that were fetched with credentials (docs/requests.md).",
+)
 @click.option("--title", metavar="TEXT", default="", help="wacz: its title [Crawl of HOST].")
 @click.option(
     "--json", "as_json", is_flag=True, help="With --output FILE: report what was written as JSON."
@@ -135,6 +140,7 @@ def command(
     purpose: str | None,
     unstated: str | None,
     key_file: Path | None,
+    private: bool,
     title: str,
     as_json: bool,
 ) -> ExitCode:
@@ -155,15 +161,18 @@ def command(
         if form or where or is_raw or purpose is not None or unstated is not None:
             raise click.UsageError(f"{kind} has one form, and takes only --output and --json")
         place = CrawlPlace(folder, cluster, cache)
-        return _write_others(place, kind, output, as_json)
+        return _write_others(place, kind, output, as_json, private)
     with reading_crawl(CrawlPlace(folder, cluster, cache)) as reader:
+        reader.gives_private = private
         policy = _other_policy(reader, purpose, unstated)
         if kind == _WACZ:
             return run_wacz(reader, output, policy, key_file, title, as_json)
         return run(reader, kind, form or "", output, where, as_json, is_raw, policy)
 
 
-def _write_others(place: CrawlPlace, kind: str, output: str, as_json: bool) -> ExitCode:
+def _write_others(
+    place: CrawlPlace, kind: str, output: str, as_json: bool, private: bool
+) -> ExitCode:
     """Write the crawl in a form of another program."""
     from lycosa.inspect.common_crawl import LayoutError, write_layout
     from lycosa.inspect.crawl_log import write_crawl_log
@@ -176,6 +185,7 @@ def _write_others(place: CrawlPlace, kind: str, output: str, as_json: bool) -> E
         reading_crawl(place) as reader,
         private_folder("export") as temporary,
     ):
+        reader.gives_private = private
         if kind == _LAYOUT:
             try:
                 written = write_layout(reader, place.folder.resolve().name, Path(output))

@@ -77,6 +77,7 @@ Exit codes:
 _EXPECTED: dict[str, tuple[ExitCode, str]] = {
     "lycosa.base.config.sources.SettingsError": (ExitCode.USAGE, ""),
     "lycosa.base.signing.signing_key.KeyFileError": (ExitCode.USAGE, ""),
+    "lycosa.stages.fetch.secret_values.SecretError": (ExitCode.USAGE, ""),
     "lycosa.state.folder.manifest.DamagedManifest": (ExitCode.INTERNAL, ""),
     "lycosa.state.folder.manifest.DamagedFile": (ExitCode.INTERNAL, ""),
     "lycosa.state.folder.manifest.ManifestError": (ExitCode.USAGE, ""),

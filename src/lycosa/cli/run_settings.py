@@ -41,6 +41,7 @@ _SETTING_OF_FLAG = {
     "render": "render.mode",
     "accept": "scope.accept",
     "cookies": "fetch.cookies",
+    "rules": "requests.rules",
     "upload": "upload.url",
     "upload_remove": "upload.remove",
     "earlier": "earlier.archives",

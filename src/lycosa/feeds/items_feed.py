@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
+from lycosa.base.model.fetched import Privacy
 from lycosa.base.model.item_schema import ItemSchema, check_item_name
 from lycosa.base.preferences.preference_model import NOTHING_STATED, Preferences
 from lycosa.feeds.committed_lines import CommittedLines
@@ -152,7 +153,7 @@ class ItemFeed:
         if schema is None:
             return ()
         row = _decode(line)
-        if not header.policy.allows(row.preferences):
+        if row.privacy is Privacy.PRIVATE or not header.policy.allows(row.preferences):
             return ()
         return [
             _encode(_item(row, schema, number, values))
@@ -169,6 +170,7 @@ class _Line(msgspec.Struct):
     record_id: str
     items: dict[str, list[list[Any]]] = {}
     preferences: Preferences = NOTHING_STATED
+    privacy: Privacy = Privacy.PUBLIC
 
 
 _decode = msgspec.json.Decoder(_Line).decode

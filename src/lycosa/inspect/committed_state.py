@@ -33,6 +33,7 @@ from lycosa.state.kv.table_records import (
 from lycosa.state.shard.counters import Counters
 from lycosa.state.shard.folder_view import FolderView
 from lycosa.state.shard.view import CrawlView
+from lycosa.state.store.journal_rows import JournalRow
 
 _COUNTERS = meta_key("counters")
 _NO_HOST = (  # of a URL whose host's record is lost, which only damage can cause
@@ -166,6 +167,12 @@ class CrawlReader:
         self.here, self.partitions = seen.partitions, seen.origin.manifest.identity.partitions
         self.left_out: dict[int, Collection[int]] = {}
         """Cold files by partition that are damaged, and that an audit reads on without."""
+        self.gives_private = False
+        """Whether an export may have private captures (``export --private``)."""
+
+    def may_give(self, row: JournalRow) -> bool:
+        """Whether an export may have a capture."""
+        return self.gives_private or not row.is_private
 
     @property
     def last_commit(self) -> float:

@@ -126,6 +126,11 @@ def _index_lines(reader: CrawlReader, crawl: str) -> Iterator[bytes]:
             continue
         there = f"{_place(crawl, segment.name)}warc/".encode()
         for row in reader.source.read_rows(segment):
+            if not reader.may_give(row):
+                raise LayoutError(
+                    f"{row.url} was fetched with credentials, and a WARC file is given whole; give"
+                    " --private to have it with such captures"
+                )
             line = cdxj.line(row)
             if line is not None:
                 yield line.replace(b'"filename":"warc/', b'"filename":"' + there, 1)

@@ -75,7 +75,7 @@ def _lines(reader: CrawlReader) -> Iterator[str]:
     source = reader.source
     for segment in source.list_segments():
         worker = layout.segment_worker(segment.name)
-        for row in source.read_rows(segment):
+        for row in filter(reader.may_give, source.read_rows(segment)):
             yield capture_line(row, worker)
     for letter in dead_letters(reader, DeadLetterFilter()):
         code = _CODES.get(letter.reason)

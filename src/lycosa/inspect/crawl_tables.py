@@ -77,6 +77,12 @@ _CHOSEN = {PAGES, TEXTS, CONTENT}
 """The tables that have the better text of a page."""
 
 
+_PRIVATE_URLS = f"""
+CREATE TABLE {CHOICE}.private_urls AS
+SELECT DISTINCT url FROM {FETCHES} WHERE privacy = 'private'
+"""
+
+
 class CrawlTables:
     """DuckDB over a crawl; a context manager.
 
@@ -92,6 +98,7 @@ class CrawlTables:
         wanted: Sequence[str] = TABLES,
         memory_mb: int = MEMORY_MB,
         policy: UsePolicy | None = None,
+        hides_private: bool = False,
     ) -> None:
         self._reader = reader
         self._is_other = policy is not None
@@ -104,6 +111,7 @@ class CrawlTables:
             self._stack.callback(self.connection.close)
             self._items = ItemTables(reader, wanted, self._folder, self._policy, self._is_other)
             needs_pages = bool(_OF_FETCHES & set(wanted)) or bool(self._items.wanted)
+            needs_pages = needs_pages or hides_private
             filled = {*wanted, PAGES} if needs_pages else set(wanted)
             if _CHOSEN & filled:
                 filled.add(RENDERS)
@@ -117,10 +125,23 @@ class CrawlTables:
                 path = self._folder / f"{kind}.parquet"
                 write_state(reader, kind, path, is_empty=kind not in filled)
                 self._view(kind, [path])
+            if hides_private:
+                self.connection.execute(_PRIVATE_URLS)
+            self._hides_private = hides_private
         except BaseException:
             # Also for an interrupt from the keyboard: the temporary files may be large.
             self._stack.close()
             raise
+
+    def shown(self, kind: str) -> str:
+        """What a statement selects from to have the rows of a table that may be given to others."""
+        if not self._hides_private or kind == "hosts":
+            return kind
+        column = {LINKS: "source_url"}.get(kind, "url")
+        if kind.removeprefix(f"{ITEMS}.") in self._items.names:
+            column = "_url"
+        urls = f"SELECT url FROM {CHOICE}.private_urls"
+        return f"(SELECT * FROM {kind} WHERE {column} NOT IN ({urls}))"
 
     def lock(self, *files: Path) -> None:
         """Restrict the connection to the files of its tables and ``files``, by their exact names.

@@ -20,6 +20,7 @@ from lycosa.base.system.private_folder import private_folder
 from lycosa.base.urls.identity import (
     Canonicalizer,
     InvalidUrl,
+    Sites,
     hash8,
     host_of,
     name_of,
@@ -36,6 +37,7 @@ from lycosa.stages.fetch import (
     build_user_agent,
 )
 from lycosa.stages.fetch.key_check import load_signer
+from lycosa.stages.fetch.request_profiles import load_profiles
 from lycosa.stages.politeness.robots_cache import RobotsRecord, after_fetch, answer_of
 from lycosa.stages.politeness.robots_parser import parse_robots
 from lycosa.state.kv.table_records import robots_key
@@ -154,8 +156,11 @@ async def _fetch(url: str, agent: str, config: Config) -> Fetched:
     )
     with private_folder("check") as spool:
         guard = Guard(config.fetch.allow_addresses)
-        # Signed as the crawl would sign it, so that the answer is the one that the crawl would get.
-        hooks = RequestHooks(signer=load_signer(config.agent, clock))
+        # As the crawl would send it, so that the answer is the one that the crawl would get.
+        hooks = RequestHooks(
+            signer=load_signer(config.agent, clock),
+            profiles=load_profiles(config.requests, Sites().site_of),
+        )
         fetcher = CurlFetcher(
             config.fetch, user_agent, config.agent.contact, guard, clock, spool, hooks
         )

@@ -46,7 +46,8 @@ def rows_of(
     if kind in STATE and not where:
         yield [column[0] for column in STATE_COLUMNS[kind]], state_rows(reader, kind)
         return
-    with CrawlTables(reader, [kind], policy=policy) as tables:
+    hides = not reader.gives_private
+    with CrawlTables(reader, [kind], policy=policy, hides_private=hides) as tables:
         tables.lock()
         cursor = _select(tables, kind, where)
         yield (
@@ -157,14 +158,22 @@ def _select(tables: CrawlTables, kind: str, where: str) -> duckdb.DuckDBPyConnec
 
     The parentheses keep it one condition, and a second statement in it is refused.
     """
-    statement = f"SELECT * FROM {kind}" + (f" WHERE ({where}\n)" if where else "")
+    condition = f" WHERE ({where}\n)" if where else ""
+    statement = f"SELECT * FROM {kind}{condition}"
     try:
         if kind not in tables.names():
             raise no_table(tables, kind)
         refuse_writes(statement)
-        return tables.connection.execute(statement)
+        return tables.connection.execute(
+            f"SELECT * FROM {tables.shown(kind)} AS {_alias(kind)}{condition}"
+        )
     except duckdb.Error as error:
         raise explained(tables, error, statement) from error
+
+
+def _alias(kind: str) -> str:
+    """The name by which a condition may call a table."""
+    return f'"{kind.rpartition(".")[2]}"'
 
 
 def _write_parquet(
@@ -180,12 +189,13 @@ def _write_parquet(
             .fetchone()
         )
         return int(counted[0]) if counted else 0
-    with CrawlTables(reader, [kind], policy=policy) as tables:
+    hides = not reader.gives_private
+    with CrawlTables(reader, [kind], policy=policy, hides_private=hides) as tables:
         tables.lock(path)
         # reports a wrong condition as it was given, not as part of COPY
         _select(tables, kind, f"({where}\n) AND false" if where else "false")
         target = str(path).replace("'", "''")
-        select = f"SELECT * FROM {kind}" + (f" WHERE ({where}\n)" if where else "")
+        select = f"SELECT * FROM {tables.shown(kind)}" + (f" WHERE ({where}\n)" if where else "")
         copied = tables.connection.execute(
             f"COPY ({select}) TO '{target}' (FORMAT parquet, COMPRESSION zstd, USE_TMP_FILE false)"
         ).fetchone()

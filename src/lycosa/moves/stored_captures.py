@@ -310,7 +310,7 @@ class StoredCaptures:
 
     def _file_content(self, row: JournalRow) -> None:
         """File the digest and the fingerprint at their owners. Repeating it changes nothing."""
-        if row.status != 200:
+        if row.status != 200 or row.privacy:
             return
         if row.body_segment.startswith(ELSEWHERE):
             page = Original(row.url, row.date_us, row.record_id)

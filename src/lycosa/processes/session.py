@@ -81,8 +81,8 @@ class Session:
     A new crawl gets the ID ``crawl_id``, by default a random UUID. ``read_table`` reads tables that
     ``open_table`` opens. A run that never ``fetches`` needs no key and no extensions. Raises
     ``SettingsError`` for an extension that is not installed or not there, ``KeyFileError``,
-    ``ManifestError``, ``CrawlInUse``, ``IdentityChanged``, ``CommittedDataMissing``,
-    ``LogDamaged``, ``StoreDamaged``, ``TableLocked`` or ``OSError``.
+    ``SecretError``, ``ManifestError``, ``CrawlInUse``, ``IdentityChanged``,
+    ``CommittedDataMissing``, ``LogDamaged``, ``StoreDamaged``, ``TableLocked`` or ``OSError``.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class Session:
         self.on_locked: Callable[[], None] = lambda: None
         """Called when the folder is locked, before anything else is written there."""
         if fetches:
-            check_key(config.agent)
+            check_key(config.agent, config.requests)
             active_plugins(config.extensions)  # raises for what is not installed
             check_archives(folder, config.earlier)
         # What never fetches runs no code, whatever the folder's settings name.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from lycosa.base.config.sections import Cookies, FetchSection, LinkRule, ParseSection
+from lycosa.base.config.sections import Config, Cookies, FetchSection, LinkRule, ParseSection
 from lycosa.base.model.compatibility import LATE_FIELDS
 from lycosa.base.system.clock import SystemClock, ThreadOffload
 from lycosa.base.system.memory_plan import MemoryPlan
@@ -22,6 +22,7 @@ from lycosa.stages.fetch import (
     RequestHooks,
 )
 from lycosa.stages.fetch.key_check import load_signer
+from lycosa.stages.fetch.request_profiles import RequestProfiles, load_profiles
 from lycosa.stages.parse.parser_config import ParserConfig, check_readers
 from lycosa.stages.parse.parser_pair import ParserPair
 from lycosa.state.commit import ShardLease, folder_lease
@@ -67,6 +68,7 @@ def real_ports(
             cookies,
             may_send=lambda: lease.holds(clock.monotonic()),
             signer=load_signer(config.agent, clock) if fetches else None,
+            profiles=_profiles(folder, config) if fetches else None,
         ),
     )
     if fetches:
@@ -113,6 +115,13 @@ def measure_ports(meter: Meter, ports: Ports) -> None:
     resolver, fetcher = ports.resolver, ports.fetcher
     assert isinstance(resolver, CachingResolver) and isinstance(fetcher, CurlFetcher)
     measure_network(meter, resolver, fetcher)
+
+
+def _profiles(folder: Path, config: Config) -> RequestProfiles | None:
+    """What requests to some hosts carry, if the settings have rules. Raises ``SecretError``."""
+    site_of = Sites(suffix_list(folder)).site_of if config.requests.rules else str
+    keeps = config.fetch.cookies is Cookies.SITE
+    return load_profiles(config.requests, site_of, keeps_cookies=keeps)
 
 
 def _cookies(folder: Path, section: FetchSection) -> CookieJars | None:

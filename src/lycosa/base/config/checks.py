@@ -18,6 +18,7 @@ from lycosa.base.config.fixed_intervals import check_intervals
 from lycosa.base.config.hours import check_hours
 from lycosa.base.config.near_names import near_name
 from lycosa.base.config.patterns import compile_pattern
+from lycosa.base.config.profile_texts import check_profile_rules
 from lycosa.base.config.refetch_budget import check_budget
 from lycosa.base.config.refetch_policies import check_policies
 from lycosa.base.config.render_policies import check_render_policies
@@ -374,6 +375,7 @@ CHECKS: Mapping[str, Callable[[Any], None]] = {
     "refetch.policies": check_policies,
     "refetch.budget": check_budget,
     "render.policies": check_render_policies,
+    "requests.rules": check_profile_rules,
     "scope.accept": check_accept,
     "scope.exclude": check_expressions,
     "scope.include": check_expressions,

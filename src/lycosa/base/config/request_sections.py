@@ -274,3 +274,24 @@ class RetrySection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
             ge=0,
         ),
     ] = 86400.0
+
+
+class RequestsSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What requests to some hosts carry: credentials, cookies, a proxy (docs/requests.md)."""
+
+    rules: Annotated[
+        tuple[str, ...],
+        setting(
+            "MATCHER KIND SECRET, as `intranet.example basic file:/etc/lycosa/login`, `host:"
+            "api.example header X-Api-Key env:KEY` or `* proxy http://10.0.0.1:3128`; of each kind"
+            " the first that is for a URL counts (--auth, --bearer, --header, --client-cert,"
+            " --cookies-from, --proxy)."
+        ),
+    ] = ()
+    share: Annotated[
+        bool,
+        setting(
+            "Give captures that were fetched with credentials to feeds, exports and replay too;"
+            " otherwise they stay in the crawl."
+        ),
+    ] = False

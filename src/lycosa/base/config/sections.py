@@ -30,6 +30,7 @@ from lycosa.base.config.request_sections import (
     DnsSection,
     FetchSection,
     PolitenessSection,
+    RequestsSection,
     RetrySection,
     RobotsSection,
 )
@@ -72,6 +73,7 @@ __all__ = [
     "RefetchSection",
     "RenderMode",
     "RenderSection",
+    "RequestsSection",
     "RequisiteScope",
     "RetrySection",
     "RobotsSection",
@@ -420,6 +422,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     sitemaps: SitemapSection = SitemapSection()
     dns: DnsSection = DnsSection()
     fetch: FetchSection = FetchSection()
+    requests: RequestsSection = RequestsSection()
     retry: RetrySection = RetrySection()
     parse: ParseSection = ParseSection()
     render: RenderSection = RenderSection()

@@ -18,6 +18,7 @@ import msgspec
 from lycosa.base.config.fields import Field, Kind, build, fields, sections, value_of
 from lycosa.base.config.given_values import GivenValue, given_in_file, read_given
 from lycosa.base.config.near_names import near_name
+from lycosa.base.config.profile_texts import read_profile_rule
 from lycosa.base.config.sections import Config, LinkRule, ScopeRule
 
 PREFIX = "LYCOSA_"
@@ -243,7 +244,8 @@ def _from_pairs(pairs: Sequence[str], problems: list[str]) -> Iterator[GivenValu
         if not equals:
             problems.append(f"--set {pair}: write KEY=VALUE, for instance politeness.delay_s=2s")
             continue
-        said = key.strip() if "upload." in key else pair  # which may hold a secret
+        # which may hold a secret
+        said = key.strip() if key.strip().startswith(("upload.", "requests.")) else pair
         yield GivenValue(key.strip(), value, f"--set {said}", "--set")
 
 
@@ -318,6 +320,8 @@ def _disorder(values: Mapping[str, Any], origins: Mapping[str, str]) -> Iterator
     """The same with the source of a value, for the settings of a start."""
     if why := _aimless(values):
         yield f"{origins.get('upload.remove', DEFAULT)}: upload.remove: {why}"
+    if why := _unchecked(values):
+        yield f"{origins.get('requests.rules', DEFAULT)}: requests.rules: {why}"
     if why := _boundless(values):
         origin = origins.get("parse.links") or origins.get("scope.rule", DEFAULT)
         yield f"{origin}: parse.links: {why}"
@@ -346,6 +350,19 @@ def _unidentified(values: Mapping[str, Any]) -> str:
     if not values.get("scope.languages") or values.get("parse.language", True):
         return ""
     return "the language of pages is not identified: set parse.language = true too"
+
+
+def _unchecked(values: Mapping[str, Any]) -> str:
+    """Why secrets are not sent to servers that may be others."""
+    if values.get("fetch.verify_tls", True) or not values.get("requests.rules"):
+        return ""
+    rules = map(read_profile_rule, values["requests.rules"])
+    if all(rule.kind.is_of_connection for rule in rules):
+        return ""
+    return (
+        "a secret is sent only to a server whose certificate is valid: leave out"
+        " fetch.verify_tls = false, and trust its authority with fetch.ca_file"
+    )
 
 
 def _aimless(values: Mapping[str, Any]) -> str:

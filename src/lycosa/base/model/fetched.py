@@ -51,6 +51,14 @@ class FetchKind(IntEnum):
         self.is_of_origin = number in (1, 3, 4)  # stored, because it is read for each capture
 
 
+class Privacy(IntEnum):
+    """Whether a request carried credentials of the operator. The value is written to disk."""
+
+    PUBLIC = 0  # anyone gets such an answer
+    PRIVATE = 1  # it stays in the crawl
+    SHARED = 2  # with credentials, and the settings give it to others (requests.share)
+
+
 class Limits(msgspec.Struct, frozen=True, gc=False):
     """Bounds on one request; sizes in bytes, times in seconds.
 
@@ -109,7 +117,9 @@ class Fetched(msgspec.Struct, frozen=True, dict=True):
     ``http/1.0``, ``http/1.1`` or ``h2``; ``tls`` is empty or the TLS version. ``started`` is wall
     time in seconds at the start of the request. The times from there are ``duration_s`` until the
     last byte, ``first_byte_s`` until the first, and ``sent_s`` until the request was sent (0 when
-    it was not). ``fetcher`` names the outside fetcher that sent the request, if one did.
+    it was not). ``fetcher`` names the outside fetcher that sent the request, if one did. With
+    ``privacy`` other than ``PUBLIC`` the request had secrets: ``request_block`` has ``[n bytes]``
+    in their place, and so has ``header_block`` in place of the cookies that the answer sets.
     """
 
     url: str
@@ -130,6 +140,7 @@ class Fetched(msgspec.Struct, frozen=True, dict=True):
     duration_s: float = 0.0
     sent_s: float = 0.0
     fetcher: str = ""
+    privacy: Privacy = Privacy.PUBLIC
 
     def headers(self) -> list[tuple[str, str]]:
         """Header fields in order, names lower-cased, values Latin-1, folded lines joined.

@@ -13,6 +13,7 @@ import msgspec
 
 from lycosa.base.model.capture import StoredOriginal
 from lycosa.base.model.discovered import LinkKind
+from lycosa.base.model.fetched import Privacy
 from lycosa.base.model.parsed import Parsed
 from lycosa.base.model.rendered_page import Rendered
 from lycosa.base.preferences.preference_model import NOTHING_STATED, Preferences
@@ -66,6 +67,7 @@ class FinishedRender(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     preferences: Preferences = NOTHING_STATED
     page_characters: int = 0
     page_links: int = 0
+    privacy: Privacy = Privacy.PUBLIC
 
     @property
     def is_better(self) -> bool:

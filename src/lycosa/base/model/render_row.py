@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
+from lycosa.base.model.fetched import Privacy
 from lycosa.base.model.finished_render import RoundNote
 from lycosa.base.model.parsed import Directives
 from lycosa.base.preferences.preference_model import NOTHING_STATED, Preferences
@@ -39,6 +40,7 @@ class CapturedPage(msgspec.Struct, frozen=True, array_like=True, gc=False):
     links: int = 0
     priority: int = 0
     depth: int = 0
+    privacy: Privacy = Privacy.PUBLIC
 
 
 class RenderRow(msgspec.Struct, array_like=True, gc=False):

@@ -35,6 +35,7 @@ from lycosa.state.commit import Mark
 from lycosa.state.kv.table_records import decode_url
 from lycosa.state.shard.view import CrawlOrigin
 from lycosa.state.store.journal import is_render
+from lycosa.state.store.journal_rows import is_private_line
 from lycosa.state.store.render_facts import RENDER_LINE
 
 _CACHED_HOSTS = 50_000
@@ -156,12 +157,15 @@ class Registry:
             self._opened.write(RegistryStep(), forgotten=partition)
 
     def write_captures(self, new: CaptureLines) -> int:
-        """Add the captures of new lines to the crawl log. Returns the number of lines."""
+        """Add the captures of new lines to the crawl log, but private ones.
+
+        Returns the number of lines.
+        """
         before = self.journals.get(new.segment, UNREAD)
         rows = (
             registry_capture(line)
             for line in new.lines
-            if RENDER_LINE not in line or not is_render(line)
+            if (RENDER_LINE not in line or not is_render(line)) and not is_private_line(line)
         )
         return self._opened.write_captures(
             CaptureStep(new.segment, rows, before, new.end, new.is_closed)

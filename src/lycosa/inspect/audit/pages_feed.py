@@ -95,8 +95,10 @@ def _check_shard(
 
 
 def _fed_rows(view: CrawlView, segment: StoredSegment) -> Iterator[JournalRow]:
-    """The rows that the topic has: captures, and renders with the better text."""
-    yield from view.read_rows(segment)
+    """The rows that the topic has: captures, and renders with the better text; none is private."""
+    for row in view.read_rows(segment):
+        if not row.is_private:
+            yield row
     for row in view.read_rows(segment, RENDER_LINE):
-        if row.render is not None and row.render.is_better:
+        if row.render is not None and row.render.is_better and not row.is_private:
             yield row

@@ -26,6 +26,7 @@ from lycosa.base.model.fetched import FetchKind
 from lycosa.base.preferences.use_policy import UsePolicy
 from lycosa.base.signing.archive_key import ArchiveKey
 from lycosa.inspect.committed_state import CrawlReader
+from lycosa.inspect.saved_settings import load_saved_settings
 from lycosa.inspect.wacz.wacz_file import EntryWriter, WaczFile
 from lycosa.inspect.wacz.wacz_index import index_line, render_index_line, write_index
 from lycosa.inspect.wacz.wacz_pages import PageLists, iso_second
@@ -126,6 +127,9 @@ class _Archives:
     ) -> None:
         assert isinstance(reader.source, WarcSource)
         self._source, self._read = reader.source, reader.source.read_warc
+        self._may_give = reader.may_give
+        # A private capture is one of rules that the crawl has or had.
+        self._is_whole = policy.records_only and not self._has_private(reader)
         self._policy, self._file, self._lists, self._lines = policy, file, lists, lines
         self._segments = [each for each in self._source.list_segments() if each.length]
         self._names = {each.name for each in self._segments}
@@ -180,15 +184,18 @@ class _Archives:
         return self._source.read_rows(segment)
 
     def _may_keep(self, row: JournalRow) -> bool:
+        if not self._may_give(row):
+            return False
         # robots.txt files and the like are about an origin, and no page
         return row.kind is not FetchKind.PAGE or self._policy.allows(row.preferences)
 
     def _refused_places(self) -> set[tuple[str, int]]:
         """The places of records that are left out, because revisits may refer to them.
 
-        Judged before anything is copied: the revisit may come first. Nothing without a purpose.
+        Judged before anything is copied: the revisit may come first. Nothing without a purpose,
+        and without rules of requests.
         """
-        if self._policy.records_only:
+        if self._is_whole:
             return set()
         return {
             (segment.name, row.offset)
@@ -196,6 +203,11 @@ class _Archives:
             for row in self._rows(segment)
             if not row.revisit and not self._may_keep(row)
         }
+
+    @staticmethod
+    def _has_private(reader: CrawlReader) -> bool:
+        rules = load_saved_settings(reader).config.requests.rules
+        return bool(rules) and not reader.gives_private
 
     def _is_shown(self, row: JournalRow) -> bool:
         """Whether the body of a capture may be used, which for a revisit is in another record."""

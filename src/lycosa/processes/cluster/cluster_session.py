@@ -100,7 +100,7 @@ class ClusterSession:
         """The user code of workers that start from now on."""
         self._show_note, self._read_again = show_note, read_again
         agent = crawl.config.agent
-        check_key(agent)
+        check_key(agent, crawl.config.requests)
         self._user_agent = build_user_agent(
             agent.product, version("lycosa"), agent.page or agent.contact
         )

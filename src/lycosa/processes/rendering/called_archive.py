@@ -18,12 +18,19 @@ from lycosa.service.api.places import PartitionFinder
 
 
 class CalledArchive:
-    """``Archive`` of one render. ``records`` has the record ids of earlier rounds, by URL."""
+    """``Archive`` of one render of a page of ``site``.
+
+    ``records`` has the record ids of earlier rounds, by URL.
+    """
 
     def __init__(
-        self, finder: CaptureCaller, addressing: PartitionFinder, records: Mapping[str, str]
+        self,
+        finder: CaptureCaller,
+        addressing: PartitionFinder,
+        records: Mapping[str, str],
+        site: str,
     ) -> None:
-        self._finder, self._addressing = finder, addressing
+        self._finder, self._addressing, self._site = finder, addressing, site
         self._records = dict(records)
         self.found_here = self.found_there = self.missing = 0
         self.lost = ""
@@ -40,6 +47,8 @@ class CalledArchive:
             partition = self._addressing.of_host(host_of(url))
         except InvalidUrl as error:
             return MissingAnswer(error.reason)
+        if not self._addressing.may_show(url, self._site):
+            return MissingAnswer(Reason.WANT_ELSEWHERE)
         record, is_other = self._records.get(url, ""), False
         if not record and also and also in self._records:
             url, also, record, is_other = also, "", self._records[also], True

@@ -189,7 +189,9 @@ class RenderLoop:
 
     async def _render(self, lent: LentRender) -> tuple[bytes, CalledArchive]:
         """The packed result, empty when the page is to be given back."""
-        archive = CalledArchive(self._captures, self._crawl.addressing, lent.records)
+        archive = CalledArchive(
+            self._captures, self._crawl.addressing, lent.records, lent.task.site
+        )
         bound_s = min(2 * lent.task.bounds.whole_s, lent.within_s)
         renderer = self._idle.pop() if self._idle else self._new_renderer()
         try:

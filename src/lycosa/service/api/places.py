@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from lycosa.base.calls import Call, CallReply, StateQuestion, decode_reply, encode_call
 from lycosa.base.config.cluster_file import ClusterFile, read_cluster_file
+from lycosa.base.config.profile_texts import PrivateUrls
 from lycosa.base.config.sections import Config
 from lycosa.base.messages.coordinator_messages import ClusterStatus
 from lycosa.base.system.frames import UNREADABLE
@@ -43,6 +44,7 @@ class PartitionFinder:
         self.names = tuple(names)
         """What operators call the crawl, besides its id."""
         self._canonicalizer, self._sites = Canonicalizer(config.canonical), sites
+        self._private = PrivateUrls(config.requests.rules)
 
     def canonical(self, url: str) -> str:
         """The canonical form. Raises ``InvalidUrl``."""
@@ -59,6 +61,13 @@ class PartitionFinder:
     def site_of(self, host: str) -> str:
         """The site of a canonical host."""
         return self._sites.site_of(host)
+
+    def may_show(self, url: str, site: str) -> bool:
+        """Whether a page of a site may be rendered with the capture of a canonical URL.
+
+        Scripts of other sites do not get to see what was fetched with credentials.
+        """
+        return url not in self._private or self.site_of(host_of(url)) == site
 
     def of_url(self, url: str) -> int:
         """The partition of a URL in any spelling. Raises ``InvalidUrl``."""

@@ -76,6 +76,18 @@ class CookieJars:
         self._jars: OrderedDict[str, _Jar] = OrderedDict()
         self._size = 0
 
+    def fill(self, lines: Iterable[bytes]) -> None:
+        """Put cookies into the jars of their sites; lines in Netscape's format."""
+        for line in lines:
+            fields = line.split(b"\t")
+            domain = fields[0].removeprefix(_HTTP_ONLY)
+            site = self._site_of(domain.removeprefix(b".").decode("latin-1").lower())
+            jar = self._jars.setdefault(site, _Jar())
+            before = jar.size
+            jar.put_cookie((domain, fields[2], fields[5]), line)
+            jar.shrink()
+            self._size += jar.size - before
+
     def lend(self, curl: Any, url: str) -> Lent:
         """Give the engine of ``curl`` exactly the cookies of the URL's site.
 

@@ -35,12 +35,14 @@ from lycosa.stages.fetch.headers import common_lines, protocol_of, request_lines
 from lycosa.stages.fetch.libcurl import default_ca_file, pycurl
 from lycosa.stages.fetch.open_transfer import OpenTransfer
 from lycosa.stages.fetch.origin_connections import Connections, connection_origin
+from lycosa.stages.fetch.profile import NO_PROFILE
 from lycosa.stages.fetch.repeats import Sign, reason_of_repeat
-from lycosa.stages.fetch.result_codes import is_of_two_targets, reason_of
+from lycosa.stages.fetch.result_codes import is_of_two_targets, reason_of, reason_of_proxy
 from lycosa.stages.fetch.transfer import Transfer
 
 if TYPE_CHECKING:
-    # The library for keys is loaded only where there is one.
+    # What has to do with secrets is loaded only where there are some.
+    from lycosa.stages.fetch.request_profiles import RequestProfiles
     from lycosa.stages.fetch.request_signer import RequestSigner
 
 # one buffer for all transfers: fewer system calls for large bodies, and the limit of what one step
@@ -53,6 +55,7 @@ _NO_RESPONSE = (
     Reason.ADDRESS_FORBIDDEN,
     Reason.LEASE_EXPIRED,
     Reason.TLS_FAILED,
+    Reason.PROXY_FAILED,
 )
 _TRUNCATED = {
     Reason.NONE: "",
@@ -78,15 +81,17 @@ class FetcherSnapshot:
 class RequestHooks(NamedTuple):
     """What a process adds to the requests of its fetcher.
 
-    Cookies are sent and stored only with ``cookies``, and never with a robots.txt, which is the
-    same for all clients. ``may_send`` is called when the connection is ready, directly before the
-    request is sent: if it returns false, the request is not sent and ends as ``LEASE_EXPIRED``.
-    ``signer`` signs every request.
+    Cookies are sent and stored only with ``cookies`` or by a profile, and those of ``cookies``
+    never with a robots.txt, which is the same for all clients. ``may_send`` is called when the
+    connection is ready, directly before the request is sent: if it returns false, the request is
+    not sent and ends as ``LEASE_EXPIRED``. ``signer`` signs every request. ``profiles`` say what
+    some requests carry.
     """
 
     cookies: CookieJars | None = None
     may_send: Callable[[], bool] = lambda: True
     signer: RequestSigner | None = None
+    profiles: RequestProfiles | None = None
 
 
 NO_HOOKS = RequestHooks()
@@ -136,6 +141,7 @@ class CurlFetcher:
         self._connections_made = 0
         self._is_closed = False
         self._may_send, self.signer = hooks.may_send, hooks.signer
+        self._profiles = hooks.profiles
 
     async def fetch(self, request: FetchRequest) -> Fetched:
         """The result of ``request``. Never raises for anything that a server or the network does.
@@ -144,28 +150,29 @@ class CurlFetcher:
         """
         wall = self._clock.wall()
         # The connected address is judged again, directly before the request is sent.
-        refusal = self._guard.refusal(request.address)
-        if refusal:
-            return _unsent(
-                request, wall, Reason.ADDRESS_FORBIDDEN, f"{request.address} is {refusal}"
-            )
+        if refusal := self._guard.refusal(request.address):
+            detail = f"{request.address} is {refusal}"
+            return _unsent(request, wall, Reason.ADDRESS_FORBIDDEN, detail)
         if self._is_closed:
             return _unsent(request, wall, Reason.INTERNAL, "the fetcher is closed")
-        transfer = self._idle.pop() if self._idle else self._new_transfer()
+        profile = self._profiles.profile_of(request) if self._profiles is not None else NO_PROFILE
+        is_dressed = bool(profile.proxy or profile.certificate)
+        # A handle with a proxy or a certificate is used once, so that no other request has them.
+        transfer = self._idle.pop() if self._idle and not is_dressed else self._new_transfer()
         transfer.begin_transfer(request.limits)
         origin = connection_origin(request.url)
         try:
-            transfer.connect_as(
-                self._connections.manner(origin, self._clock.monotonic()), self._http_version
-            )
-            lent = self._lend_cookies(transfer, request)
+            manner = self._connections.manner(origin, self._clock.monotonic())
+            transfer.connect_as(manner, self._http_version)
+            # A session that began with credentials is never continued by a request without.
+            jars = profile.jars if profile.privacy else self._cookies
+            lent = self._lend_cookies(transfer, request, jars)
             # Last, as the signature has the time at which the request leaves.
             signature = self.signer.header_lines(request) if self.signer is not None else []
-            transfer.set_request(
-                request,
-                request_lines(self._header_lines, request) + signature,
-                is_plain=not lent,
-            )
+            lines = [*request_lines(self._header_lines, request), *signature, *profile.lines]
+            if is_dressed:
+                transfer.dress(profile)
+            transfer.set_request(request, lines, is_plain=not (lent or is_dressed))
         except (pycurl.error, UnicodeError, ValueError) as error:
             # libcurl refuses the URL before anything was sent; the handle has half of the options,
             # and is reset.
@@ -175,9 +182,11 @@ class CurlFetcher:
         self._open.add(wait)
         try:
             code, message = await wait.done()
-            if self._cookies is not None and lent is not None:
-                self._cookies.take_back(transfer.curl, request.url, lent)
+            if jars is not None and lent is not None:
+                jars.take_back(transfer.curl, request.url, lent)
             fetched = self._fetched(request, wall, transfer, code, message)
+            if profile.privacy:
+                fetched = profile.without_secrets(fetched)
             self._note_connection(origin, fetched, transfer)
             if self.signer is not None:
                 self.signer.note_answer(fetched, transfer.first_byte)
@@ -186,7 +195,7 @@ class CurlFetcher:
             self._open.discard(wait)
             transfer.release_buffers()
             # libcurl has not finished with a handle that was removed in the middle of a transfer
-            if wait.is_whole and not self._is_closed:
+            if wait.is_whole and not self._is_closed and not is_dressed:
                 self._recycle(transfer)
             else:
                 transfer.curl.close()
@@ -217,14 +226,16 @@ class CurlFetcher:
     def __repr__(self) -> str:
         return f"CurlFetcher({self.snapshot()})"
 
-    def _lend_cookies(self, transfer: Transfer, request: FetchRequest) -> Lent | None:
+    def _lend_cookies(
+        self, transfer: Transfer, request: FetchRequest, jars: CookieJars | None
+    ) -> Lent | None:
         """Give the handle the cookies of the request's site; ``None`` if it gets none."""
-        if self._cookies is None:
-            return None
-        if request.kind.is_of_origin:
-            empty(transfer.curl)
-            return None
-        return self._cookies.lend(transfer.curl, request.url)
+        is_ordinary = jars is self._cookies
+        if jars is not None and not (is_ordinary and request.kind.is_of_origin):
+            return jars.lend(transfer.curl, request.url)
+        if self._cookies is not None or self._profiles is not None:
+            empty(transfer.curl)  # the handle may have been used with a jar
+        return None
 
     def _running_multi(self) -> Any:
         if self._multi is None:
@@ -285,6 +296,8 @@ class CurlFetcher:
         # ours or a refusal.
         has_two_targets = is_of_two_targets(code, message)
         is_whole = transfer.headers.is_complete or has_two_targets
+        if transfer.is_proxied and not transfer.sent:
+            is_whole = False  # what arrived is the proxy's
         is_response = is_whole and reason not in _NO_RESPONSE and not transfer.headers.flaw()
         block = (
             transfer.headers.joined() + (b"\r\n" if has_two_targets else b"")
@@ -341,6 +354,14 @@ class CurlFetcher:
 
 def _verdict(transfer: Transfer, code: int, message: str) -> tuple[Reason, str]:
     """Why the transfer ended: our verdict, libcurl's error, or a flaw in its success."""
+    if transfer.is_proxied and not transfer.sent:
+        curl = transfer.curl
+        answered, is_there = (
+            curl.getinfo(pycurl.HTTP_CONNECTCODE),
+            curl.getinfo(pycurl.CONNECT_TIME),
+        )
+        if found := reason_of_proxy(transfer.verdict, code, message, answered, is_there > 0):
+            return found
     if transfer.verdict is not Reason.NONE:
         return transfer.verdict, transfer.detail
     if is_of_two_targets(code, message):

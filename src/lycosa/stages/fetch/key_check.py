@@ -1,13 +1,13 @@
-"""The key with which the workers of this machine sign their requests, if the settings name one.
+"""What workers of this machine need for their requests: the key that signs them, and secrets.
 
-The library of the keys is loaded only then, so that other crawls start without it.
+The modules for them are loaded only if the settings name some, so that other crawls start without.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lycosa.base.config.sections import AgentSection
+from lycosa.base.config.sections import AgentSection, RequestsSection
 from lycosa.base.ports import Clock
 from lycosa.base.system.clock import SystemClock
 
@@ -24,6 +24,13 @@ def load_signer(agent: AgentSection, clock: Clock) -> RequestSigner | None:
     return request_signer(agent, clock)
 
 
-def check_key(agent: AgentSection) -> None:
-    """Raise ``KeyFileError`` when the workers on this machine could not use the key."""
+def check_key(agent: AgentSection, requests: RequestsSection) -> None:
+    """Raise ``KeyFileError`` when the workers on this machine could not use the key.
+
+    Raises ``SecretError`` when they could not use a secret that the rules of requests name.
+    """
     load_signer(agent, SystemClock())
+    if requests.rules:
+        from lycosa.stages.fetch.request_profiles import load_profiles
+
+        load_profiles(requests, str)

@@ -8,6 +8,7 @@ are sufficient, one function handles the others.
 from __future__ import annotations
 
 import errno
+import re
 
 from lycosa.base.reasons import Reason
 from lycosa.stages.fetch.libcurl import pycurl
@@ -50,6 +51,15 @@ _CONNECT_ERRORS = {
     errno.ENFILE: Reason.INTERNAL,
     errno.ENOMEM: Reason.INTERNAL,
 }
+# What a SOCKS proxy says of the host (RFC 1928 section 6); 2, 7 and 8 are about the proxy.
+_SOCKS_REPLIES = {
+    1: Reason.NETWORK_UNREACHABLE,
+    3: Reason.NETWORK_UNREACHABLE,
+    4: Reason.NETWORK_UNREACHABLE,
+    5: Reason.CONNECT_REFUSED,
+    6: Reason.CONNECT_TIMEOUT,
+}
+_SOCKS_REPLY = re.compile(r"SOCKS5 connection .*\((\d+)\)")
 _ALERT = " alert "  # of OpenSSL: "tlsv13 alert certificate required"
 _TWO_TARGETS = "Multiple Location headers"
 # libcurl's message when it gives up repeating a request; its count may include an earlier request
@@ -86,6 +96,35 @@ def reason_of(code: int, message: str, os_error: int, is_sent: bool, has_answer:
     if code == pycurl.E_BAD_FUNCTION_ARGUMENT:  # also the code for a zero byte in a header
         return Reason.MALFORMED_RESPONSE if is_sent else Reason.INTERNAL
     return Reason.INTERNAL
+
+
+def reason_of_proxy(
+    verdict: Reason, code: int, message: str, answered: int, is_there: bool
+) -> tuple[Reason, str] | None:
+    """Why no request was sent through a proxy; ``None`` if the proxy has nothing to do with it.
+
+    ``verdict`` is ours, if there is one. ``answered`` is the status of the answer to CONNECT (0:
+    none yet, or a SOCKS proxy). ``is_there`` says that the proxy accepted the connection. That a
+    proxy cannot reach a host says something about the host; all else is about the proxy.
+    """
+    if verdict not in (Reason.NONE, Reason.CONNECT_TIMEOUT) or 200 <= answered < 300:
+        return None
+    if answered:
+        detail = f"the proxy answered {answered} to CONNECT with the address of the host"
+        if answered == 504:
+            return Reason.CONNECT_TIMEOUT, detail
+        return (Reason.NETWORK_UNREACHABLE if answered >= 500 else Reason.PROXY_FAILED), detail
+    if not is_there:
+        return Reason.PROXY_FAILED, f"no connection to the proxy: {message or 'timeout'}"
+    if verdict is Reason.CONNECT_TIMEOUT or code == pycurl.E_OPERATION_TIMEDOUT:
+        return Reason.CONNECT_TIMEOUT, "the proxy made no connection within the limit"
+    reply = _SOCKS_REPLY.search(message)
+    if reply is None:
+        # TLS begins when a SOCKS proxy has made its connection.
+        is_later = _BY_CODE.get(code) is Reason.TLS_FAILED
+        return None if is_later else (Reason.PROXY_FAILED, message)
+    reason = _SOCKS_REPLIES.get(int(reply[1]), Reason.PROXY_FAILED)
+    return reason, f"the SOCKS proxy answered {reply[1]} (RFC 1928 section 6)"
 
 
 def is_of_two_targets(code: int, message: str) -> bool:

@@ -18,6 +18,7 @@ dead sees no outage.
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from itertools import islice
 
@@ -82,3 +83,36 @@ class Silence:
         found = list(islice(over, _WITNESSES))
         self._is_late = self._is_late or now - self._since >= _PATIENCE_S
         return list(islice(self._known, _WITNESSES)) if self._is_late and not found else found
+
+
+class ProxySilence:
+    """Whether the proxy of requests could be used lately; times are monotonic seconds.
+
+    It is forgotten when nothing was tried through a proxy for two and a half minutes.
+    """
+
+    def __init__(self) -> None:
+        self._since = self._last = -math.inf
+        self.why = ""
+        """Why it could not be used, until something was answered."""
+
+    def note_failure(self, why: str, now: float) -> None:
+        """A request could not be sent through it."""
+        if not self.reason(now):
+            self._since = now
+        self._last, self.why = now, why
+
+    def note_answer(self) -> None:
+        """A request was answered."""
+        self.why = ""
+
+    def outage_s(self, now: float) -> float:
+        """For how long it has failed, if it failed just now; at least a second."""
+        return max(now - self._since, 1.0)
+
+    def reason(self, now: float) -> str:
+        """Why it could not be used lately; empty if it could, or was not tried."""
+        return self.why if now - self._last <= _FORGOTTEN_S else ""
+
+
+_FORGOTTEN_S = 150.0  # hosts are tried again after two minutes at most

@@ -25,6 +25,7 @@ from lycosa.stages.fetch.handshake_limit import MAX_MESSAGES, OpenSockets, is_ha
 from lycosa.stages.fetch.headers import HeaderBlock, plain_block, request_target
 from lycosa.stages.fetch.libcurl import pycurl
 from lycosa.stages.fetch.origin_connections import ORDINARY, Manner, connection_origin
+from lycosa.stages.fetch.profile import Profile
 from lycosa.stages.fetch.repeats import Sign, reason_of_repeat, sign_in
 
 _ABORT = -1
@@ -63,6 +64,9 @@ class Transfer:
             curl.setopt(option, callback)
         self._manner, self._http_version = Manner(-1), 0  # none yet
         self._url = ""
+        self._target = ""  # the address that the request is for
+        self.is_proxied = False
+        """Whether requests of this handle go through a proxy."""
         self.begin_transfer(Limits())
 
     def begin_transfer(self, limits: Limits) -> None:
@@ -102,7 +106,7 @@ class Transfer:
         """
         address = f"[{request.address}]" if ":" in request.address else request.address
         curl = self.curl
-        self._url = request.url
+        self._url, self._target = request.url, request.address
         curl.setopt(pycurl.URL, request.url)
         curl.setopt(pycurl.REQUEST_TARGET, request_target(request.url))
         # connect for any host and port of this handle to this address, same port
@@ -114,6 +118,29 @@ class Transfer:
         is_plain = is_plain and request.url.startswith("http:")
         self._plain_block = plain_block(request.url, header_lines) if is_plain else b""
         curl.setopt(pycurl.VERBOSE, 0 if is_plain else 1)
+
+    def dress(self, profile: Profile) -> None:
+        """Use a proxy and a client certificate from now on: the handle is not used again.
+
+        The proxy is given the address (``CONNECT_TO``), in a tunnel also without TLS, because it
+        would replace the Host of a request that it forwards. It never sees a header of ours.
+        """
+        curl, proxy = self.curl, profile.proxy
+        if profile.certificate:
+            curl.setopt(pycurl.SSLCERT, profile.certificate)
+            curl.setopt(pycurl.SSLKEY, profile.certificate)
+        if proxy is None:
+            return
+        self.is_proxied = True
+        curl.setopt(pycurl.NOPROXY, "")
+        curl.setopt(pycurl.PROXY, proxy.url)
+        curl.setopt(pycurl.HTTPPROXYTUNNEL, 1)
+        curl.setopt(pycurl.HEADEROPT, pycurl.HEADER_SEPARATE)
+        if proxy.login:
+            curl.setopt(pycurl.PROXYAUTH, pycurl.HTTPAUTH_BASIC)
+            curl.setopt(pycurl.PROXYUSERPWD, proxy.login)
+        if proxy.pin:
+            curl.setopt(pycurl.RESOLVE, [proxy.pin])
 
     def connect_as(self, manner: Manner, http_version: int) -> None:
         """Set how the next transfer gets its connection.
@@ -185,6 +212,11 @@ class Transfer:
         if late is not Reason.NONE:
             self.end_with(late, late.meaning)
             return int(pycurl.PREREQFUNC_ABORT)
+        if self.is_proxied:
+            # The address of the connection is the proxy's, and the header lines so far its own.
+            address = self._target
+            self.headers = HeaderBlock(self.limits.header_bytes, self.limits.header_count)
+            self.first_byte, self.received = 0.0, 0
         self.address = address
         refusal = self._guard.refusal(address)
         if refusal:

@@ -31,6 +31,7 @@ _CONNECTION = frozenset(
         Reason.TLS_FAILED,
         Reason.NETWORK_UNREACHABLE,
         Reason.ADDRESS_FORBIDDEN,
+        Reason.PROXY_FAILED,
     }
 )
 _AWAY = _CONNECTION - {Reason.ADDRESS_FORBIDDEN}

@@ -197,7 +197,7 @@ def _apply_robots_answer(event: steps.RobotsAnswered, rules: VisitRules, now: fl
     if is_failure and event.outage_s:
         # What the failure means for robots.txt was not recorded.
         wait = probe_wait_s(event.outage_s, rules.retry)
-        return steps.Snooze(now + wait, event.error, _outage_detail(event.detail))
+        return steps.Snooze(now + wait, event.error, _outage_detail(event.error, event.detail))
     if is_failure and _is_gone(event.failures, event.away_s, rules.retry):
         return steps.Retire(event.error, event.detail, forgets_robots=waits)
     if waits:
@@ -219,7 +219,8 @@ def _apply_page_answer(event: steps.PageAnswered, rules: VisitRules, now: float)
     retry, failures = rules.retry, event.failures
     if is_away(event.reason) and not (event.was_sent or event.other_answers):
         if event.outage_s:
-            wait, detail = probe_wait_s(event.outage_s, retry), _outage_detail(event.detail)
+            wait = probe_wait_s(event.outage_s, retry)
+            detail = _outage_detail(event.reason, event.detail)
             return steps.Snooze(now + wait, event.reason, detail, has_answer=event.is_lent)
         detail = "a connection failed" if failures == 1 else f"{failures} requests in a row failed"
         if _is_gone(failures, event.away_s, retry):
@@ -256,7 +257,9 @@ def _is_gone(failures: int, away_s: float, retry: RetrySection) -> bool:
     return failures >= retry.host_failures and away_s >= retry.away_s
 
 
-def _outage_detail(detail: str) -> str:
+def _outage_detail(reason: Reason, detail: str) -> str:
+    if reason is Reason.PROXY_FAILED:
+        return detail
     said = f"{detail}; " if detail else ""
     return f"{said}no host accepts a connection at the moment, so the host waits"
 

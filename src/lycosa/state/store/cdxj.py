@@ -7,7 +7,7 @@ and ``sort -m`` of several files under ``LC_ALL=C`` expect.
 
 A visit that the server answered with 304 has no line. A replay tool takes the line nearest to the
 requested time, and pywb would show the empty 304 itself. Without the line it shows the capture that
-the 304 confirmed.
+the 304 confirmed. A private capture has none either: what reads the index gives captures to others.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 
 import msgspec
 
+from lycosa.base.model.fetched import Privacy
 from lycosa.base.urls.surt import urn_key
 from lycosa.state.store import languages
 from lycosa.state.store.journal_rows import UNCHANGED, JournalRow, SegmentHeader
@@ -72,14 +73,17 @@ def entry(row: JournalRow) -> CdxjEntry:
 
 
 def line(row: JournalRow) -> bytes | None:
-    """One line with its line end; ``None`` for a capture that cannot be shown."""
-    return None if row.revisit == UNCHANGED else line_of(row, entry(row))
+    """One line with its line end; ``None`` for a capture that cannot or may not be shown."""
+    is_shown = row.revisit != UNCHANGED and row.privacy is not Privacy.PRIVATE
+    return line_of(row, entry(row)) if is_shown else None
 
 
 def lines(row: JournalRow) -> list[bytes]:
     """The lines of a capture or of a render."""
     if row.render is None:
         return [found] if (found := line(row)) is not None else []
+    if row.is_private:
+        return []
     return [
         record_line(row, record_entry(row, record, offset)) for record, offset in shown_records(row)
     ]

@@ -17,7 +17,7 @@ from lycosa.base.preferences.preference_model import NOTHING_STATED, Preferences
 from lycosa.base.preferences.use_policy import RECORD_ONLY, UsePolicy
 from lycosa.base.urls.identity import hash8
 from lycosa.state.store.journal import is_render
-from lycosa.state.store.journal_rows import JournalRow
+from lycosa.state.store.journal_rows import PRIVATE_LINE, JournalRow, is_private_line
 from lycosa.state.store.render_facts import RENDER_LINE, RenderFacts
 from lycosa.state.store.usable_rows import CONTENT_FIELDS
 
@@ -67,6 +67,8 @@ _MEANINGS = {
     " line, rule, bound",
     "preferences": "what the site stated about the use of the page: answers by use, statements"
     " (source, text, line, answers), license, price",
+    "privacy": "0 public, 2 fetched with credentials that the operator's settings share; private"
+    " captures (1) are in no feed",
 }
 _decode_line = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_stated = msgspec.json.Decoder(Preferences).decode
@@ -149,8 +151,10 @@ class DeadLetterRow(msgspec.Struct, frozen=True, kw_only=True):
 def page_row(line: bytes, policy: UsePolicy = RECORD_ONLY) -> tuple[bytes, bytes] | None:
     """The key and the row of ``pages`` for a line of the journal, with what the policy allows.
 
-    ``None`` for a render that has no better text than its page.
+    ``None`` for a render that has no better text than its page, and for a private capture.
     """
+    if PRIVATE_LINE in line and is_private_line(line):
+        return None
     row: dict[str, Any] = _decode_line(line)
     key = hash8(_decode_text(row["url"]))
     render = None

@@ -18,7 +18,7 @@ import msgspec
 from lycosa.base.model.capture import ELSEWHERE, Capture, Change, Original, RobotsDecision, Want
 from lycosa.base.model.compatibility import LATE_FIELDS, PROTOCOL
 from lycosa.base.model.discovered import LinkKind
-from lycosa.base.model.fetched import FetchKind
+from lycosa.base.model.fetched import FetchKind, Privacy
 from lycosa.base.model.item_schema import ItemSchema, schema_in
 from lycosa.base.model.page_content import PageContent
 from lycosa.base.model.parsed import Directives, Link, Parsed
@@ -136,6 +136,7 @@ class JournalRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     ``preferences`` are what the site stated about the use of the page, as of this fetch.
     ``content`` is the main content of a page with its metadata, if ``store.content`` asks for it.
     ``render`` is set in the row of a render; the place of the body is then that of the page.
+    ``privacy`` says whether the request carried credentials, of a render that of its page.
     """
 
     url: str
@@ -206,6 +207,27 @@ class JournalRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     preferences: Preferences = NOTHING_STATED
     content: PageContent | None = None
     render: RenderFacts | None = None
+    privacy: Privacy = Privacy.PUBLIC
+
+    @property
+    def is_private(self) -> bool:
+        """Whether the capture stays in the crawl: no feed, no export and no replay has it."""
+        return self.privacy is Privacy.PRIVATE
+
+
+class _PrivacyOfLine(msgspec.Struct):
+    privacy: Privacy = Privacy.PUBLIC
+
+
+_decode_privacy = msgspec.json.Decoder(_PrivacyOfLine).decode
+PRIVATE_LINE = b'"privacy":%d' % Privacy.PRIVATE
+"""Is in each line of a private capture, and in few others."""
+
+
+def is_private_line(line: bytes) -> bool:
+    """Whether a line of a journal is that of a private capture or render."""
+    # An item of user code may have such a field too.
+    return PRIVATE_LINE in line and _decode_privacy(line).privacy is Privacy.PRIVATE
 
 
 def remarks_of(row: JournalRow) -> tuple[Remark, ...]:
@@ -358,6 +380,7 @@ class RowBuilder:
             preferences=capture.preferences,
             content=parsed.content,
             items=self.items_of(capture) if capture.items else {},
+            privacy=fetched.privacy,
         )
 
     def names_of(self, url: str, host: str) -> tuple[str, str, str]:

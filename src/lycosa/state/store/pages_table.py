@@ -40,7 +40,8 @@ class RowParts:
     """A row with its URL and host split once for all columns."""
 
     __slots__ = (
-        "crawl", "host", "labels", "license", "may_use", "price", "robots", "row", "split",
+        "crawl", "host", "labels", "license", "may_use", "price", "privacy", "robots", "row",
+        "split",
         "statements", "use_ai_input", "use_ai_train", "use_search",
     )  # fmt: skip
 
@@ -54,6 +55,7 @@ class RowParts:
         self.statements: list[dict[str, Any]] | None = None
         self.license: str | None = None
         self.price: str | None = None
+        self.privacy = row.privacy.name.lower() if row.privacy else None
         if row.preferences != NOTHING_STATED:
             self._take(row.preferences)
         self.split = urlsplit(row.url)
@@ -216,6 +218,7 @@ OWN_COLUMNS: list[PagesColumn] = [
     ("may_use", _FLAG, True, attrgetter("may_use")),
     ("change", _TEXT, True, lambda v: v.row.change.label if v.row.change else None),
     ("change_distance", _SHORT, True, lambda v: v.row.change_distance),
+    ("privacy", _TEXT, True, attrgetter("privacy")),
 ]
 
 PAGES_COLUMNS = COMMON_CRAWL_COLUMNS + OWN_COLUMNS

@@ -219,6 +219,7 @@ def render_row(rows: RowBuilder, built: BuiltRender, segment: str, offset: int) 
         body_offset=body[1],
         content=parsed.content,
         render=facts,
+        privacy=render.privacy,
     )
 
 

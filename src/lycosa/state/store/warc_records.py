@@ -315,6 +315,8 @@ def capture_fields(capture: Capture) -> list[tuple[str, str]]:
     ]
     if fetched.fetcher:
         fields.append(("outsideFetcher", fetched.fetcher))
+    if fetched.privacy:
+        fields.append(("privacy", fetched.privacy.name.lower()))
     if fetched.reason:
         fields += [("fetchRemark", fetched.reason.label), ("fetchRemarkDetail", fetched.detail)]
     if robots.version or robots.status or not robots.allowed:

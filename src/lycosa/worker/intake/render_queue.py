@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from lycosa.base.config.sections import RenderSection
 from lycosa.base.model.capture import Want
 from lycosa.base.model.discovered import LinkKind
+from lycosa.base.model.fetched import Privacy
 from lycosa.base.model.parsed import Link, Parsed
 from lycosa.base.model.render_row import CapturedPage
 from lycosa.base.model.url_state import Completed, UrlState
@@ -76,7 +77,12 @@ class RenderQueue:
         self._active_at = self._clock.monotonic()
 
     def note_page(
-        self, lease: Lease, parsed: Parsed, done: Completed, stated: Preferences
+        self,
+        lease: Lease,
+        parsed: Parsed,
+        done: Completed,
+        stated: Preferences,
+        privacy: Privacy = Privacy.PUBLIC,
     ) -> RenderChoice:
         """Let a page be rendered if it needs that; in the step that stores its capture.
 
@@ -116,6 +122,7 @@ class RenderQueue:
             len(parsed.links),
             record.priority,
             record.depth,
+            privacy,
         )
         self.begin(partition, page, facts, loads_of(parsed.links))
         return choice

@@ -268,6 +268,7 @@ class RenderDesk:
             preferences=facts.preferences,
             page_characters=facts.characters,
             page_links=facts.links,
+            privacy=facts.privacy,
         )
         if lease is None or record is None:
             return finished

@@ -22,7 +22,7 @@ from lycosa.base.model.capture import (
     StoredOriginal,
 )
 from lycosa.base.model.compatibility import LATE_FIELDS
-from lycosa.base.model.fetched import Fetched, FetchKind
+from lycosa.base.model.fetched import Fetched, FetchKind, Privacy
 from lycosa.base.model.parsed import Parsed
 from lycosa.base.model.remark import Remark
 from lycosa.base.model.url_state import Completed, History, NotedChange, UrlState
@@ -173,7 +173,8 @@ class CaptureBuilder:
             if original is not None:
                 kind = "earlier" if original.is_elsewhere else "duplicate"
             self.contents[kind] += 1
-            if original is None or original.is_elsewhere:
+            is_first = original is None or original.is_elsewhere
+            if is_first and not capture.fetched.privacy:
                 self._remember(lease, capture.fetched, body, known, location)
         return location
 
@@ -218,7 +219,7 @@ class CaptureBuilder:
         self, lease: Lease, fetched: Fetched, body: ExaminedBody, stated: Preferences
     ) -> bool:
         """Whether user code gets the page, if it wants its URL."""
-        original = self._duplicates.find_original(body.digest, 0, body.known)[0]
+        original = self._original(fetched, body)
         return is_extracted(
             FetchKind.SITEMAP if self._intake.is_sitemap(lease) else FetchKind.PAGE,
             fetched.status,
@@ -235,16 +236,17 @@ class CaptureBuilder:
         decision: RobotsDecision,
         stated: Preferences,
     ) -> Page:
-        """The page as sinks get it, before its capture is made.
-
-        Of duplicates it has those by equal body.
-        """
-        original = None
-        if fetched.status == 200 and fetched.body_bytes:
-            original = self._duplicates.find_original(body.digest, 0, body.known)[0]
+        """The page as sinks get it, before its capture; of duplicates those by equal body."""
+        original = self._original(fetched, body)
         known = _Known(body.digest, original, is_not_modified=fetched.status == 304)
         capture = self._capture(lease, fetched, body.parsed, decision, known, stated)
         return page_of(capture, self._store.policy)
+
+    def _original(self, fetched: Fetched, body: ExaminedBody) -> StoredOriginal | None:
+        """The capture with an equal body, if the request carried no credentials."""
+        if fetched.privacy or fetched.status != 200 or not fetched.body_bytes:
+            return None
+        return self._duplicates.find_original(body.digest, 0, body.known)[0]
 
     def _noted_in(
         self,
@@ -271,7 +273,8 @@ class CaptureBuilder:
 
     def _noted(self, capture: Capture) -> NotedChange | None:
         """The change of a page, if it is one that is reported."""
-        if capture.kind is not FetchKind.PAGE or capture.change not in TOLD_CHANGES:
+        is_told = capture.kind is FetchKind.PAGE and capture.change in TOLD_CHANGES
+        if not is_told or capture.fetched.privacy is Privacy.PRIVATE:
             return None
         return NotedChange(
             Change(capture.change),
@@ -323,6 +326,10 @@ class CaptureBuilder:
             return _Known(old.digest, _with_content(lease.url, old), None, True)
         if fetched.status != 200 or not fetched.body_bytes:
             return _Known(body.digest)
+        if fetched.privacy:
+            # It is compared with captures of the same URL alone.
+            is_same = old.digest == body.digest and old.status == 200 and not old.is_same
+            return _Known(body.digest, _with_content(lease.url, old) if is_same else None)
         simhash = body.parsed.simhash if body.parsed is not None else 0
         page = Original(lease.url, _date_us(fetched))
         original, near = self._duplicates.find_original(body.digest, simhash, body.known, page)

@@ -98,10 +98,15 @@ class BodyExaminer:
             if is_large
             else payload_digest(fetched)
         )
-        known = NO_ANSWERS
-        if parsed is not None and self._duplicates.must_ask:
+        known, is_compared = NO_ANSWERS, not fetched.privacy
+        if parsed is not None and self._duplicates.must_ask and is_compared:
             known = await self._duplicates.ask_owners(digest, parsed.simhash)
-        if self._earlier is not None and fetched.status == 200 and fetched.body_bytes:
+        if (
+            self._earlier is not None
+            and fetched.status == 200
+            and fetched.body_bytes
+            and is_compared
+        ):
             known = await self._with_earlier(self._earlier, fetched, digest, known)
         packed = (
             await self._pack(fetched, parsed, digest, known)
@@ -131,7 +136,8 @@ class BodyExaminer:
 
         ``make_capture`` decides again, by what is known then.
         """
-        if self._duplicates.find_original(digest, 0, known)[0] is not None:
+        is_compared = not fetched.privacy
+        if is_compared and self._duplicates.find_original(digest, 0, known)[0] is not None:
             return None
         # The response record uses only the fields of the capture that are set here.
         draft = self._store.draft_capture(

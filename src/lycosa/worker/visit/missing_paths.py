@@ -75,7 +75,7 @@ class MissingPaths:
         if not fetched.status and (
             is_connection_failure(fetched.reason) or is_silent(fetched.reason)
         ):
-            outage_s = self._stages.sender.network.outage_s(self._clock.monotonic())
+            outage_s = self._stages.sender.outage_s(fetched.reason)
             host.note_failure(fetched.reason, time, outage_s > 0)
         else:
             is_secure = scheme_of(fetched.url) == "https"

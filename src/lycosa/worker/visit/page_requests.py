@@ -33,7 +33,7 @@ class PageTurns:
         if fetched.reason is Reason.LEASE_EXPIRED:
             # Another worker may own the shard now and fetch it. If not, the host has another turn.
             return TurnOver()
-        outage_s = sender.network.outage_s(self._clock.monotonic())
+        outage_s = 0.0 if fetched.status else sender.outage_s(fetched.reason)
         return self.note_answer(visit, fetched, rest.is_asked, outage_s)
 
     def note_answer(

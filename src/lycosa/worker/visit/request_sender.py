@@ -22,7 +22,7 @@ from lycosa.base.reasons import Cause, Reason
 from lycosa.base.system.meter import Histogram
 from lycosa.base.system.metric_catalogue import SECONDS
 from lycosa.base.urls.identity import host_of, name_of
-from lycosa.stages.fetch.silence import MIN_ADDRESSES, Silence
+from lycosa.stages.fetch.silence import MIN_ADDRESSES, ProxySilence, Silence
 from lycosa.stages.schedule.fetch_outcome import is_away
 from lycosa.state.attempts import AttemptLog
 from lycosa.worker.extensions import AttemptListener
@@ -69,11 +69,11 @@ class RequestSender:
         self.limits = _limits_of(config)
         """The bounds of every request that has none itself."""
         self._listeners = listeners
-        self.in_flight = 0
+        self.in_flight, self.has_answer = 0, False  # a server has answered, with any status
         self.network = Silence(config.retry.away_s, MIN_ADDRESSES)
         """Whether any address that answered lately still does."""
         self._names_away: tuple[float, float] = (-inf, 0.0)
-        self.has_answer = False  # some server has answered, with any status
+        self._proxies = ProxySilence()
         self._looking_up: set[asyncio.Task[None]] = set()
         self.times = {phase: Histogram(SECONDS) for phase in ("connect", "first_byte", "total")}
         """Seconds from the start of an attempt, by the phase that ended."""
@@ -91,8 +91,15 @@ class RequestSender:
             self._names_away = (self._clock.monotonic(), error.outage_s)
             raise
 
+    def outage_s(self, reason: Reason) -> float:
+        """For how long it has been our network or our proxy that fails, if an attempt ended so."""
+        whose = self._proxies if reason is Reason.PROXY_FAILED else self.network
+        return whose.outage_s(self._clock.monotonic())
+
     def outage_text(self, now: float) -> str:
         """What the crawl waits for in an outage of this machine's network; else empty."""
+        if why := self._proxies.reason(now):
+            return f"the proxy cannot be used ({why}): hosts wait, and nothing counts against them"
         if outage_s := self.network.outage_s(now):
             return _OUTAGE.format(f"host has accepted a connection for {_rough(outage_s)}")
         noted, outage_s = self._names_away
@@ -190,8 +197,12 @@ class RequestSender:
     def _note_reach(self, fetched: Fetched, address: str) -> None:
         """Note what an attempt says about our own network."""
         network, now = self.network, self._clock.monotonic()
-        if fetched.status > 0:
+        if fetched.reason is Reason.PROXY_FAILED:
+            self._proxies.note_failure(fetched.detail, now)
+        elif fetched.status > 0:
             self.has_answer = True
+            if self._proxies.why:
+                self._proxies.note_answer()
             network.note_answer(address, now + _LATELY_S)
         # An address that has not answered lately may be down itself, and says nothing about our
         # network.

@@ -66,7 +66,7 @@ class RobotsTurns:
             fetched = await robots.fetch_file(url, visit.slot, rest)
             if fetched.reason is Reason.LEASE_EXPIRED:
                 return TurnOver()
-            outage_s = self._stages.sender.network.outage_s(self._clock.monotonic())
+            outage_s = self._stages.sender.outage_s(fetched.reason)
             if outage_s and is_away(fetched.reason):
                 # An outage of ours says nothing about the host, so its record stays as it is.
                 host.note_failure(fetched.reason, self._clock.time(), outage=True)

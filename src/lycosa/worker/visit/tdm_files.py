@@ -161,7 +161,7 @@ class TdmFiles:
 
     def _away(self, visit: Visit, fetched: Fetched) -> RobotsAnswered:
         host, time = visit.host, self._clock.time()
-        outage_s = self._stages.sender.network.outage_s(self._clock.monotonic())
+        outage_s = self._stages.sender.outage_s(fetched.reason)
         host.note_failure(fetched.reason, time, outage=outage_s > 0)
         visit.partition.visits.mark_changed(host)
         return RobotsAnswered(
