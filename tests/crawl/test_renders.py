@@ -223,6 +223,46 @@ def test_explain_tells_the_rounds_of_a_page(tmp_path: Path) -> None:
     assert [each["wants"] for each in facts["render_rounds"]] == [3, 0]
 
 
+def test_pages_are_rendered_from_the_moment_at_which_an_operator_says_so(tmp_path: Path) -> None:
+    """``auto`` needs the judgement of the parser, which begins with the setting."""
+    folder, web, renderers = tmp_path / "crawl", Pages(app()), Renderers()
+
+    async def meanwhile(assembled: Assembled) -> None:
+        assembled.live.follow(1, {"render.mode": "auto"})
+        await renderers(assembled)
+
+    end = crawl_folder(folder, web, [f"{SITE}/"], meanwhile=meanwhile)
+    assert end is End.FINISHED
+    assert f"{SITE}/found" in web.asked
+    assert audit(folder).is_clean
+
+
+def test_what_waits_stays_when_rendering_is_turned_off_and_keeps_no_crawl_from_its_end(
+    tmp_path: Path,
+) -> None:
+    folder, web, renderers = tmp_path / "crawl", Pages(app()), Renderers()
+    crawl_folder(folder, web, [f"{SITE}/"], rendering(wait_s=5.0))
+
+    async def turned_off(assembled: Assembled) -> None:
+        assembled.live.follow(1, {"render.mode": "never"})
+        await renderers(assembled)
+
+    crawl_folder(folder, web, [], rendering(), start=5000.0, meanwhile=turned_off)
+    assert not renderers.given
+    reader = read_folder(folder)
+    status = crawl_status(reader, load_saved_settings(reader), reader.last_commit)
+    assert status.renders.due == 1
+
+    async def one_host_off(assembled: Assembled) -> None:
+        assembled.live.follow(1, {"render.policies": '["app.example never"]'})
+        await renderers(assembled)
+
+    crawl_folder(folder, web, [], rendering(), start=10_000.0, meanwhile=one_host_off)
+    assert not renderers.given
+    assert facts_of(folder, f"{SITE}/")["rendered"]["end"] == "turned_off"
+    assert audit(folder).is_clean
+
+
 def test_nothing_is_rendered_by_default(tmp_path: Path) -> None:
     web = Pages(app())
     crawl_folder(tmp_path / "crawl", web, [f"{SITE}/"])

@@ -16,14 +16,16 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import cast
 
+from lycosa.base.config.live_settings import with_live
 from lycosa.base.config.render_section import RenderSection
+from lycosa.base.config.sections import Config
 from lycosa.base.logs.log_records import LogLevel
 from lycosa.base.logs.log_writer import EventLog, opened_log
 from lycosa.base.messages.coordinator_messages import ClusterStatus
@@ -49,7 +51,6 @@ from lycosa.service.api.watching import CoordinatorCaller
 
 _REPORT_S = 1.0
 _MEMORY_LOOKS = 5  # in a row above the bound: the renderer itself should have replaced the browser
-_PAGES = "render.pages"
 _BROWSER = "lycosa.stages.render.chromium_renderer:chromium_of"
 _BUILD_VARIABLE = "LYCOSA_TEST_RENDERER"
 
@@ -88,8 +89,7 @@ class RendererProcess:
                 pages.set_most(0)  # its workers have ended; it may continue
                 return
             place.follow(status)
-            wanted = int(status.settings.get(_PAGES, job.section.pages))
-            pages.set_most(job.pages if job.pages >= 0 and wanted else wanted)
+            pages.set_most(most_pages(job, status.settings))
 
         watch = CoordinatorCaller(place, heard, self._note_wait)
         ended = asyncio.Event()
@@ -138,6 +138,14 @@ class RendererProcess:
 
     def _send(self, message: RendererReport | RendererNote) -> None:
         self._stream.write(encode_renderer_message(message))
+
+
+def most_pages(job: RendererJob, values: Mapping[str, str]) -> int:
+    """How many pages the process renders at the same time by these live settings."""
+    section = with_live(Config(render=job.section), values).render
+    if not section.is_on or not section.pages:
+        return 0  # it waits: both may change again
+    return job.pages if job.pages >= 0 else section.pages
 
 
 def _place_of(job: RendererJob) -> ApiJob:

@@ -42,8 +42,9 @@ from lycosa.state.shard.counters import Counters, count
 MOST_FAILURES = 3
 """Rounds in a row without a document, after which a render ends."""
 
-LOST, TOO_OLD = "lost", "too_old"
-"""Ends of a render: no renderer gave a result in time, or its capture is too old."""
+LOST, TOO_OLD, TURNED_OFF = "lost", "too_old", "turned_off"
+"""Ends of a render: no renderer gave a result in time, its capture is too old, or the settings were
+changed so that the page is not rendered any more."""
 
 _ROW, _URL8 = 16, 8  # bytes of host8 and url8, and of url8
 _HOPELESS = frozenset({RenderEnd.NO_PAGE.value, RenderEnd.REFUSED.value})
@@ -121,7 +122,7 @@ class RenderRows:
         if row is not None:
             return row.page.digest != digest
         last = self.outcome(page)
-        return last is None or last.digest != digest
+        return last is None or last.digest != digest or last.end == TURNED_OFF
 
     def begin(
         self,

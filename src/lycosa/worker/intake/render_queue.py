@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
-from lycosa.base.config.sections import RenderSection
+from lycosa.base.config.render_policies import render_book
+from lycosa.base.config.sections import RenderMode, RenderSection
 from lycosa.base.model.capture import Want
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.parsed import Link, Parsed
@@ -37,7 +38,10 @@ _DESTINATIONS = {LinkKind.SCRIPT: "script", LinkKind.STYLE: "style"}
 
 
 class RenderQueue:
-    """One per worker whose crawl renders pages."""
+    """One per worker, unless its crawl stores formats 1, which have no renders.
+
+    ``judge`` tells the parser whether it has to judge which pages need their scripts.
+    """
 
     def __init__(
         self,
@@ -46,9 +50,13 @@ class RenderQueue:
         site_of: Callable[[str], str],
         clock: CrawlClock,
         section: RenderSection,
+        judge: Callable[[bool], None] = lambda is_wanted: None,
     ) -> None:
         self._partitions, self._post = partitions, post
         self.site_of, self._clock, self.section = site_of, clock, section
+        self.is_on = section.is_on
+        """Whether any page is rendered; nothing is judged and nothing waited for otherwise."""
+        self._judge = judge
         self._active_at = clock.monotonic()
         self.crowded_out = 0
         """Pages of this run that stayed as they are because too many waited."""
@@ -69,7 +77,18 @@ class RenderQueue:
         took one and no want was settled for ``render.wait_s``.
         """
         is_active = self._clock.monotonic() - self._active_at < self.section.wait_s
-        return is_active and self.waiting > 0
+        return self.is_on and is_active and self.waiting > 0
+
+    def follow(self, section: RenderSection) -> None:
+        """Go by these settings from now on. What waits stays when nothing is rendered any more."""
+        if section.is_on and not self.is_on:
+            self.note_activity()  # of pages that wait since an earlier time
+        self.section, self.is_on = section, section.is_on
+        self._judge(self.is_on)
+
+    def is_rendered(self, url: str) -> bool:
+        """Whether the present settings let pages of this URL be rendered."""
+        return render_book(self.section).mode_of(url) is not RenderMode.NEVER
 
     def note_activity(self) -> None:
         """Note that a render came further."""

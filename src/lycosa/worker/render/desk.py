@@ -27,6 +27,7 @@ from lycosa.base.urls.identity import InvalidUrl, host_of
 from lycosa.stages.frontier.back_queue import QueueEntry
 from lycosa.stages.frontier.lease import Lease
 from lycosa.stages.frontier.partition import Partition
+from lycosa.stages.frontier.render_rows import TURNED_OFF
 from lycosa.stages.schedule.render_choice import with_render
 from lycosa.worker.intake.render_queue import RenderQueue
 from lycosa.worker.render.render_counts import RenderCounts
@@ -43,7 +44,7 @@ Parse = Callable[[ParseInput], Awaitable[Parsed]]
 
 
 class RenderDesk:
-    """One per worker whose crawl renders pages."""
+    """One per worker with a ``RenderQueue``."""
 
     def __init__(
         self,
@@ -89,7 +90,7 @@ class RenderDesk:
             for page, row, end in partition.renders.expire(now):
                 self._give_up(partition, page, row, end)
         within_s = _TOLERANCE * self._bounds.whole_s
-        while len(taken) < most:
+        while self._queue.is_on and len(taken) < most:
             places = (
                 (place, partition.number)
                 for partition in self._partitions.values()
@@ -99,6 +100,11 @@ class RenderDesk:
             if best is None:
                 break
             partition, page = self._partitions[best[1]], best[0][2]
+            waits = partition.renders.get(page)
+            assert waits is not None
+            if not waits.is_ordered and not self._queue.is_rendered(waits.page.url):
+                self._give_up(partition, page, waits, TURNED_OFF)
+                continue
             partition.renders.lend(page, now + within_s)
             taken.append(self._lent(partition, page, within_s))
         if taken:
