@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+import lycosa
 from crawling import Pages, crawl_folder, page, robots
 from lycosa.base.calls import RenderVerdict
 from lycosa.base.config.sections import RefetchRule, RefetchSection
@@ -17,8 +18,10 @@ from lycosa.base.reasons import Reason
 from lycosa.inspect.audit.folder_audit import audit
 from lycosa.inspect.committed_state import read_folder
 from lycosa.inspect.crawl_status import crawl_status
+from lycosa.inspect.crawl_tables import CrawlTables
 from lycosa.inspect.explain.explanation import explain
 from lycosa.inspect.saved_settings import load_saved_settings
+from lycosa.inspect.sql_query import ask, wanted_tables
 from lycosa.state.store.journal_rows import JournalRow, remarks_of
 from lycosa.synthetic import Faults, Response
 from lycosa.worker.assemble import Assembled
@@ -178,6 +181,33 @@ def test_a_page_is_rendered_again_only_when_its_own_body_changed(tmp_path: Path)
         rounds.append(len(renderers.given))
     assert web.asked.count(f"{SITE}/") == 3
     assert rounds == [1, 0, 1]
+
+
+def test_a_fetch_that_finds_the_same_body_keeps_the_text_of_its_render(tmp_path: Path) -> None:
+    """Two pages of an application with one body; each is fetched twice, and rendered once."""
+    folder, renderers = tmp_path / "crawl", Renderers()
+    shown = script("link /one", "text", "text shown by scripts, in a line that is long enough")
+    web = Pages({f"{SITE}/": shell("/a.js"), f"{SITE}/one": shell("/a.js"), f"{SITE}/a.js": shown})
+    refetch = RefetchSection(rule=RefetchRule.ADAPTIVE, first_s=1000.0, min_s=1000.0, max_s=1000.0)
+    config = msgspec.structs.replace(rendering(), refetch=refetch)
+    for start in (0.0, 10_000.0):
+        crawl_folder(folder, web, [f"{SITE}/"], config, start=start, meanwhile=renderers)
+    assert web.asked.count(f"{SITE}/") == web.asked.count(f"{SITE}/one") == 2
+    assert sorted(documents(renderers)) == [f"{SITE}/", f"{SITE}/one"]
+    pages = [page for page in lycosa.open(folder).pages() if page.media_type == "text/html"]
+    assert sorted(page.url for page in pages) == sorted(2 * [f"{SITE}/", f"{SITE}/one"])
+    assert all(page.text_from == "render" and "by scripts" in page.text for page in pages)
+    assert [len(page.links) for page in pages] == 4 * [2]  # of the script, and from it
+    statement = "SELECT url, text_from, text_characters > 10 FROM pages WHERE fetch_number > 0"
+    with CrawlTables(read_folder(folder), wanted_tables(statement)) as tables:
+        rows = [row for row in ask(tables, statement)[1] if not row[0].endswith(".js")]
+    assert sorted(rows) == sorted(
+        2 * [(f"{SITE}/", "render", True), (f"{SITE}/one", "render", True)]
+    )
+    with CrawlTables(read_folder(folder), ["texts"]) as tables:
+        rows = list(ask(tables, "SELECT url, text_from FROM texts WHERE text_from = 'render'")[1])
+    assert sorted(rows) == [(f"{SITE}/", "render"), (f"{SITE}/one", "render")]
+    assert audit(folder).is_clean
 
 
 def test_pages_wait_for_a_renderer_of_a_later_run(tmp_path: Path) -> None:

@@ -104,6 +104,7 @@ class CrawlTables:
             self._stack.callback(self.connection.close)
             self._items = ItemTables(reader, wanted, self._folder, self._policy, self._is_other)
             needs_pages = bool(_OF_FETCHES & set(wanted)) or bool(self._items.wanted)
+            needs_pages |= TEXTS in wanted  # which say what fetch found the body of a render
             filled = {*wanted, PAGES} if needs_pages else set(wanted)
             if _CHOSEN & filled:
                 filled.add(RENDERS)
