@@ -11,10 +11,17 @@ import pytest
 
 import lycosa
 from crawling import Pages, crawl_folder, page, robots
-from lycosa.base.calls import RenderVerdict
+from lycosa.base.calls import (
+    CallRefusal,
+    CallReply,
+    GivenVerdicts,
+    OrderRenders,
+    RenderVerdict,
+)
 from lycosa.base.config.sections import RefetchRule, RefetchSection
 from lycosa.base.model.end import End
 from lycosa.base.reasons import Reason
+from lycosa.base.urls.identity import host_of
 from lycosa.inspect.audit.folder_audit import audit
 from lycosa.inspect.committed_state import read_folder
 from lycosa.inspect.crawl_status import crawl_status
@@ -23,6 +30,7 @@ from lycosa.inspect.explain.explanation import explain
 from lycosa.inspect.saved_settings import load_saved_settings
 from lycosa.inspect.sql_query import ask, wanted_tables
 from lycosa.state.store.journal_rows import JournalRow, remarks_of
+from lycosa.state.store.render_facts import RENDER_LINE
 from lycosa.synthetic import Faults, Response
 from lycosa.worker.assemble import Assembled
 from rendering import Renderers, rendering, script, shell
@@ -297,3 +305,83 @@ def test_nothing_is_rendered_by_default(tmp_path: Path) -> None:
     web = Pages(app())
     crawl_folder(tmp_path / "crawl", web, [f"{SITE}/"])
     assert web.asked == [f"{SITE}/robots.txt", f"{SITE}/"]
+
+
+async def order(assembled: Assembled, *urls: str, call: str = "one") -> CallReply:
+    number = assembled.intake.partition_of_host(host_of(urls[0]))
+    return await assembled.calls.answer(number, OrderRenders(call, "ann", list(urls), "new shop"))
+
+
+def verdicts_of(reply: CallReply) -> list[str]:
+    assert isinstance(reply, GivenVerdicts), reply
+    return [each.verdict.value for each in reply.verdicts]
+
+
+def test_an_operator_lets_pages_be_rendered_again_from_what_is_stored(tmp_path: Path) -> None:
+    folder, web, first = tmp_path / "crawl", Pages(app()), Renderers()
+    crawl_folder(folder, web, [f"{SITE}/"], rendering(), meanwhile=first)
+    asked, replies, renderers = list(web.asked), list[CallReply](), Renderers()
+
+    async def meanwhile(assembled: Assembled) -> None:
+        urls = [f"{SITE}/", f"{SITE}/a.js", f"{SITE}/unknown", "mailto:ann", f"{SITE}/private/data"]
+        replies.append(await order(assembled, *urls))
+        replies.append(await order(assembled, f"{SITE}/", call="two"))
+        await renderers(assembled)
+
+    crawl_folder(folder, web, [], rendering(), start=5000.0, meanwhile=meanwhile)
+    kinds = ["accepted", "rejected", "not_known", "rejected", "rejected"]
+    assert verdicts_of(replies[0]) == kinds and verdicts_of(replies[1]) == ["waiting"]
+    reasons = [each.reason for each in replies[0].verdicts]  # type: ignore[union-attr]
+    assert "no HTML page (text/javascript)" in reasons[1] and "no capture" in reasons[4]
+    assert web.asked == asked, "what a render needs is stored already"
+    assert [lent.task.url for lent, _ in renderers.given] == [f"{SITE}/"]
+    assert documents(renderers)[f"{SITE}/"] == documents(first)[f"{SITE}/"]
+    pages = [each for each in lycosa.open(folder).pages() if each.url == f"{SITE}/"]
+    assert [each.text_from for each in pages] == ["render"]
+    with CrawlTables(read_folder(folder), ["renders"]) as tables:
+        rows = list(ask(tables, f"SELECT \"end\" FROM renders WHERE url = '{SITE}/'")[1])
+    assert rows == [("quiet",), ("quiet",)]
+    assert audit(folder).is_clean
+
+
+def test_an_order_keeps_what_the_capture_says_about_its_use_and_its_links(tmp_path: Path) -> None:
+    """They are in headers and robots.txt of that time, not in the markup."""
+    answer = shell("/a.js")
+    answer.headers.append(("X-Robots-Tag", "nofollow"))
+    rules = robots("User-agent: *", "Allow: /", "Content-Signal: ai-train=no")
+    web = Pages(
+        {
+            f"{SITE}/robots.txt": rules,
+            f"{SITE}/": answer,
+            f"{SITE}/a.js": script("link /found", "text shown by scripts"),
+        }
+    )
+    folder, renderers = tmp_path / "crawl", Renderers()
+    crawl_folder(folder, web, [f"{SITE}/"])
+
+    async def meanwhile(assembled: Assembled) -> None:
+        assert verdicts_of(await order(assembled, f"{SITE}/")) == ["accepted"]
+        await renderers(assembled)
+
+    crawl_folder(folder, web, [], rendering(), start=5000.0, meanwhile=meanwhile)
+    assert len(renderers.given) == 1, "nofollow: nothing is fetched for the page"
+    with CrawlTables(read_folder(folder), ["fetches", "renders"]) as tables:
+        ((count,),) = ask(tables, "SELECT count(*) FROM renders")[1]
+    (row,) = [row for segment in renders_of(folder) for row in segment]
+    assert count == 1 and row.preferences.answers == {"ai-train": False} and row.nofollow
+    assert f"{SITE}/found" not in web.asked
+
+
+def renders_of(folder: Path) -> list[list[JournalRow]]:
+    source = read_folder(folder).source
+    return [list(source.read_rows(each, RENDER_LINE)) for each in source.list_segments()]
+
+
+def test_no_page_is_rendered_on_order_where_rendering_is_off(tmp_path: Path) -> None:
+    replies = list[CallReply]()
+
+    async def meanwhile(assembled: Assembled) -> None:
+        replies.append(await order(assembled, f"{SITE}/"))
+
+    crawl_folder(tmp_path / "crawl", Pages(app()), [f"{SITE}/"], meanwhile=meanwhile)
+    assert isinstance(replies[0], CallRefusal) and "render.mode" in replies[0].reason

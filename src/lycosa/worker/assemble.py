@@ -115,7 +115,7 @@ def assemble(
     renders = None
     if intake.renders is not None:
         renders = RenderDesk(intake.renders, visit.stages, ports.parser.parse, ports.offload)
-    calls = build_calls(owned, intake, visit, worker, ports.offload, renders)
+    calls = build_calls(owned, intake, visit, worker, ports.parser, ports.offload, renders)
     return _assembled(owned, intake, visit, worker, calls, extensions, ranks, renders)
 
 

@@ -18,6 +18,9 @@ from lycosa.base.reasons import Reason
 MOST_RENDERS, MOST_CAPTURES = 64, 200
 """Bounds of a call: pages that are lent, and captures that are asked for."""
 
+MOST_ORDERED = 100
+"""URLs of an order. Each is read and parsed, in some milliseconds."""
+
 MOST_ANSWER_BYTES = 16_000_000
 """Bytes of bodies in one answer; a capture beyond them is answered without its body."""
 
@@ -27,13 +30,16 @@ class TakeRenders(msgspec.Struct, frozen=True, tag=True):
 
     ``renderer`` names the renderer of a machine and ``run`` its process: when a call comes from
     another process, what the one before had is due again at once. ``browser`` is its browser and
-    version. Answered at once, and without a commit: what is lent lasts in memory only.
+    version, ``at_once`` the most pages that it has in work, ``trouble`` why it last rendered
+    nothing. Answered at once, and without a commit: what is lent lasts in memory only.
     """
 
     renderer: str
     most: int
     browser: str = ""
     run: str = ""
+    at_once: int = 0
+    trouble: str = ""
 
 
 class LentRender(msgspec.Struct, frozen=True, gc=False):
@@ -119,6 +125,20 @@ class GiveRender(msgspec.Struct, frozen=True, tag=True):
     result: bytes
     found_here: int = 0
     found_there: int = 0
+
+
+class OrderRenders(msgspec.Struct, frozen=True, tag=True):
+    """An operator's order to render pages of one partition, also those that were rendered before.
+
+    At most 100 URLs, as the caller wrote them. Answered by ``GivenVerdicts``: ``ACCEPTED``,
+    ``WAITING`` (it waited already, and is among the first now), ``NOT_KNOWN``, or ``REJECTED`` with
+    the reason.
+    """
+
+    call: str
+    by: str
+    urls: list[str]
+    why: str = ""
 
 
 class RenderVerdict(Enum):

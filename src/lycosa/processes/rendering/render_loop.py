@@ -145,7 +145,7 @@ class RenderLoop:
         return list(found.items())
 
     async def _take(self, shard: int, partition: int, most: int) -> RendersLent:
-        call = TakeRenders(self._name, most, self._browser, self._run)
+        call = TakeRenders(self._name, most, self._browser, self._run, self._most, self._trouble)
         try:
             async with asyncio.timeout(_TAKE_S):
                 reply = await self._crawl.call_owner(partition, call)

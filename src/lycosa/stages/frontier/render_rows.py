@@ -149,6 +149,21 @@ class RenderRows:
         self._line_up(page, row)
         return fresh
 
+    def hurry(self, page: bytes) -> bool:
+        """Let a page that waits be rendered before others, because an operator asks for it.
+
+        Returns whether it waits.
+        """
+        row = self._rows.get(page)
+        if row is None:
+            return False
+        if not row.is_ordered:
+            row.is_ordered = True
+            self._put(page, row)
+            if not row.open and page not in self._lent:
+                self._line_up(page, row)
+        return True
+
     # -- lending
 
     def next_due(self, now: float) -> tuple[int, int, bytes] | None:

@@ -19,7 +19,7 @@ from lycosa.base.model.capture import Want
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.parsed import Link, Parsed
 from lycosa.base.model.render_row import CapturedPage
-from lycosa.base.model.url_state import Completed, UrlState
+from lycosa.base.model.url_state import Completed, History, UrlState
 from lycosa.base.model.wanted import SettledWant, WantingPage
 from lycosa.base.preferences.preference_model import Preferences
 from lycosa.stages.frontier.crawl_clock import CrawlClock
@@ -27,6 +27,7 @@ from lycosa.stages.frontier.lease import Lease
 from lycosa.stages.frontier.partition import Partition
 from lycosa.stages.frontier.unparsed_bodies import NOT_PARSED
 from lycosa.stages.schedule.render_choice import RenderChoice, choose_render
+from lycosa.state.kv.table_records import UrlRecord
 
 PostWants = Callable[[WantingPage, str, int, Sequence[Want], bool], list[SettledWant]]
 """Posts wants of a page (its place, URL, depth, and whether its links are not to be followed).
@@ -122,13 +123,27 @@ class RenderQueue:
         partition, page = self._partitions[lease.host.partition], done.host8 + done.url8
         if not partition.renders.is_needed(page, history.digest):
             return plain
-        facts = CapturedPage(
-            lease.url,
+        facts = self.facts_of(lease.url, record, history, lease.number, parsed, stated)
+        self.begin(partition, page, facts, parsed.links)
+        return choice
+
+    def facts_of(
+        self,
+        url: str,
+        record: UrlRecord,
+        history: History,
+        fetch_number: int,
+        parsed: Parsed,
+        stated: Preferences,
+    ) -> CapturedPage:
+        """What is remembered of a capture; ``history`` is that after it."""
+        return CapturedPage(
+            url,
             history.date_us,
             history.record_id,
             history.digest,
             *history.body_place,
-            lease.number,
+            fetch_number,
             parsed.directives,
             stated,
             len(parsed.text),
@@ -136,19 +151,17 @@ class RenderQueue:
             record.priority,
             record.depth,
         )
-        self.begin(partition, page, facts, loads_of(parsed.links))
-        return choice
 
     def begin(
         self,
         partition: Partition,
         page: bytes,
         facts: CapturedPage,
-        loads: Sequence[Want] = (),
+        links: Sequence[Link] = (),
         is_ordered: bool = False,
     ) -> None:
-        """Let a page be rendered, after what it loads was fetched."""
-        now = self._clock.time()
+        """Let a page with these links be rendered, after what it loads was fetched."""
+        now, loads = self._clock.time(), loads_of(links)
         wants = partition.renders.begin(page, facts, loads, self.site_of, now, is_ordered)
         self.note_activity()
         self.post(partition, page, wants)

@@ -17,6 +17,7 @@ from math import inf
 import msgspec
 
 from lycosa.base.calls import LentRender, RenderVerdict
+from lycosa.base.messages.renderer_messages import RendererUse
 from lycosa.base.model.capture import StoredOriginal
 from lycosa.base.model.finished_render import FinishedRender, RoundNote
 from lycosa.base.model.parsed import Directives, Parsed, ParseInput
@@ -36,6 +37,7 @@ from lycosa.worker.visit.worker_stages import Stages
 NO_RESULT = "unreadable"
 """End of a round whose result was too large, or no result."""
 
+_SEEN_S, _MOST_SEEN = 60.0, 1000
 _TOLERANCE = 2  # a lending lasts this many times as long as a round at most
 _LARGE_CHARACTERS = 65_536  # a longer document is compressed in a thread
 _HEADERS = [("content-type", "text/html; charset=utf-8")]
@@ -53,9 +55,10 @@ class RenderDesk:
         parse: Parse,
         offload: Offload,
     ) -> None:
-        self._queue, self._stages, self._parse, self._offload = queue, stages, parse, offload
+        self.queue, self._stages, self._parse, self._offload = queue, stages, parse, offload
         self._section = section = queue.section
         self.counts = RenderCounts()
+        self._seen: dict[str, tuple[float, RendererUse]] = {}  # with the time, by name
         self._partitions: Mapping[int, Partition] = stages.frontier.partitions
         self._clock, self._intake, self._store = stages.clock, stages.intake, stages.store
         self._storing: set[bytes] = set()  # pages whose document is being parsed
@@ -69,7 +72,7 @@ class RenderDesk:
         )
 
     def __repr__(self) -> str:
-        return f"<RenderDesk waiting={self._queue.waiting} due={self.due} lent={self.lent}>"
+        return f"<RenderDesk waiting={self.queue.waiting} due={self.due} lent={self.lent}>"
 
     @property
     def due(self) -> int:
@@ -81,6 +84,19 @@ class RenderDesk:
         """Number of pages that renderers have."""
         return sum(partition.renders.lent for partition in self._partitions.values())
 
+    def note_renderer(self, use: RendererUse) -> None:
+        """Note a renderer that asks for pages."""
+        now = self._clock.monotonic()
+        self._seen[use.name] = now, use
+        if len(self._seen) > _MOST_SEEN:
+            self._seen = {each.name: (now, each) for each in self.renderers()[:_MOST_SEEN]}
+
+    def renderers(self) -> list[RendererUse]:
+        """The renderers that asked for pages in the last minute, the last one first."""
+        since = self._clock.monotonic() - _SEEN_S
+        found = sorted(self._seen.values(), key=lambda each: -each[0])
+        return [use for at, use in found if at >= since]
+
     # -- lending
 
     def take(self, most: int) -> list[LentRender]:
@@ -90,7 +106,7 @@ class RenderDesk:
             for page, row, end in partition.renders.expire(now):
                 self._give_up(partition, page, row, end)
         within_s = _TOLERANCE * self._bounds.whole_s
-        while self._queue.is_on and len(taken) < most:
+        while self.queue.is_on and len(taken) < most:
             places = (
                 (place, partition.number)
                 for partition in self._partitions.values()
@@ -102,13 +118,13 @@ class RenderDesk:
             partition, page = self._partitions[best[1]], best[0][2]
             waits = partition.renders.get(page)
             assert waits is not None
-            if not waits.is_ordered and not self._queue.is_rendered(waits.page.url):
+            if not waits.is_ordered and not self.queue.is_rendered(waits.page.url):
                 self._give_up(partition, page, waits, TURNED_OFF)
                 continue
             partition.renders.lend(page, now + within_s)
             taken.append(self._lent(partition, page, within_s))
         if taken:
-            self._queue.note_activity()
+            self.queue.note_activity()
         return taken
 
     def _lent(self, partition: Partition, page: bytes, within_s: float) -> LentRender:
@@ -119,7 +135,7 @@ class RenderDesk:
         task = RenderTask(
             facts.url,
             facts.date_us / 1_000_000,
-            self._queue.site_of(host_of(facts.url)),
+            self.queue.site_of(host_of(facts.url)),
             row.round,
             self._section.screenshots,
             msgspec.structs.replace(self._bounds, processor_s=left_s),
@@ -170,7 +186,7 @@ class RenderDesk:
             return RenderVerdict.LATE
         if rendered is not None and rendered.end is RenderEnd.NO_BROWSER:
             return self.hand_back(partition, page, lending)
-        self._queue.note_activity()
+        self.queue.note_activity()
         wall = int(self._clock.wall())
         if rendered is None or not rendered.end.has_document:
             note = RoundNote(wall, NO_RESULT)
@@ -184,11 +200,11 @@ class RenderDesk:
         note = RoundNote(
             wall, rendered.end, rendered.elapsed_s, rendered.processor_s, 0, len(records)
         )
-        now, site_of = self._clock.time(), self._queue.site_of
+        now, site_of = self._clock.time(), self.queue.site_of
         wants = partition.renders.next_round(page, note, records, rendered.wants, site_of, now)
         self.counts.note_round(note, len(wants))
         if wants:
-            self._queue.post(partition, page, wants)
+            self.queue.post(partition, page, wants)
             return RenderVerdict.TAKEN
         self._storing.add(page)
         try:
@@ -260,7 +276,7 @@ class RenderDesk:
         finished = FinishedRender(
             url=facts.url,
             host=host,
-            site=self._queue.site_of(host),
+            site=self.queue.site_of(host),
             original=StoredOriginal(
                 facts.url, facts.date_us, facts.record, facts.segment, facts.offset
             ),
@@ -295,7 +311,7 @@ class RenderDesk:
         outcome = self._outcome(row, end, finished)
         outcome = msgspec.structs.replace(outcome, segment=place.segment, offset=place.offset)
         partition.renders.end(page, outcome)
-        self._queue.note_activity()
+        self.queue.note_activity()
 
     def _outcome(self, row: RenderRow, end: str, finished: FinishedRender) -> RenderOutcome:
         parsed, facts = finished.parsed, row.page
