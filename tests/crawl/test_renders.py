@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from pathlib import Path
 from typing import Any
@@ -215,6 +216,33 @@ def test_a_fetch_that_finds_the_same_body_keeps_the_text_of_its_render(tmp_path:
     with CrawlTables(read_folder(folder), ["texts"]) as tables:
         rows = list(ask(tables, "SELECT url, text_from FROM texts WHERE text_from = 'render'")[1])
     assert sorted(rows) == [(f"{SITE}/", "render"), (f"{SITE}/one", "render")]
+    assert audit(folder).is_clean
+
+
+def test_a_round_after_a_restart_gets_the_records_of_the_round_before(tmp_path: Path) -> None:
+    """The script was fetched again between the rounds, and is another one now."""
+    folder = tmp_path / "crawl"
+    versions = [script("load /data", f"text version {number}") for number in range(3)]
+    web = Pages({f"{SITE}/": shell("/a.js"), f"{SITE}/a.js": versions, f"{SITE}/data": json("d")})
+    refetch = RefetchSection(rule=RefetchRule.ADAPTIVE, first_s=1000.0, min_s=1000.0, max_s=1000.0)
+    config = msgspec.structs.replace(rendering(wait_s=30.0), refetch=refetch)
+    first, second = Renderers(), Renderers()
+    first.most = 1
+    crawl_folder(folder, web, [f"{SITE}/"], config, meanwhile=first)
+    assert [lent.task.round for lent, _ in first.given] == [1]
+
+    async def later(assembled: Assembled) -> None:
+        async def begin() -> None:
+            while web.asked.count(f"{SITE}/a.js") < 2:  # noqa: ASYNC110 (virtual time)
+                await asyncio.sleep(1.0)
+            await second(assembled)
+
+        second.beginning = asyncio.create_task(begin())
+
+    crawl_folder(folder, web, [], config, start=5000.0, meanwhile=later)
+    assert [lent.task.round for lent, _ in second.given] == [2]
+    assert web.asked.count(f"{SITE}/a.js") == 2
+    assert "version 0" in documents(second)[f"{SITE}/"]
     assert audit(folder).is_clean
 
 

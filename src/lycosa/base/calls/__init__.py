@@ -70,6 +70,8 @@ from lycosa.base.calls.renderer_calls import (
     RenderTaken,
     RenderVerdict,
     TakeRenders,
+    place_text,
+    read_place,
 )
 from lycosa.base.calls.submission import (
     AnnounceChanges,
@@ -147,7 +149,9 @@ __all__ = [
     "encode_call",
     "encode_reply",
     "new_call",
+    "place_text",
     "read_action",
     "read_delay",
+    "read_place",
     "read_remark",
 ]

@@ -47,7 +47,8 @@ class LentRender(msgspec.Struct, frozen=True, gc=False):
 
     ``partition`` and ``row`` (host8 and url8 of the page) name the row. ``lending`` is a number
     that changes each time when the row is lent: a result of an earlier lending is late.
-    ``records`` has the record id that answered each canonical URL in earlier rounds.
+    ``records`` has the record id that answered each canonical URL in earlier rounds, ``places``
+    where these are (``FoundCapture.place``).
     """
 
     partition: int
@@ -56,6 +57,7 @@ class LentRender(msgspec.Struct, frozen=True, gc=False):
     task: RenderTask
     within_s: float
     records: dict[str, str] = {}
+    places: dict[str, str] = {}
 
 
 class RendersLent(msgspec.Struct, frozen=True, tag=True):
@@ -68,15 +70,16 @@ class RendersLent(msgspec.Struct, frozen=True, tag=True):
 class AskedCapture(msgspec.Struct, frozen=True, gc=False):
     """A capture that a page needs: of a canonical URL of a host of the partition that is called.
 
-    With ``record``, the capture of that record id, which an earlier round had; else the newest
-    with a body. ``also`` is looked up when nothing is stored of ``url``. ``digest`` is the payload
-    digest that the renderer expects and has: such a body is not sent.
+    With ``record``, the capture of that record id, which an earlier round had, at that ``place``;
+    else the newest with a body. ``also`` is looked up when nothing is stored of ``url``. ``digest``
+    is the payload digest that the renderer expects and has: such a body is not sent.
     """
 
     url: str
     record: str = ""
     also: str = ""
     digest: str = ""
+    place: str = ""
 
 
 class FindCaptures(msgspec.Struct, frozen=True, tag=True):
@@ -93,6 +96,8 @@ class FoundCapture(msgspec.Struct, frozen=True, gc=False):
     names in lower case. ``digest`` is that of the body as received. ``body`` is decoded (transfer
     and content encoding), and absent when the renderer has it, or, with ``is_cut``, because the
     answer had no room: asked again with fewer others. ``is_other`` says that ``also`` was found.
+    ``place`` says where the record with the body is, for the owner, which may be another process
+    when it is asked for.
     """
 
     record: str = ""
@@ -103,6 +108,7 @@ class FoundCapture(msgspec.Struct, frozen=True, gc=False):
     is_cut: bool = False
     is_other: bool = False
     reason: Reason = Reason.NONE
+    place: str = ""
 
 
 class CapturesFound(msgspec.Struct, frozen=True, tag=True):
@@ -116,7 +122,8 @@ class GiveRender(msgspec.Struct, frozen=True, tag=True):
 
     ``result`` is a ``Rendered`` (``model.packed_render``). An empty one gives the page back: it was
     not rendered, is not to blame, and may be lent again at once. ``found_here`` counts the bodies
-    that the renderer had already, ``found_there`` those that were sent to it.
+    that the renderer had already, ``found_there`` those that were sent to it. ``places`` are those
+    of the captures that answered, by canonical URL, for the rounds that follow.
     """
 
     renderer: str
@@ -125,6 +132,7 @@ class GiveRender(msgspec.Struct, frozen=True, tag=True):
     result: bytes
     found_here: int = 0
     found_there: int = 0
+    places: dict[str, str] = {}
 
 
 class OrderRenders(msgspec.Struct, frozen=True, tag=True):
@@ -154,3 +162,14 @@ class RenderTaken(msgspec.Struct, frozen=True, tag=True):
 
     verdict: RenderVerdict
     reason: str = ""
+
+
+def place_text(segment: str, offset: int) -> str:
+    """Where a record is, as ``FoundCapture.place`` has it."""
+    return f"{segment} {offset}"
+
+
+def read_place(text: str) -> tuple[str, int] | None:
+    """Segment and offset of ``place_text``; ``None`` for any other text."""
+    segment, _, offset = text.rpartition(" ")
+    return (segment, int(offset)) if segment and offset.isdecimal() and len(offset) < 16 else None

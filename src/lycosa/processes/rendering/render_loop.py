@@ -176,6 +176,7 @@ class RenderLoop:
                 result,
                 archive.found_here,
                 archive.found_there,
+                archive.places,
             )
             await self._give(shard, lent.partition, call, until)
         except asyncio.CancelledError:
@@ -189,7 +190,7 @@ class RenderLoop:
 
     async def _render(self, lent: LentRender) -> tuple[bytes, CalledArchive]:
         """The packed result, empty when the page is to be given back."""
-        archive = CalledArchive(self._captures, self._crawl.addressing, lent.records)
+        archive = CalledArchive(self._captures, self._crawl.addressing, lent.records, lent.places)
         bound_s = min(2 * lent.task.bounds.whole_s, lent.within_s)
         renderer = self._idle.pop() if self._idle else self._new_renderer()
         try:

@@ -17,9 +17,10 @@ more when its capture is older than ``max_age_s``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
 from math import inf
+from types import MappingProxyType
 
 import msgspec
 
@@ -234,10 +235,12 @@ class RenderRows:
         wants: Sequence[Want],
         site_of: SiteOf,
         now: float,
+        places: Mapping[str, str] = MappingProxyType({}),
     ) -> list[Want]:
         """A round ended with a document; return what it wants, within the bounds of a page.
 
-        Nothing is wanted when the render is over. ``records`` answered this round.
+        Nothing is wanted when the render is over. ``records`` answered this round,
+        from these ``places``.
         """
         row, section = self._rows[page], self._section
         row.failures = 0
@@ -246,6 +249,8 @@ class RenderRows:
         for url, record in records.items():
             if len(story.records) < _MOST_RECORDS:
                 story.records.setdefault(url, record)
+                if story.records[url] == record and url in places:
+                    story.places.setdefault(url, places[url])
         fresh: list[Want] = []
         if (
             row.round < section.max_rounds

@@ -106,5 +106,5 @@ class RenderCalls:
         except UnreadableRender as error:
             why = str(error)  # counts as a failed render: otherwise it would be lent endlessly
         return RenderTaken(
-            await self._desk.give(partition, call.row, call.lending, rendered, call.renderer), why
+            await self._desk.give(partition, call.row, call.lending, rendered, call.places), why
         )

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from math import inf
+from types import MappingProxyType
 
 import msgspec
 
-from lycosa.base.calls import LentRender, RenderVerdict
+from lycosa.base.calls import LentRender, RenderVerdict, place_text
 from lycosa.base.messages.renderer_messages import RendererUse
 from lycosa.base.model.capture import StoredOriginal
 from lycosa.base.model.finished_render import FinishedRender, RoundNote
@@ -141,8 +142,10 @@ class RenderDesk:
             msgspec.structs.replace(self._bounds, processor_s=left_s),
             self._section.scroll,
         )
-        records = {**partition.renders.story(page).records, facts.url: facts.record}
-        return LentRender(partition.number, page, row.lending, task, within_s, records)
+        story = partition.renders.story(page)
+        records = {**story.records, facts.url: facts.record}
+        places = {**story.places, facts.url: place_text(facts.segment, facts.offset)}
+        return LentRender(partition.number, page, row.lending, task, within_s, records, places)
 
     def next_in_s(self) -> float:
         """Seconds until a page may be due by itself; negative when none waits."""
@@ -175,9 +178,9 @@ class RenderDesk:
         page: bytes,
         lending: int,
         rendered: Rendered | None,
-        renderer: str = "",
+        places: Mapping[str, str] = MappingProxyType({}),
     ) -> RenderVerdict:
-        """Take the result of a round; ``None`` if it cannot be read.
+        """Take the result of a round; ``None`` if it cannot be read. ``places`` as in the call.
 
         The next commit contains all that follows from it.
         """
@@ -201,7 +204,9 @@ class RenderDesk:
             wall, rendered.end, rendered.elapsed_s, rendered.processor_s, 0, len(records)
         )
         now, site_of = self._clock.time(), self.queue.site_of
-        wants = partition.renders.next_round(page, note, records, rendered.wants, site_of, now)
+        wants = partition.renders.next_round(
+            page, note, records, rendered.wants, site_of, now, places
+        )
         self.counts.note_round(note, len(wants))
         if wants:
             self.queue.post(partition, page, wants)
