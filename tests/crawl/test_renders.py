@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 import lycosa
-from crawling import Pages, crawl_folder, page, robots
+from crawling import QUICK, Pages, crawl_folder, page, robots
 from lycosa.base.calls import (
     CallRefusal,
     CallReply,
@@ -23,6 +23,7 @@ from lycosa.base.config.sections import RefetchRule, RefetchSection
 from lycosa.base.model.end import End
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import host_of
+from lycosa.feeds.extraction.extraction_versions import ExtractionKind
 from lycosa.inspect.audit.folder_audit import audit
 from lycosa.inspect.committed_state import read_folder
 from lycosa.inspect.crawl_status import crawl_status
@@ -30,11 +31,16 @@ from lycosa.inspect.crawl_tables import CrawlTables
 from lycosa.inspect.explain.explanation import explain
 from lycosa.inspect.saved_settings import load_saved_settings
 from lycosa.inspect.sql_query import ask, wanted_tables
+from lycosa.stages.extract.code_messages import ExtensionAnswer, GivenDocument
+from lycosa.stages.extract.code_source import load_code
+from lycosa.stages.extract.inline_code import InlineCode
 from lycosa.state.store.journal_rows import JournalRow, remarks_of
 from lycosa.state.store.render_facts import RENDER_LINE
 from lycosa.synthetic import Faults, Response
 from lycosa.worker.assemble import Assembled
+from lycosa.worker.extensions import Extensions
 from rendering import Renderers, rendering, script, shell
+from shop_crawl import code_to_run, extract
 from store_samples import crawl_rows
 
 SITE = "http://app.example"
@@ -413,3 +419,68 @@ def test_no_page_is_rendered_on_order_where_rendering_is_off(tmp_path: Path) -> 
 
     crawl_folder(tmp_path / "crawl", Pages(app()), [f"{SITE}/"], meanwhile=meanwhile)
     assert isinstance(replies[0], CallRefusal) and "render.mode" in replies[0].reason
+
+
+CODE = """
+from collections.abc import Iterator
+import lycosa
+
+class Line(lycosa.Item, frozen=True):
+    text: str
+    is_rendered: bool
+
+@lycosa.extract(Line, version=1)
+def products(page: lycosa.Document) -> Iterator[Line]:
+    for each in page.select("p"):
+        yield Line(each.text, page.is_rendered)
+
+@lycosa.links
+def from_attributes(page: lycosa.Document) -> Iterator[str]:
+    if page.is_rendered:
+        yield "/of-code"
+"""
+
+
+def test_user_code_gets_the_document_after_its_scripts_ran(tmp_path: Path) -> None:
+    """In the crawl, and in an extraction from what is stored."""
+    folder, renderers, file = tmp_path / "crawl", Renderers(), tmp_path / "shop.py"
+    file.write_text(CODE)
+    names = ("products", "from_attributes")
+    code = InlineCode([load_code(f"{file}:{name}") for name in names], QUICK.canonical)
+    web = Pages(
+        {
+            f"{SITE}/": shell("/a.js", text="early"),
+            f"{SITE}/a.js": script("text late"),
+            f"{SITE}/of-code": page(text="found by code"),
+        }
+    )
+    extensions = Extensions(code=code)
+    crawl_folder(folder, web, [f"{SITE}/"], rendering(), meanwhile=renderers, extensions=extensions)
+    assert f"{SITE}/of-code" in web.asked
+    now = {
+        f"{SITE}/": [("early", True), ("late", True)],
+        f"{SITE}/of-code": [("found by code", True)],
+    }
+    of_pages = {f"{SITE}/": [("early", False)], f"{SITE}/of-code": [("found by code", False)]}
+    assert items_of(folder, "items.products") == {url: of_pages[url] + now[url] for url in now}
+    assert items_of(folder, "products") == now
+    assert audit(folder).is_clean
+    asked = list[GivenDocument]()
+    _, own_ask = code_to_run(file)
+
+    async def noted_ask(given: GivenDocument) -> ExtensionAnswer:
+        asked.append(given)
+        return await own_ask(given)
+
+    report = extract(folder, file, ExtractionKind.AGAIN, noted_ask)
+    assert not report.failures and {each.url for each in asked if each.is_rendered} == {*now}
+    assert items_of(folder, "products") == now
+
+
+def items_of(folder: Path, table: str) -> dict[str, list[tuple[str, bool]]]:
+    found: dict[str, list[tuple[str, bool]]] = {}
+    with CrawlTables(read_folder(folder), [table.removeprefix("items."), table]) as tables:
+        statement = f"SELECT _url, text, is_rendered FROM {table} ORDER BY is_rendered, _item"
+        for url, *values in ask(tables, statement)[1]:
+            found.setdefault(url, []).append(tuple(values))
+    return found

@@ -106,7 +106,7 @@ class CrawlTables:
             needs_pages = bool(_OF_FETCHES & set(wanted)) or bool(self._items.wanted)
             needs_pages |= TEXTS in wanted  # which say what fetch found the body of a render
             filled = {*wanted, PAGES} if needs_pages else set(wanted)
-            if _CHOSEN & filled:
+            if _CHOSEN & filled or self._items.wanted:
                 filled.add(RENDERS)
             self._add_captures([kind for kind in CAPTURES if kind in filled])
             names = ", ".join(column[0] for column in COMMON_CRAWL_COLUMNS)

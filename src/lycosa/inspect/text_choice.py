@@ -15,6 +15,8 @@ from lycosa.state.store.texts_table import TEXTS
 FETCHES = "fetches"
 ALL_TEXTS = {PAGES: FETCHES, TEXTS: "choice.texts", CONTENT: "choice.content"}
 """The tables with everything, of which the views choose."""
+BETTER = "choice.better_renders"
+"""The newest render with the better text of each URL and body."""
 CHOICE = "choice"
 """The schema of what only these views use."""
 _CHOSEN = (

@@ -114,7 +114,9 @@ def assemble(
     )
     renders = None
     if intake.renders is not None:
-        renders = RenderDesk(intake.renders, visit.stages, ports.parser.parse, ports.offload)
+        renders = RenderDesk(
+            intake.renders, visit.stages, ports.parser.parse, ports.offload, visit.code
+        )
     calls = build_calls(owned, intake, visit, worker, ports.parser, ports.offload, renders)
     return _assembled(owned, intake, visit, worker, calls, extensions, ranks, renders)
 

@@ -13,8 +13,9 @@ which extractors a segment has items, and with which columns.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from random import Random
+from typing import Any
 
 import msgspec
 
@@ -147,9 +148,9 @@ class SegmentStore:
         if current is not None and current.header.extractors != self._rows.extractors:
             self._seal()
 
-    def count_items(self, capture: Capture) -> dict[str, int]:
-        """The number of items that are stored of a capture, by extractor."""
-        return {name: len(rows) for name, rows in self._rows.items_of(capture).items()}
+    def count_items(self, items: Mapping[str, list[list[Any]]]) -> dict[str, int]:
+        """The number of items that are stored of these of a page, by extractor."""
+        return {name: len(rows) for name, rows in self._rows.items_of(items).items()}
 
     # Appending.
 

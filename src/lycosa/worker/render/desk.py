@@ -20,11 +20,13 @@ import msgspec
 from lycosa.base.calls import LentRender, RenderVerdict, place_text
 from lycosa.base.messages.renderer_messages import RendererUse
 from lycosa.base.model.capture import StoredOriginal
-from lycosa.base.model.finished_render import FinishedRender, RoundNote
+from lycosa.base.model.fetched import Fetched
+from lycosa.base.model.finished_render import RENDERED_HEADERS, FinishedRender, RoundNote
 from lycosa.base.model.parsed import Directives, Parsed, ParseInput
 from lycosa.base.model.render_row import RenderOutcome, RenderRow
 from lycosa.base.model.rendered_page import RenderBounds, Rendered, RenderEnd, RenderTask
 from lycosa.base.ports import Offload
+from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import InvalidUrl, host_of
 from lycosa.stages.frontier.back_queue import QueueEntry
 from lycosa.stages.frontier.lease import Lease
@@ -33,6 +35,8 @@ from lycosa.stages.frontier.render_rows import TURNED_OFF
 from lycosa.stages.schedule.render_choice import with_render
 from lycosa.worker.intake.render_queue import RenderQueue
 from lycosa.worker.render.render_counts import RenderCounts
+from lycosa.worker.visit.examined_body import ExaminedBody
+from lycosa.worker.visit.page_code import PageCode
 from lycosa.worker.visit.worker_stages import Stages
 
 NO_RESULT = "unreadable"
@@ -40,8 +44,10 @@ NO_RESULT = "unreadable"
 
 _SEEN_S, _MOST_SEEN = 60.0, 1000
 _TOLERANCE = 2  # a lending lasts this many times as long as a round at most
+_HEADER_BLOCK = b"HTTP/1.1 200 OK\r\n" + b"".join(
+    f"{name}: {value}\r\n".encode() for name, value in RENDERED_HEADERS
+)
 _LARGE_CHARACTERS = 65_536  # a longer document is compressed in a thread
-_HEADERS = [("content-type", "text/html; charset=utf-8")]
 
 Parse = Callable[[ParseInput], Awaitable[Parsed]]
 
@@ -55,7 +61,9 @@ class RenderDesk:
         stages: Stages,
         parse: Parse,
         offload: Offload,
+        code: PageCode,
     ) -> None:
+        self._code = code
         self.queue, self._stages, self._parse, self._offload = queue, stages, parse, offload
         self._section = section = queue.section
         self.counts = RenderCounts()
@@ -234,7 +242,7 @@ class RenderDesk:
         """Parse the document, and store what it is and what it links to."""
         number, url = row.lending, row.page.url
         body = rendered.html.encode("utf-8", "replace")
-        parsed = await self._parse(ParseInput(url, 200, _HEADERS, body))
+        parsed = await self._parse(ParseInput(url, 200, list(RENDERED_HEADERS), body))
         parsed = msgspec.structs.replace(
             parsed, directives=_strictest(parsed.directives, row.page.directives)
         )
@@ -242,6 +250,8 @@ class RenderDesk:
         if lease is None or self._row(partition, page, number) is not row:
             return RenderVerdict.LATE
         finished = self._finished(partition, page, row, rendered, parsed, lease)
+        examined = await self._examined(finished, parsed, body)
+        finished = _with_code(finished, examined)
         if len(body) > _LARGE_CHARACTERS:
             built = await self._offload.run(self._store.draft_render(finished).build)
 
@@ -251,7 +261,12 @@ class RenderDesk:
             lease = self._lease(partition, page)
             if lease is None or self._row(partition, page, number) is not row:
                 return iter(())
-            place = self._store.append_render(finished, built)
+            said = self._code.in_force(examined, url) if examined.generation else examined
+            stored, ready = finished, built
+            if said is not examined:
+                stored, ready = _with_code(finished, said), None
+            place = self._store.append_render(stored, ready)
+            partition.counters.count_items(self._store.count_items(said.items))
             outcome = self._outcome(row, rendered.end, finished)
             outcome = msgspec.structs.replace(
                 outcome, record=place.record_id, segment=place.segment, offset=place.offset
@@ -260,10 +275,28 @@ class RenderDesk:
             tallies = lease.host.record.renders
             lease.host.record.renders = with_render(tallies, url, outcome.links, outcome.characters)
             partition.visits.mark_changed(lease.host)
-            return self._intake.outlink_steps(lease, parsed)
+            return self._intake.outlink_steps(lease, said.parsed or parsed, said.scores)
 
         await self._stages.slices.take(url, take, is_long=len(parsed.links) > 1000)
         return RenderVerdict.TAKEN
+
+    async def _examined(
+        self, finished: FinishedRender, parsed: Parsed, body: bytes
+    ) -> ExaminedBody:
+        """What user code says of a document that readers get; it has the page itself already."""
+        said = ExaminedBody(b"", parsed)
+        may_use = self._store.policy.verdict(finished.preferences)
+        if not finished.is_better or may_use is False or not self._code.caller.wanted(finished.url):
+            return said
+        fetched = Fetched(
+            finished.url,
+            Reason.NONE,
+            status=200,
+            header_block=_HEADER_BLOCK,
+            body=body,
+            started=finished.original.date_us / 1_000_000,
+        )
+        return await self._code.examine(fetched, said, parsed, finished.preferences, True)
 
     def _finished(
         self,
@@ -338,6 +371,12 @@ class RenderDesk:
         if record is None or host is None:
             return None
         return Lease(host, QueueEntry(0, 0, page[8:], 0), record)
+
+
+def _with_code(finished: FinishedRender, said: ExaminedBody) -> FinishedRender:
+    return msgspec.structs.replace(
+        finished, parsed=said.parsed, items=said.items, remarks=said.remarks
+    )
 
 
 def _strictest(one: Directives, other: Directives) -> Directives:
