@@ -421,6 +421,24 @@ def test_no_page_is_rendered_on_order_where_rendering_is_off(tmp_path: Path) -> 
     assert isinstance(replies[0], CallRefusal) and "render.mode" in replies[0].reason
 
 
+def test_frames_give_their_text_and_their_links_to_the_page(tmp_path: Path) -> None:
+    """Unless they say that they do not want that."""
+    frames = (
+        "frame /in/frame <p>text of a frame</p><a href=next>x</a>",
+        "frame about:srcdoc <p>written by a script</p><a href=beside>x</a>",
+        "frame /secret <meta name=robots content='noindex,nofollow'><p>no</p><a href=/no>x</a>",
+        "frame /noai <meta name=robots content=noai><p>not to be learned</p>",
+    )
+    web = Pages({f"{SITE}/app/": shell("/a.js"), f"{SITE}/a.js": script("text own", *frames)})
+    folder = tmp_path / "crawl"
+    crawl_folder(folder, web, [f"{SITE}/app/"], rendering(), meanwhile=Renderers())
+    assert {f"{SITE}/in/next", f"{SITE}/app/beside"} <= set(web.asked)
+    assert f"{SITE}/no" not in web.asked
+    (text,) = [each.text for each in lycosa.open(folder).pages() if each.url == f"{SITE}/app/"]
+    assert text.split("\n") == ["own", "text of a frame", "x", "written by a script", "x"]
+    assert audit(folder).is_clean
+
+
 CODE = """
 from collections.abc import Iterator
 import lycosa

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from lycosa.base.calls import (
     MOST_RENDERS,
@@ -40,8 +40,12 @@ _RETURN_S = 2.0  # in which pages are given back at the end
 _NO_BROWSER_S = 10.0  # between two tries to start a browser
 
 
+async def _packed(rendered: Rendered) -> bytes:
+    return await asyncio.to_thread(pack_rendered, rendered)  # up to 100 MB
+
+
 class RenderLoop:
-    """One per renderer process. ``tell`` gets lines for the operator.
+    """One per renderer process. ``tell`` gets lines for the operator. ``pack`` compresses results.
 
     ``new_renderer`` makes a renderer of one page at a time. No pages are taken before ``set_most``.
     """
@@ -53,7 +57,9 @@ class RenderLoop:
         new_renderer: Callable[[], Renderer],
         captures: CaptureCaller,
         tell: Callable[[str], None],
+        pack: Callable[[Rendered], Awaitable[bytes]] = _packed,
     ) -> None:
+        self._pack = pack
         self._name, self._crawl, self._new_renderer = name, crawl, new_renderer
         self._captures, self._tell = captures, tell
         self._run = secrets.token_hex(8)
@@ -211,7 +217,7 @@ class RenderLoop:
         self._note_browser(rendered)
         if archive.lost or rendered.end is RenderEnd.NO_BROWSER:
             return b"", archive
-        return await asyncio.to_thread(pack_rendered, rendered), archive
+        return await self._pack(rendered), archive
 
     async def _put_back(self, renderer: Renderer) -> None:
         """Keep a renderer for the next page, or end it when there are enough."""

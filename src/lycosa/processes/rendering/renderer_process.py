@@ -97,7 +97,7 @@ class RendererProcess:
         tasks = [
             asyncio.create_task(watch.run()),
             asyncio.create_task(pages.run()),
-            asyncio.create_task(self._report(job, pages)),
+            asyncio.create_task(self.report(job.section, pages, _held_bytes)),
             asyncio.create_task(self._listen()),
             asyncio.create_task(_wait(ended)),
         ]
@@ -117,14 +117,17 @@ class RendererProcess:
             while await self._stream.receive() is not None:
                 pass
 
-    async def _report(self, job: RendererJob, pages: RenderLoop) -> None:
+    async def report(
+        self, section: RenderSection, pages: RenderLoop, held: Callable[[], int]
+    ) -> None:
+        """Send the state every second. Raises ``TooMuchMemory``; ``held`` gives bytes in use."""
         while True:
-            memory = group_bytes(os.getpid())
+            memory = held()
             self._send(pages.report(memory))
-            self._over_bound = self._over_bound + 1 if memory > job.section.memory_bytes else 0
+            self._over_bound = self._over_bound + 1 if memory > section.memory_bytes else 0
             if self._over_bound >= _MEMORY_LOOKS:
                 raise TooMuchMemory(
-                    f"{memory / 1e6:,.0f} MB in use, and {job.section.memory_bytes / 1e6:,.0f} MB"
+                    f"{memory / 1e6:,.0f} MB in use, and {section.memory_bytes / 1e6:,.0f} MB"
                     " are allowed (render.memory_bytes)"
                 )
             await asyncio.sleep(_REPORT_S)
@@ -159,6 +162,10 @@ def _builder(job: RendererJob, folder: Path) -> Callable[[], Renderer]:
     module, _, name = os.environ.get(_BUILD_VARIABLE, _BROWSER).partition(":")
     build = cast(Callable[[RenderSection, Path], Renderer], getattr(import_module(module), name))
     return partial(build, job.section, folder)
+
+
+def _held_bytes() -> int:
+    return group_bytes(os.getpid())
 
 
 async def _wait(ended: asyncio.Event) -> None:

@@ -11,7 +11,7 @@ until its time is over.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from math import inf
 from types import MappingProxyType
 
@@ -24,7 +24,13 @@ from lycosa.base.model.fetched import Fetched
 from lycosa.base.model.finished_render import RENDERED_HEADERS, FinishedRender, RoundNote
 from lycosa.base.model.parsed import Directives, Parsed, ParseInput
 from lycosa.base.model.render_row import RenderOutcome, RenderRow
-from lycosa.base.model.rendered_page import RenderBounds, Rendered, RenderEnd, RenderTask
+from lycosa.base.model.rendered_page import (
+    FrameDocument,
+    RenderBounds,
+    Rendered,
+    RenderEnd,
+    RenderTask,
+)
 from lycosa.base.ports import Offload
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import InvalidUrl, host_of
@@ -42,6 +48,7 @@ from lycosa.worker.visit.worker_stages import Stages
 NO_RESULT = "unreadable"
 """End of a round whose result was too large, or no result."""
 
+_MOST_FRAMES = 20
 _SEEN_S, _MOST_SEEN = 60.0, 1000
 _TOLERANCE = 2  # a lending lasts this many times as long as a round at most
 _HEADER_BLOCK = b"HTTP/1.1 200 OK\r\n" + b"".join(
@@ -246,6 +253,8 @@ class RenderDesk:
         parsed = msgspec.structs.replace(
             parsed, directives=_strictest(parsed.directives, row.page.directives)
         )
+        if rendered.frames:
+            parsed = await self._with_frames(url, parsed, rendered.frames)
         built, lease = None, self._lease(partition, page)
         if lease is None or self._row(partition, page, number) is not row:
             return RenderVerdict.LATE
@@ -279,6 +288,30 @@ class RenderDesk:
 
         await self._stages.slices.take(url, take, is_long=len(parsed.links) > 1000)
         return RenderVerdict.TAKEN
+
+    async def _with_frames(
+        self, url: str, parsed: Parsed, frames: Sequence[FrameDocument]
+    ) -> Parsed:
+        """The page with the texts and links of its frames, each relative to its frame.
+
+        A frame that says noindex, or states something about its use, gives no text, and one that
+        says nofollow no links. See docs/decisions/frames.md.
+        """
+        texts, links = [parsed.text], list(parsed.links)
+        known = {each.url for each in links}
+        for frame in frames[:_MOST_FRAMES]:
+            try:
+                base = self._intake.canonical(frame.url)
+            except InvalidUrl:
+                base = url  # about:blank and about:srcdoc
+            body = frame.html.encode("utf-8", "replace")
+            found = await self._parse(ParseInput(base, 200, list(RENDERED_HEADERS), body))
+            if not found.directives.noindex and not found.statements:
+                texts.append(found.text)
+            if not found.directives.nofollow:
+                links += [each for each in found.links if each.url not in known]
+                known.update(each.url for each in found.links)
+        return msgspec.structs.replace(parsed, text="\n".join(filter(None, texts)), links=links)
 
     async def _examined(
         self, finished: FinishedRender, parsed: Parsed, body: bytes
