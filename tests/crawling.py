@@ -31,6 +31,7 @@ from lycosa.synthetic import (
     run_virtual,
 )
 from lycosa.worker.assemble import Assembled, assemble
+from lycosa.worker.extensions import Extensions
 from lycosa.worker.worker_ports import Ports
 
 # Identifying languages is left out: the model takes half a second to load.
@@ -102,6 +103,7 @@ def crawl_folder(
     resolver: Callable[[VirtualClock], Resolver] | None = None,
     parser: Callable[[ParserConfig], Parser] = InlineParser,
     meanwhile: Callable[[Assembled], Coroutine[Any, Any, None]] | None = None,
+    extensions: Extensions | None = None,
 ) -> End | None:
     """Crawls into ``folder`` with one worker and gives why the run ended; ``None`` when it crashed.
 
@@ -138,7 +140,8 @@ def crawl_folder(
                 open_table=rocks_opener(8 << 20, 4 << 20),
                 reach=reach,
             )
-            assembled = assemble(session.job(0, tuple(range(config.frontier.partitions))), ports)
+            job = session.job(0, tuple(range(config.frontier.partitions)))
+            assembled = assemble(job, ports, extensions=extensions)
             try:
                 for each in seeds:
                     assembled.intake.take_seed(each)

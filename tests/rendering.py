@@ -59,18 +59,21 @@ class CalledArchive:
     """What owners have stored, asked by calls, as a renderer process does."""
 
     def __init__(self, ask: Ask, owner_of: Callable[[str], int], lent: LentRender) -> None:
-        self._ask, self._owner_of, self._records = ask, owner_of, lent.records
+        self._ask, self._owner_of, self._lent = ask, owner_of, lent
+        self.places: dict[str, str] = {}
 
     async def find(self, requests: Sequence[ArchiveQuery]) -> list[StoredAnswer | MissingAnswer]:
         return [await self._find(request.url) for request in requests]
 
     async def _find(self, url: str) -> StoredAnswer | MissingAnswer:
-        asked = AskedCapture(url, self._records.get(url, ""))
+        record, place = self._lent.records.get(url, ""), self._lent.places.get(url, "")
+        asked = AskedCapture(url, record, place=place)
         reply = await self._ask(self._owner_of(host_of(url)), FindCaptures([asked]))
         assert isinstance(reply, CapturesFound), reply
         (capture,) = reply.captures
         if not capture.record:
             return MissingAnswer(capture.reason)
+        self.places[url] = capture.place
         return StoredAnswer(capture.record, capture.status, capture.headers, capture.body)
 
 
@@ -86,6 +89,9 @@ class Renderers:
         self.verdicts: list[RenderVerdict] = []
         self.given: list[tuple[LentRender, Rendered]] = []
         self._task: asyncio.Task[None] | None = None
+        self.beginning: asyncio.Task[None] | None = None
+        self.most = 1_000_000
+        """Rounds that it does; then it is gone."""
 
     async def __call__(self, assembled: Assembled) -> None:
         partitions = assembled.worker.frontier.partitions
@@ -99,7 +105,7 @@ class Renderers:
     async def run(self, ask: Ask, owner_of: Callable[[str], int], worker: int) -> None:
         """Take pages of the worker that owns a partition, without end."""
         with suppress(asyncio.CancelledError):
-            while True:
+            while len(self.given) < self.most:
                 reply = await ask(worker, TakeRenders("scripted", 2))
                 for lent in reply.renders if isinstance(reply, RendersLent) else ():
                     await self.render(ask, owner_of, lent)
@@ -107,9 +113,11 @@ class Renderers:
 
     async def render(self, ask: Ask, owner_of: Callable[[str], int], lent: LentRender) -> None:
         """Render a page and give the result."""
-        rendered = await self.renderer.render(lent.task, CalledArchive(ask, owner_of, lent))
+        archive = CalledArchive(ask, owner_of, lent)
+        rendered = await self.renderer.render(lent.task, archive)
         self.given.append((lent, rendered))
-        call = GiveRender("scripted", lent.row, lent.lending, pack_rendered(rendered))
+        result, places = pack_rendered(rendered), archive.places
+        call = GiveRender("scripted", lent.row, lent.lending, result, places=places)
         taken = await ask(lent.partition, call)
         if isinstance(taken, RenderTaken):
             self.verdicts.append(taken.verdict)

@@ -6,14 +6,19 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import duckdb
+import msgspec
 import pytest
 
 from clusters import Program, await_death
@@ -207,3 +212,48 @@ def test_real_pages_are_rendered_although_browser_and_crawl_are_killed(tmp_path:
     assert rendered["/"] == ("quiet", "/found /restless")
     assert rendered["/found"] == ("quiet", "found by a script")
     assert rendered["/restless"][0] == "busy"
+
+
+@pytest.mark.long
+def test_a_renderer_begins_and_ends_with_the_setting(tmp_path: Path) -> None:
+    """In a crawl that was started without one, whose settings change while it runs."""
+    site = Apps()
+    with free_port() as (api, taken), served(site) as port:
+        taken.close()
+        options = ("--set", "render.mode=never", "--continuous", "--api", f"127.0.0.1:{api}")
+        with crawl_of(tmp_path, f"http://app.test:{port}/", ENVIRONMENT, *options) as program:
+            site.await_that(lambda: site.asked["/"], str(program))
+            assert not child(program, "renderer_process")
+            change(api, "settings", {"values": {"render.mode": "always"}}, "PATCH")
+            site.await_that(lambda: child(program, "renderer_process"), str(program))
+            url = f"http://app.test:{port}/"
+
+            def is_ordered() -> bool:
+                """As soon as the page is stored, which its parser may take seconds to begin with."""
+                (row,) = change(api, "frontier/renders", {"urls": [url]}, "POST")["results"]
+                return row["verdict"] in ("accepted", "waiting")
+
+            site.await_that(is_ordered, str(program))
+            site.await_that(lambda: site.asked["/p2.json"], str(program))
+            change(api, "settings", {"values": {"render.mode": "never"}}, "PATCH")
+            site.await_that(lambda: not child(program, "renderer_process"), str(program))
+            with pytest.raises(HTTPError, match="409"):
+                change(api, "frontier/renders", {"urls": [url]}, "POST")
+
+
+def change(port: int, path: str, body: object, method: str) -> Any:
+    request = Request(
+        f"http://127.0.0.1:{port}/api/v1/{path}",
+        msgspec.json.encode(body),
+        {"Content-Type": "application/json"},
+        method=method,
+    )
+    with urlopen(request, timeout=_LONGEST_S) as answer:
+        return msgspec.json.decode(answer.read())
+
+
+@contextmanager
+def free_port() -> Iterator[tuple[int, socket.socket]]:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield taken.getsockname()[1], taken

@@ -135,7 +135,7 @@ class Renders(Plugin):
             result = pack_rendered(await self._renderer.render(lent.task, archive))
         except ExchangeError:
             result = b""  # given back: an owner did not answer
-        call = GiveRender("renderer", lent.row, lent.lending, result)
+        call = GiveRender("renderer", lent.row, lent.lending, result, places=archive.places)
         for _ in range(self._chance.choice((1, 1, 2))):
             try:
                 taken = await self._ask_again(lent.partition, call)

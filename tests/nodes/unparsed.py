@@ -45,6 +45,9 @@ class NodeParser:
         away_s = asyncio.get_running_loop().time() - since
         return ParserHealth(away_s=away_s, away_why="injected")
 
+    def judge_scripts(self, is_wanted: bool) -> None:
+        self._inner.judge_scripts(is_wanted)
+
     async def close(self) -> None:
         await self._inner.close()
 

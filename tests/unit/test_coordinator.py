@@ -383,6 +383,15 @@ def test_live_settings_are_recorded_numbered_and_told() -> None:
     assert not any(isinstance(each, LiveSettings) for each in one.says(status(settings=2)))
 
 
+def test_nodes_are_told_the_settings_of_rendering() -> None:
+    """By them a machine keeps a renderer, also one without shards."""
+    one = OneShard()
+    one.says(status())
+    asked = one.asks(ChangeSettings({"render.mode": "auto", "politeness.delay_s": "2"}))
+    (listed,) = [each for each in asked if isinstance(each, Assignments)]
+    assert listed.render == {"render.mode": "auto"}
+
+
 def test_a_pause_is_recorded_told_and_outlives_the_coordinator_but_not_the_end() -> None:
     one = OneShard()
     one.says(status())

@@ -98,6 +98,8 @@ OTHER = {
     "refetch.probes": "0.2",
     "refetch.share": "0.3",
     "refetch.policies": "news.example daily",
+    "render.mode": "always",
+    "render.policies": "app.example auto",
     "render.pages": "3",
 }
 

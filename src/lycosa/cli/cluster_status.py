@@ -128,6 +128,20 @@ def pool_line(use: PoolUse | None) -> str:
     return f"{meaning[use.state.value]}, since {since}{why}"
 
 
+def renderers_line(found: ClusterStatus) -> str:
+    """Which machines render, and how many pages at a time; empty where no page is to be rendered.
+
+    ``b: 2 of 4 pages in work, HeadlessChrome/150; c: no browser: ...``
+    """
+    progress = found.progress
+    if progress.renderers:
+        return "; ".join(each.line() for each in progress.renderers)
+    waits = sum(progress.meter.table("lycosa_render_queue_depth").values())
+    if not waits or found.is_over:
+        return ""
+    return f"none asked for pages in the last minute, and {waits} wait (`lycosa node --renders N`)"
+
+
 def damage_line(progress: Progress) -> str:
     """How many segments are damaged, and where to read more; empty if none is."""
     if not progress.damaged_segments:
@@ -163,6 +177,7 @@ def print_status(found: ClusterStatus) -> None:
                 f"{found.open_requests} of callers are not answered" if found.open_requests else "",
             ),
             ("damage", damage_line(found.progress)),
+            ("renderers", renderers_line(found)),
             ("redis", pool_line(found.progress.pool)),
             ("foreign records", foreign_line(found.progress)),
             ("settings", ", ".join(f"{key}={value}" for key, value in found.settings.items())),

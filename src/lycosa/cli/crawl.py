@@ -409,7 +409,7 @@ async def _supervise(
         called = CalledCrawl(
             crawl, supervisor, rules.sockets, folder, display.show_line, session.config.render
         )
-        supervisor.look_at_renderer = called.look_at_renderer
+        supervisor.keep_renderer = called.keep_renderer
         await called.open(*(api or ()))
         if api is not None:
             display.show_line(f"the API and the operator's page are at {api[1].url}")

@@ -46,6 +46,7 @@ _COMMANDS = {
     "use-ranks": "Let a crawl go by the ranks of a link graph.",
     "scope": "Show, try or change which URLs belong to a crawl.",
     "policy": "Show, try or change when pages are fetched again.",
+    "render": "Render pages of a crawl again, from their stored captures.",
     "dlq": "List, retry or drop URLs that failed for good.",
     "project": "Keep a copy of a crawl's URL state in a database.",
     "cluster": "Create, check and control a crawl on many machines.",

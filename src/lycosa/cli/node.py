@@ -252,11 +252,13 @@ async def _work(
 
     def measured() -> tuple[bool, str]:
         is_ready, state = node.health()
-        return is_ready, f"{state}; renderer: {keeper.line()}" if keeper is not None else state
+        is_kept = keeper is not None and keeper.is_wanted
+        return is_ready, f"{state}; renderer: {keeper.line()}" if keeper and is_kept else state
 
     keeping = asyncio.create_task(health.keep(measured))
     if keeper is not None:
-        keeper.start()
+        keeper.follow({})
+        node.keep_renderer = keeper.follow
     try:
         return await node.run()
     finally:
@@ -266,11 +268,30 @@ async def _work(
 
 
 def _renderer(
-    given: ClusterFile, crawl: StoredCrawl, name: str, pages: int, log: NodeLog
+    given: ClusterFile,
+    crawl: StoredCrawl,
+    name: str,
+    pages: int,
+    log: NodeLog,
+    is_only: bool = False,
 ) -> RendererKeeper | None:
-    """The keeper of this machine's renderer; none if pages are not rendered here."""
-    if pages == 0 or not crawl.config.render.is_on:
+    """The keeper of this machine's renderer; none if pages are never rendered here.
+
+    Raises ``click.UsageError`` for a machine that was told to render and has no browser.
+    """
+    if pages == 0:
         return None
+    from lycosa.stages.render.browser_process import NoBrowser, find_browser
+
+    section = crawl.config.render
+    try:
+        find_browser(section.browser)
+    except NoBrowser as error:
+        if pages > 0 or is_only:
+            option = f"--renders {pages}" if pages > 0 else "--most-shards 0"
+            raise click.UsageError(f"{option}: {error}") from error
+        if section.is_on:
+            log.show_event(f"this machine renders no pages: {error}; --renders 0 says so")
     from lycosa.processes.rendering.renderer_job import RendererJob
     from lycosa.processes.rendering.renderer_keeper import RendererKeeper
 
@@ -292,13 +313,15 @@ def render_only(
     health.write(False, "starts")
     try:
         crawl = _read_crawl(given, log, health, PROTOCOL)
-        keeper = _renderer(given, crawl, name, pages, log)
-        if keeper is None:
-            raise click.UsageError(
-                f"the crawl {given.name} renders no pages (render.mode is never, and no policy of"
-                " it says otherwise), so this node would have nothing to do"
-            )
+        keeper = _renderer(given, crawl, name, pages, log, is_only=True)
+        assert keeper is not None
         log.show_event(f"node of {given.name} that only renders pages")
+        if not crawl.config.render.is_on:
+            log.show_event(
+                "the crawl began without rendering: this node has nothing to do until `lycosa"
+                " cluster set render.mode=auto`, or a rule of render.policies, lets pages be"
+                " rendered"
+            )
         asyncio.run(_keep_rendering(keeper, health))
     finally:
         health.remove()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from lycosa.cli.output import clean
 
 if TYPE_CHECKING:
+    from lycosa.base.config.render_section import RenderSection
     from lycosa.base.config.sources import Settings
 
 _SETTING_OF_FLAG = {
@@ -97,9 +98,9 @@ def crawl_settings(folder: Path, options: dict[str, Any], tell: Callable[[str], 
             [f"{settings.origin('fetch.ca_file')}: fetch.ca_file: there is no file {file}"]
         )
     _check_end(settings)
-    if settings.config.render.is_on:
-        _check_browser(settings)
     config, lines = settle(settings.config, settings.origins, saved_changes(folder))
+    if config.render.is_on:
+        _check_browser(settings, config.render)
     for line in lines:
         tell(clean(line))
     return msgspec.structs.replace(settings, config=config)
@@ -117,14 +118,15 @@ def _check_end(settings: Settings) -> None:
         )
 
 
-def _check_browser(settings: Settings) -> None:
+def _check_browser(settings: Settings, section: RenderSection) -> None:
     """Raises ``SettingsError``, which says how to get a browser, where there is none."""
     from lycosa.base.config.sources import DEFAULT, SettingsError
     from lycosa.stages.render.browser_process import NoBrowser, find_browser
 
     try:
-        find_browser(settings.config.render.browser)
+        find_browser(section.browser)
     except NoBrowser as error:
         asked = ("render.browser", "render.mode", "render.policies")
-        key = next(each for each in asked if settings.origin(each) != DEFAULT)
+        given = (each for each in asked if settings.origin(each) != DEFAULT)
+        key = next(given, "render.mode")  # changed while the crawl ran
         raise SettingsError([f"{settings.origin(key)}: {key}: {error}"]) from error

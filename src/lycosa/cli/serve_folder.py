@@ -83,7 +83,7 @@ async def _serve(
             called = CalledCrawl(
                 service.crawl, service, sockets.path, service.folder, _tell, render
             )
-            service.look_at_renderer = called.look_at_renderer
+            service.keep_renderer = called.keep_renderer
             await called.open(*api)
             _tell(f"the crawl {service.folder} is served at {api[1].url}")
 

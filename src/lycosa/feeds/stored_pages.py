@@ -31,7 +31,7 @@ from lycosa.state.shard.folder_view import FolderView
 from lycosa.state.store import layout
 from lycosa.state.store.journal import decode_journal_row
 from lycosa.state.store.journal_rows import UNCHANGED, JournalRow, Links, remarks_of, source_capture
-from lycosa.state.store.rendered_texts import better_renders, has_text_of_page
+from lycosa.state.store.rendered_texts import BetterRenders
 from lycosa.state.store.segment_files import SegmentFiles
 from lycosa.state.store.stored_bodies import record_with_body, reference_of
 from lycosa.state.store.stored_data import RecordError
@@ -145,18 +145,18 @@ class OpenedCrawl:
         ``store.text`` and ``store.links`` are off.
 
         Of a page that was rendered comes the better text (``Page.text_from``), at the place of its
-        render.
+        render; a later fetch that found the same body has that text too.
 
         While the crawl runs, the pages end with the last commit; call it again for more. Raises
         ``JournalError``, ``LogDamaged`` or ``OSError`` for damaged or missing files.
         """
         wanted = frozenset((status,) if isinstance(status, int) else status)
         first, end = _microseconds(since), _microseconds(until)
-        better = better_renders(FolderView(self.folder))
+        better = BetterRenders(FolderView(self.folder))
         for row, policy in StoredPages(self.folder, everything).rows():
             fetched_us, _ = source_capture(row)
             if (
-                has_text_of_page(row, better)
+                (shown := better.shown(row)) is not None
                 and row.url.startswith(url)
                 and (not host or row.host.partition(":")[0] == host)
                 and (not wanted or row.status in wanted)
@@ -164,7 +164,7 @@ class OpenedCrawl:
                 and (since is None or fetched_us >= first)
                 and (until is None or fetched_us < end)
             ):
-                yield page_of_row(row, policy, self.folder)
+                yield page_of_row(shown.row, policy, self.folder, shown.is_rendered)
 
 
 def open(folder: str | Path) -> OpenedCrawl:
@@ -179,8 +179,13 @@ def _microseconds(moment: datetime | None) -> int:
     return (moment.astimezone(UTC) - _EPOCH) // timedelta(microseconds=1) if moment else 0
 
 
-def page_of_row(row: JournalRow, policy: UsePolicy, folder: Path) -> Page:
-    """The page of a capture in a folder, with its content as far as the policy allows."""
+def page_of_row(
+    row: JournalRow, policy: UsePolicy, folder: Path, is_rendered: bool = False
+) -> Page:
+    """The page of a capture in a folder, with its content as far as the policy allows.
+
+    A row that ``is_rendered`` has the text of a render, as that of a render itself.
+    """
     usable = usable_row(row, policy)
     is_render = row.render is not None
     other = None if is_render else row.original or row.near_duplicate_of
@@ -205,7 +210,7 @@ def page_of_row(row: JournalRow, policy: UsePolicy, folder: Path) -> Page:
         location=Location(layout.warc_name(row.segment), row.offset, row.length, row.record_id),
         preferences=row.preferences,
         may_use=policy.verdict(row.preferences),
-        text_from="render" if is_render else "page",
+        text_from="render" if is_render or is_rendered else "page",
         source=partial(_received, folder, row),
     )
 

@@ -111,9 +111,10 @@ class CrawlTables:
             self._stack.callback(self.connection.close)
             self._items = ItemTables(reader, wanted, self._folder, self._policy, self._is_other)
             needs_pages = bool(_OF_FETCHES & set(wanted)) or bool(self._items.wanted)
+            needs_pages |= TEXTS in wanted  # which say what fetch found the body of a render
             needs_pages = needs_pages or hides_private
             filled = {*wanted, PAGES} if needs_pages else set(wanted)
-            if _CHOSEN & filled:
+            if _CHOSEN & filled or self._items.wanted:
                 filled.add(RENDERS)
             self._add_captures([kind for kind in CAPTURES if kind in filled])
             names = ", ".join(column[0] for column in COMMON_CRAWL_COLUMNS)

@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 from lycosa.base.model.item_schema import ItemSchema
 from lycosa.base.preferences.use_policy import UsePolicy
 from lycosa.inspect.committed_state import CrawlReader
+from lycosa.inspect.text_choice import BETTER
 from lycosa.state.shard.item_source import ItemSource
 from lycosa.state.store import StoredSegment
 from lycosa.state.store.derived_files import ITEMS, begin_file, item_kind
@@ -79,10 +80,11 @@ class ItemTables:
             self.wanted = [each for each in self.names if each in named]
 
     def create(self, connection: duckdb.DuckDBPyConnection) -> None:
-        """Create the tables and views. The table ``fetches`` must be there, and filled if any
-        extractor is ``wanted``.
+        """Create the tables and views. The table ``fetches`` and the views of ``text_choice`` must
+        be there, and filled if any extractor is ``wanted``.
         """
         connection.execute(f"CREATE SCHEMA {ITEMS}")
+        has_renders = bool(connection.execute(f"SELECT 1 FROM {BETTER} LIMIT 1").fetchone())
         for name in self.names:
             files = self._files_of(name) if name in self.wanted else []
             files = files or [_Files([], [self._empty(name)])]
@@ -90,7 +92,9 @@ class ItemTables:
                 self.files += each.tables + each.made
             select = _union(connection, [self._select(*each) for each in files])
             connection.execute(f'CREATE VIEW {ITEMS}."{name}" AS {select}')
-            connection.execute(_NEWEST.format(name=name, says_something=_SAYS_SOMETHING))
+            select = (_WITH_RENDERS if has_renders else _OF_PAGES).format(name=name)
+            view = _NEWEST.format(name=name, says_something=_SAYS_SOMETHING, chosen=select)
+            connection.execute(view)
 
     def _find_names(self, source: ItemSource) -> list[str]:
         """Extractors with tables, and those of open segments and of others without tables."""
@@ -212,6 +216,23 @@ _ALLOWED = (
     " WHERE _capture IN (SELECT warc_record_id FROM fetches WHERE may_use IS DISTINCT FROM false)"
 )
 # Each column has the name of its table: the fields of an item may have any names.
+_OF_PAGES = """
+SELECT source.url AS _url, source.seen_at AS _fetched, made.* EXCLUDE (_url, _fetched)
+FROM source JOIN items."{name}" made
+    ON made._url = source.url AND made._fetched = source.made_at
+"""
+# Of a page that was rendered, the items of the document, unless the code found none there.
+_WITH_RENDERS = f"""
+, rendered AS (
+    SELECT source.url, source.seen_at, r.warc_record_id
+    FROM source JOIN {BETTER} r ON r.url = source.url AND r.fetch_time = source.body_at
+    WHERE r.warc_record_id IN (SELECT _capture FROM items."{{name}}")
+)
+{_OF_PAGES} WHERE source.url NOT IN (SELECT url FROM rendered)
+UNION ALL
+SELECT rendered.url AS _url, rendered.seen_at AS _fetched, made.* EXCLUDE (_url, _fetched)
+FROM rendered JOIN items."{{name}}" made ON made._capture = rendered.warc_record_id
+"""
 _NEWEST = """
 CREATE VIEW "{name}" AS
 WITH said AS (SELECT * FROM fetches WHERE kind = 'page' AND ({says_something})),
@@ -225,15 +246,15 @@ seen AS (
     FROM said GROUP BY url
 ),
 source AS (
-    SELECT content.url, seen.seen_at, CASE WHEN content.is_own AND NOT EXISTS (
+    SELECT content.url, seen.seen_at,
+    coalesce(content.duplicate_of_time, content.made_at) AS body_at,
+    CASE WHEN content.is_own AND NOT EXISTS (
         SELECT 1 FROM items."{name}" own
         WHERE own._url = content.url AND own._fetched = content.made_at
     ) THEN content.duplicate_of_time ELSE content.made_at END AS made_at
     FROM content JOIN seen ON seen.url = content.url WHERE seen.is_used
 )
-SELECT source.url AS _url, source.seen_at AS _fetched, made.* EXCLUDE (_url, _fetched)
-FROM source JOIN items."{name}" made
-    ON made._url = source.url AND made._fetched = source.made_at
+{chosen}
 """
 
 

@@ -8,7 +8,7 @@ crawl.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from lycosa.base.config.render_section import RenderSection
@@ -28,8 +28,8 @@ async def _nothing() -> None:
 class CalledCrawl:
     """A crawl that other programs can call, while this context lasts.
 
-    ``crawl`` is its UUID and ``runner`` runs its coordinator. ``render`` says whether it renders
-    pages.
+    ``crawl`` is its UUID and ``runner`` runs its coordinator. ``render`` has the settings of
+    rendering at the start.
     """
 
     def __init__(
@@ -44,12 +44,11 @@ class CalledCrawl:
         self._socket = CallerSocket(crawl, CallerHandler(runner, _nothing, self._tell_error))
         self._sockets, self._folder, self._tell = sockets, folder, tell
         self._keeper: ApiKeeper | None = None
-        self._renderer: RendererKeeper | None = None
-        if render.is_on:
-            job = RendererJob(
-                "this machine", render, folder=str(folder.resolve()), sockets=str(sockets)
-            )
-            self._renderer = RendererKeeper(job, tell)
+        job = RendererJob(
+            "this machine", render, folder=str(folder.resolve()), sockets=str(sockets)
+        )
+        self._renderer = RendererKeeper(job, tell)
+        self._is_open = False
 
     async def open(
         self, settings: ApiSettings | None = None, listener: ApiListener | None = None
@@ -65,12 +64,15 @@ class CalledCrawl:
             )
             self._keeper = ApiKeeper(job, listener, self._tell)
             self._keeper.start()
-        if self._renderer is not None:
-            self._renderer.start()
+        self._is_open = True
+        self._renderer.follow({})
 
-    def look_at_renderer(self) -> RendererReport | None:
-        """What the renderer process said last; ``None`` if pages are not rendered."""
-        return self._renderer.report if self._renderer is not None else None
+    def keep_renderer(self, values: Mapping[str, str]) -> RendererReport | None:
+        """Run a renderer process if pages are rendered by these live settings.
+
+        Returns what it said last; ``None`` if it is not wanted.
+        """
+        return self._renderer.report if self._is_open and self._renderer.follow(values) else None
 
     def _tell_error(self, error: BaseException) -> None:
         self._tell(f"the end of a caller was not handled ({error_line(error)})")
@@ -82,8 +84,8 @@ class CalledCrawl:
 
     async def close(self) -> None:
         """End the processes and all conversations."""
-        if self._renderer is not None:
-            await self._renderer.close()
+        self._is_open = False
+        await self._renderer.close()
         if self._keeper is not None:
             await self._keeper.close()
         await self._socket.close()

@@ -105,9 +105,10 @@ class Crawl:
 
     ``run`` raises ``CrawlInUse``, ``ManifestError``, ``CommittedDataMissing``, ``LogDamaged``,
     ``StoreDamaged``, ``KeyFileError``, ``ObjectError``, ``WorkerFailed`` or ``OSError``, and
-    ``SettingsError`` for extensions that cannot be loaded or are not named again; all of them are
-    names of ``lycosa``. It raises ``ValueError`` when no seed of a new crawl can be crawled, with
-    the reasons. Settings are checked at once: the constructor raises ``SettingsError``.
+    ``SettingsError`` for extensions that cannot be loaded or are not named again, and for a crawl
+    that renders pages where there is no browser; all of them are names of ``lycosa``. It raises
+    ``ValueError`` when no seed of a new crawl can be crawled, with the reasons. Settings are
+    checked at once: the constructor raises ``SettingsError``.
     """
 
     def __init__(
@@ -160,6 +161,7 @@ class Crawl:
             raise RuntimeError("this crawl runs already")
         self._check_seeds()
         self._check_code()
+        self._check_browser()
         self._loop = asyncio.get_running_loop()
         try:
             return await self._run_session()
@@ -346,6 +348,18 @@ class Crawl:
                     " program names it again; extensions=[] continues without"
                 ]
             )
+
+    def _check_browser(self) -> None:
+        """Refuse a crawl that renders pages where no browser is found, before anything begins."""
+        if not self._config.render.is_on:
+            return
+        # only for crawls that render: it costs others 10 ms
+        from lycosa.stages.render.browser_process import NoBrowser, find_browser
+
+        try:
+            find_browser(self._config.render.browser)
+        except NoBrowser as error:
+            raise SettingsError([f"render: {error}"]) from error
 
     def _note_seeds(self, taken: int) -> None:
         """Record how many of the program's seeds are committed."""

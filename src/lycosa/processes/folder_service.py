@@ -28,14 +28,13 @@ from lycosa.base.messages.coordinator_messages import (
     StopCrawl,
     ToCoordinator,
 )
-from lycosa.base.messages.renderer_messages import RendererReport
 from lycosa.base.model.end import End
 from lycosa.base.system.memory_plan import memory_plan
 from lycosa.cluster.serve.coordinator_links import PeerLink
 from lycosa.processes.run_limits import RunLimits
 from lycosa.processes.session import Session, open_session
 from lycosa.processes.socket_folder import SocketFolder
-from lycosa.processes.supervisor import CrawlOutcome, RunRules, SeedFeed, Supervisor
+from lycosa.processes.supervisor import CrawlOutcome, KeepRenderer, RunRules, SeedFeed, Supervisor
 from lycosa.processes.upload_thread import begin_uploads
 from lycosa.state.folder.lock import CrawlInUse
 from lycosa.state.folder.pause_note import save_pause, saved_pause
@@ -76,8 +75,7 @@ class FolderService:
         self._begin, self._running = asyncio.Event(), asyncio.Event()
         self._is_leaving = False
         self._changed: dict[str, str] = {}
-        self.look_at_renderer: Callable[[], RendererReport | None] = lambda: None
-        """Gives the state of the renderer process."""
+        self.keep_renderer: KeepRenderer = lambda values: None
         self.crawl = ""
         """The crawl's UUID, once the first run has begun."""
 
@@ -153,7 +151,7 @@ class FolderService:
         )
         supervisor.callers = self.callers
         # set when the first run has begun
-        supervisor.look_at_renderer = lambda: self.look_at_renderer()  # noqa: PLW0108
+        supervisor.keep_renderer = lambda values: self.keep_renderer(values)  # noqa: PLW0108
         self.crawl, self._supervisor = session.manifest.crawl, supervisor
         limits = RunLimits(session.config.limits, session.folder, supervisor.reach_limit)
         if self._is_leaving:

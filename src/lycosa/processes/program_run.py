@@ -239,7 +239,7 @@ class SeveralRun:
         called = CalledCrawl(
             crawl, supervisor, self._sockets, session.folder, LOG.warning, session.config.render
         )
-        supervisor.look_at_renderer = called.look_at_renderer
+        supervisor.keep_renderer = called.keep_renderer
         with self._stack:
             async with AsyncExitStack() as stack:
                 if sinks:

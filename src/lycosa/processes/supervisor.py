@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -76,6 +76,10 @@ class CrawlOutcome(msgspec.Struct, frozen=True):
     duration_s: float
 
 
+KeepRenderer = Callable[[Mapping[str, str]], RendererReport | None]
+"""Keeps a renderer process while pages are rendered by the live settings; returns its state."""
+
+
 class RunRules(msgspec.Struct, frozen=True):
     """How a run is reached by other programs: its private folder of sockets.
 
@@ -132,8 +136,7 @@ class Supervisor:
         """Keeps the feeds of this run going; returns those that do not run, with the reason."""
         self.look_at_webhooks: Callable[[], list[WebhookNote]] = list
         """Gives the webhooks of this run."""
-        self.look_at_renderer: Callable[[], RendererReport | None] = lambda: None
-        """Gives the state of the renderer process of this run."""
+        self.keep_renderer: KeepRenderer = lambda values: None
         # The settings of this start get the version after the last one of the previous run.
         version, rules = session.recovered.settings, hosting or RunRules(Path())
         is_first = not (version or rules.changed or rules.is_paused)
@@ -338,7 +341,7 @@ class Supervisor:
             progress,
             feeds_away=self.check_feeds(),
             webhooks=self.look_at_webhooks(),
-            renderer=self.look_at_renderer(),
+            renderer=self.keep_renderer(self._coordinator.settings.values),
         )
 
     def _captured(self, progress: Progress) -> int:

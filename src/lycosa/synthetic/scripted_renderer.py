@@ -7,6 +7,7 @@ page asks for, in which order, and what it adds:
     load URL [DESTINATION]       request something; the text of data is shown
     link URL                     add a link to the document
     text WORDS                   add a paragraph
+    frame URL MARKUP             add a frame with that document
     crash | hang                 what kills a browser, or keeps it busy
 
 What was not found is wanted, and the lines of a script that is missing do not run: like a browser
@@ -23,6 +24,7 @@ from urllib.parse import urljoin
 from lycosa.base.model.capture import Want
 from lycosa.base.model.rendered_page import (
     ArchiveQuery,
+    FrameDocument,
     MissingAnswer,
     PageRequest,
     Rendered,
@@ -74,6 +76,7 @@ class _Page:
     def __init__(self, task: RenderTask) -> None:
         self._task = task
         self._added: list[str] = []
+        self._frames: list[FrameDocument] = []
         self._requests: dict[str, PageRequest] = {}
         self._wants: list[Want] = []
         self._end = RenderEnd.QUIET
@@ -101,6 +104,7 @@ class _Page:
             self._end,
             url=url,
             html=html[:place] + "".join(self._added) + html[place:],
+            frames=tuple(self._frames),
             wants=tuple(self._wants),
             requests=tuple(self._requests.values()),
             elapsed_s=0.3,
@@ -145,6 +149,10 @@ class _Page:
                 self._added.append(f'<a href="{escape(target)}">{escape(rest)}</a> ')
             elif word == "text":
                 self._added.append(f"<p>{escape(rest)}</p>")
+            elif word == "frame":
+                target, _, markup = rest.partition(" ")
+                where = target if target.startswith("about:") else urljoin(self._task.url, target)
+                self._frames.append(FrameDocument(where, markup))
             elif word == "crash":
                 self._end = RenderEnd.CRASHED
             elif word == "hang":

@@ -114,8 +114,10 @@ def assemble(
     )
     renders = None
     if intake.renders is not None:
-        renders = RenderDesk(intake.renders, visit.stages, ports.parser.parse, ports.offload)
-    calls = build_calls(owned, intake, visit, worker, ports.offload, renders)
+        renders = RenderDesk(
+            intake.renders, visit.stages, ports.parser.parse, ports.offload, visit.code
+        )
+    calls = build_calls(owned, intake, visit, worker, ports.parser, ports.offload, renders)
     return _assembled(owned, intake, visit, worker, calls, extensions, ranks, renders)
 
 

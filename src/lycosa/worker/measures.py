@@ -139,7 +139,10 @@ def measure_renders(meter: Meter, desk: RenderDesk, queue: RenderQueue) -> None:
     meter.adopt("lycosa_render_rounds", counts.rounds)
 
     def read() -> None:
-        due, lent, waiting = desk.due, desk.lent, queue.waiting
+        waiting = queue.waiting
+        if not (queue.is_on or waiting or counts.rounds.count):
+            return
+        due, lent = desk.due, desk.lent
         depths = {"due": due, "lent": lent, "waiting": waiting - due - lent}
         meter.set_table("lycosa_render_queue_depth", depths)
         meter.set("lycosa_renders_awaited", waiting if queue.is_busy else 0)

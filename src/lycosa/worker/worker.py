@@ -143,9 +143,9 @@ class Worker:
         self._news.set()
 
     def queue_renders(self, section: RenderSection) -> None:
-        """Let as many pages wait to be rendered as these settings say."""
+        """Choose the pages that are rendered, and how many wait for it, by these settings."""
         if self._renders is not None:
-            self._renders.section = section
+            self._renders.follow(section)
 
     @property
     def slots(self) -> int:

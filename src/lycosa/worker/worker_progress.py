@@ -52,7 +52,7 @@ class ProgressReport:
         self._no_jitter = random.Random(0)
         self._children = children
         self._loop = loop
-        self._waits = waits
+        self._waits, self._renders = waits, assembled.renders
         self._slowest: list[HostNote] = []
         self._needs: dict[int, int] = {}
         self._next_look = 0.0
@@ -101,6 +101,7 @@ class ProgressReport:
             ],
             promises=self._worker.frontier.broken_promises(),
             failures=self._failures.notes(),
+            renderers=self._renders.renderers() if self._renders is not None else [],
         )
 
     def _next_in_s(self, now: float) -> float:

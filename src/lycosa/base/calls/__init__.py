@@ -57,6 +57,7 @@ from lycosa.base.calls.queries import (
 from lycosa.base.calls.renderer_calls import (
     MOST_ANSWER_BYTES,
     MOST_CAPTURES,
+    MOST_ORDERED,
     MOST_RENDERS,
     AskedCapture,
     CapturesFound,
@@ -64,10 +65,13 @@ from lycosa.base.calls.renderer_calls import (
     FoundCapture,
     GiveRender,
     LentRender,
+    OrderRenders,
     RendersLent,
     RenderTaken,
     RenderVerdict,
     TakeRenders,
+    place_text,
+    read_place,
 )
 from lycosa.base.calls.submission import (
     AnnounceChanges,
@@ -86,6 +90,7 @@ __all__ = [
     "MOST_ANSWER_BYTES",
     "MOST_CAPTURES",
     "MOST_LENT",
+    "MOST_ORDERED",
     "MOST_RENDERS",
     "ActionsQuery",
     "AnnounceChanges",
@@ -122,6 +127,7 @@ __all__ = [
     "LentRender",
     "ListedChange",
     "ListingsQuery",
+    "OrderRenders",
     "OutsideResult",
     "RenderTaken",
     "RenderVerdict",
@@ -143,7 +149,9 @@ __all__ = [
     "encode_call",
     "encode_reply",
     "new_call",
+    "place_text",
     "read_action",
     "read_delay",
+    "read_place",
     "read_remark",
 ]

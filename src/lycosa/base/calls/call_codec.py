@@ -16,6 +16,7 @@ from lycosa.base.calls.renderer_calls import (
     CapturesFound,
     FindCaptures,
     GiveRender,
+    OrderRenders,
     RendersLent,
     RenderTaken,
     TakeRenders,
@@ -41,6 +42,7 @@ Call = (
     | TakeRenders
     | FindCaptures
     | GiveRender
+    | OrderRenders
     | StateQuestion
 )
 CallReply = (

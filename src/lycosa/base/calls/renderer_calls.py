@@ -18,6 +18,9 @@ from lycosa.base.reasons import Reason
 MOST_RENDERS, MOST_CAPTURES = 64, 200
 """Bounds of a call: pages that are lent, and captures that are asked for."""
 
+MOST_ORDERED = 100
+"""URLs of an order. Each is read and parsed, in some milliseconds."""
+
 MOST_ANSWER_BYTES = 16_000_000
 """Bytes of bodies in one answer; a capture beyond them is answered without its body."""
 
@@ -27,13 +30,16 @@ class TakeRenders(msgspec.Struct, frozen=True, tag=True):
 
     ``renderer`` names the renderer of a machine and ``run`` its process: when a call comes from
     another process, what the one before had is due again at once. ``browser`` is its browser and
-    version. Answered at once, and without a commit: what is lent lasts in memory only.
+    version, ``at_once`` the most pages that it has in work, ``trouble`` why it last rendered
+    nothing. Answered at once, and without a commit: what is lent lasts in memory only.
     """
 
     renderer: str
     most: int
     browser: str = ""
     run: str = ""
+    at_once: int = 0
+    trouble: str = ""
 
 
 class LentRender(msgspec.Struct, frozen=True, gc=False):
@@ -41,7 +47,8 @@ class LentRender(msgspec.Struct, frozen=True, gc=False):
 
     ``partition`` and ``row`` (host8 and url8 of the page) name the row. ``lending`` is a number
     that changes each time when the row is lent: a result of an earlier lending is late.
-    ``records`` has the record id that answered each canonical URL in earlier rounds.
+    ``records`` has the record id that answered each canonical URL in earlier rounds, ``places``
+    where these are (``FoundCapture.place``).
     """
 
     partition: int
@@ -50,6 +57,7 @@ class LentRender(msgspec.Struct, frozen=True, gc=False):
     task: RenderTask
     within_s: float
     records: dict[str, str] = {}
+    places: dict[str, str] = {}
 
 
 class RendersLent(msgspec.Struct, frozen=True, tag=True):
@@ -62,15 +70,16 @@ class RendersLent(msgspec.Struct, frozen=True, tag=True):
 class AskedCapture(msgspec.Struct, frozen=True, gc=False):
     """A capture that a page needs: of a canonical URL of a host of the partition that is called.
 
-    With ``record``, the capture of that record id, which an earlier round had; else the newest
-    with a body. ``also`` is looked up when nothing is stored of ``url``. ``digest`` is the payload
-    digest that the renderer expects and has: such a body is not sent.
+    With ``record``, the capture of that record id, which an earlier round had, at that ``place``;
+    else the newest with a body. ``also`` is looked up when nothing is stored of ``url``. ``digest``
+    is the payload digest that the renderer expects and has: such a body is not sent.
     """
 
     url: str
     record: str = ""
     also: str = ""
     digest: str = ""
+    place: str = ""
 
 
 class FindCaptures(msgspec.Struct, frozen=True, tag=True):
@@ -87,6 +96,8 @@ class FoundCapture(msgspec.Struct, frozen=True, gc=False):
     names in lower case. ``digest`` is that of the body as received. ``body`` is decoded (transfer
     and content encoding), and absent when the renderer has it, or, with ``is_cut``, because the
     answer had no room: asked again with fewer others. ``is_other`` says that ``also`` was found.
+    ``place`` says where the record with the body is, for the owner, which may be another process
+    when it is asked for.
     """
 
     record: str = ""
@@ -97,6 +108,7 @@ class FoundCapture(msgspec.Struct, frozen=True, gc=False):
     is_cut: bool = False
     is_other: bool = False
     reason: Reason = Reason.NONE
+    place: str = ""
 
 
 class CapturesFound(msgspec.Struct, frozen=True, tag=True):
@@ -110,7 +122,8 @@ class GiveRender(msgspec.Struct, frozen=True, tag=True):
 
     ``result`` is a ``Rendered`` (``model.packed_render``). An empty one gives the page back: it was
     not rendered, is not to blame, and may be lent again at once. ``found_here`` counts the bodies
-    that the renderer had already, ``found_there`` those that were sent to it.
+    that the renderer had already, ``found_there`` those that were sent to it. ``places`` are those
+    of the captures that answered, by canonical URL, for the rounds that follow.
     """
 
     renderer: str
@@ -119,6 +132,21 @@ class GiveRender(msgspec.Struct, frozen=True, tag=True):
     result: bytes
     found_here: int = 0
     found_there: int = 0
+    places: dict[str, str] = {}
+
+
+class OrderRenders(msgspec.Struct, frozen=True, tag=True):
+    """An operator's order to render pages of one partition, also those that were rendered before.
+
+    At most 100 URLs, as the caller wrote them. Answered by ``GivenVerdicts``: ``ACCEPTED``,
+    ``WAITING`` (it waited already, and is among the first now), ``NOT_KNOWN``, or ``REJECTED`` with
+    the reason.
+    """
+
+    call: str
+    by: str
+    urls: list[str]
+    why: str = ""
 
 
 class RenderVerdict(Enum):
@@ -134,3 +162,14 @@ class RenderTaken(msgspec.Struct, frozen=True, tag=True):
 
     verdict: RenderVerdict
     reason: str = ""
+
+
+def place_text(segment: str, offset: int) -> str:
+    """Where a record is, as ``FoundCapture.place`` has it."""
+    return f"{segment} {offset}"
+
+
+def read_place(text: str) -> tuple[str, int] | None:
+    """Segment and offset of ``place_text``; ``None`` for any other text."""
+    segment, _, offset = text.rpartition(" ")
+    return (segment, int(offset)) if segment and offset.isdecimal() and len(offset) < 16 else None

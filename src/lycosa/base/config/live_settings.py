@@ -51,6 +51,8 @@ LIVE = (
     "refetch.probes",
     "refetch.intervals",
     "refetch.policies",
+    "render.mode",
+    "render.policies",
     "render.pages",
     "render.queue",
 )
@@ -60,8 +62,9 @@ LIVE = (
 planned. A change of ``refetch.first_s``, ``min_s``, ``max_s``, ``price``, ``budget`` and
 ``least_chance`` applies to a page when its time has come: it may get a later one. Those of the
 scope apply to links that are found from then on, and to URLs that wait, when their turn has come
-(``Scope.judge_waiting``). One of the others also moves the times that are stored already
-(``stages.frontier.policy_walk``).
+(``Scope.judge_waiting``). ``render.mode`` and ``render.policies`` apply to pages that are fetched
+from then on, and to those that wait to be rendered. One of the others also moves the times that
+are stored already (``stages.frontier.policy_walk``).
 """
 
 

@@ -165,6 +165,7 @@ class Assignments(msgspec.Struct, frozen=True, tag=True):
     ``formats`` are the formats in force (``model.compatibility``). ``at`` is the time by a clock
     that only this coordinator has: nodes send it back, which bounds how long their reports travel.
     ``code`` is the user code that the crawl runs: a node starts no worker if it lacks any of it.
+    ``render`` are the live settings of rendering, by which a node keeps a renderer or does not.
     """
 
     coordinator: int
@@ -178,6 +179,7 @@ class Assignments(msgspec.Struct, frozen=True, tag=True):
     formats: int = FIRST_FORMATS
     at: float = 0.0
     code: dict[str, CodeVersion] = {}
+    render: dict[str, str] = {}
 
 
 class Relay(msgspec.Struct, frozen=True, tag=True):

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from lycosa.base.messages.renderer_messages import RendererReport
+from lycosa.base.messages.renderer_messages import RendererReport, RendererUse, summed_uses
 from lycosa.base.model.code_failure import FailureNote, summed_notes
 from lycosa.base.model.parsed import ParserHealth
 from lycosa.base.model.pool_use import PoolState, PoolUse
@@ -118,7 +118,8 @@ class Progress(msgspec.Struct, frozen=True, tag=True):
     first seeds that the parser could not read. ``promises`` are hosts whose pages were promised
     more fetches (``every`` of ``refetch.policies``) than the host has turns, as of the last change
     of policies. ``failures`` are the rules and sinks of users that failed in this run.
-    ``webhooks`` are those of the settings. ``renderer`` is the renderer process of this machine.
+    ``webhooks`` are those of the settings. ``renderer`` is the renderer process of this machine,
+    ``renderers`` are those of all machines that asked for pages in the last minute.
     """
 
     meter: MeterSnapshot = MeterSnapshot()
@@ -142,6 +143,7 @@ class Progress(msgspec.Struct, frozen=True, tag=True):
     failures: list[FailureNote] = []
     webhooks: list[WebhookNote] = []
     renderer: RendererReport | None = None
+    renderers: list[RendererUse] = []
 
     def with_numbers(
         self, numbers: Mapping[str, Number], tables: Mapping[str, dict[str, Number]] | None = None
@@ -287,6 +289,7 @@ def total(reports: list[Progress]) -> Progress:
             key=lambda each: each.turns / each.promised,
         )[:MAX_PROMISES],
         failures=summed_notes([each for report in reports for each in report.failures]),
+        renderers=summed_uses(each for report in reports for each in report.renderers),
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
 
@@ -41,6 +43,42 @@ class RendererReport(msgspec.Struct, frozen=True, tag=True):
             f"{self.pages} of {self.most} pages in work, {self.rendered:,} rounds done, bodies kept"
             f" here for {self.hit_rate:.0%} of the requests, {self.memory_bytes / 1e6:,.0f} MB"
         )
+
+
+class RendererUse(msgspec.Struct, frozen=True):
+    """A renderer that asked a worker for pages in the last minute.
+
+    ``pages`` are with it, of at most ``at_once`` (0 = a version that did not say). ``browser`` is
+    that of its last page (empty = it has rendered none), ``trouble`` why it renders nothing.
+    """
+
+    name: str
+    pages: int = 0
+    at_once: int = 0
+    browser: str = ""
+    trouble: str = ""
+
+    def line(self) -> str:
+        """It in one line, for people."""
+        if self.trouble:
+            return f"{self.name}: {self.trouble}"
+        browser = f", {self.browser}" if self.browser else ""
+        return f"{self.name}: {self.pages} of {self.at_once} pages in work{browser}"
+
+
+def summed_uses(uses: Iterable[RendererUse]) -> list[RendererUse]:
+    """The renderers of several workers, each once, by name."""
+    found: dict[str, RendererUse] = {}
+    for each in uses:
+        old = found.get(each.name, each)
+        found[each.name] = RendererUse(
+            each.name,
+            each.pages + (old.pages if old is not each else 0),
+            max(each.at_once, old.at_once),
+            each.browser or old.browser,
+            each.trouble or old.trouble,
+        )
+    return [found[name] for name in sorted(found)]
 
 
 class RendererNote(msgspec.Struct, frozen=True, tag=True):

@@ -8,6 +8,7 @@ reason.
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import msgspec
 
@@ -15,9 +16,13 @@ from lycosa.base.model.capture import StoredOriginal
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.fetched import Privacy
 from lycosa.base.model.parsed import Parsed
+from lycosa.base.model.remark import Remark
 from lycosa.base.model.rendered_page import Rendered
 from lycosa.base.preferences.preference_model import NOTHING_STATED, Preferences
 from lycosa.base.reasons import Reason
+
+RENDERED_HEADERS = (("content-type", "text/html; charset=utf-8"),)
+"""Header fields of a rendered document: those of the answer are about other bytes."""
 
 _PLACEHOLDER = 200
 _NONCE = re.compile(r"""(\snonce=)(?:"[^"]*"|'[^']*'|[^\s>]+)""", re.IGNORECASE)
@@ -47,6 +52,7 @@ class FinishedRender(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     and ``detail`` say why it ended before a round wanted nothing new, if it did. ``status``,
     ``depth``, ``via``, ``link_kind``, ``fetch_number`` and ``preferences`` are those of the
     capture. ``page_characters`` and ``page_links`` are what the parser found in the capture itself.
+    ``items`` are the rows that extractors made of the document, ``remarks`` those of user code.
     """
 
     url: str
@@ -67,6 +73,8 @@ class FinishedRender(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     preferences: Preferences = NOTHING_STATED
     page_characters: int = 0
     page_links: int = 0
+    items: dict[str, list[list[Any]]] = {}
+    remarks: tuple[Remark, ...] = ()
     privacy: Privacy = Privacy.PUBLIC
 
     @property

@@ -80,12 +80,14 @@ class RenderState(msgspec.Struct, array_like=True, gc=False):
     """What a page was answered, and what it wanted: written once a round, read at the next one.
 
     ``records`` has the id of the record that answered each canonical URL, ``wanted`` the
-    destination of each URL of ``RenderRow.asked`` (``model.capture.Want``).
+    destination of each URL of ``RenderRow.asked`` (``model.capture.Want``). ``places`` says where
+    the records are, as ``FoundCapture.place``; those of an older program are not known.
     """
 
     records: dict[str, str] = {}
     wanted: dict[str, str] = {}
     rounds: list[RoundNote] = []
+    places: dict[str, str] = {}
 
 
 class RenderOutcome(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -77,7 +77,13 @@ class Metric(msgspec.Struct, frozen=True):
 _C, _G, _H = MetricKind.COUNTER, MetricKind.GAUGE, MetricKind.HISTOGRAM
 _REASONS = tuple(reason.label for reason in Reason)
 _RESULTS = ("hit", "miss")
-RENDER_ENDS = (*(end.value for end in RenderEnd), "lost", "too_old", "unreadable")
+RENDER_ENDS = (
+    *(end.value for end in RenderEnd),
+    "lost",
+    "too_old",
+    "turned_off",
+    "unreadable",
+)
 """How renders end; the last three are no results of a renderer."""
 
 _CRAWL = (

@@ -96,7 +96,7 @@ class Coordinator:
         self._routes = RouteTable(number)
         # What the store says of code counts for a new crawl; later the records do.
         self._settings = with_first_code(control.settings, rules.code)
-        self._placement.follow_code(self._settings)
+        self._placement.follow_settings(self._settings)
         self._end = control.end
         self._asks = control.asks
         self._expects_asks = not control.asks.are_over
@@ -268,7 +268,7 @@ class Coordinator:
     def _steer(self, settings: SettingsSaved) -> None:
         self._settings = settings
         self._send(messages.CONTROL, settings)
-        self._placement.follow_code(settings)
+        self._placement.follow_settings(settings)
         self._rounds.start_over()
 
     # -- what owners say

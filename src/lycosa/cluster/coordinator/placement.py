@@ -37,6 +37,7 @@ from lycosa.cluster.coordinator.node_view import STALE_REPORT_S, ClockState, Nod
 
 COUNT_BITS = 32
 """Bits of a number that a coordinator gives for its own count; its own number is above them."""
+_RENDER = "render."  # live settings of this section go to nodes
 _FORGOTTEN_S = 3600.0  # after that a node that was lost is no longer shown
 
 
@@ -88,6 +89,7 @@ class Placement:
     ) -> None:
         self._number = number
         self._rules = rules
+        self._render: dict[str, str] = {}
         self._count = 0
         self._version = 0
         self._timeout_s = rules.node_timeout_s or math.inf
@@ -427,10 +429,13 @@ class Placement:
         self.change_all()
         return FormatsSaved(formats)
 
-    def follow_code(self, settings: SettingsSaved) -> None:
-        """Give new shards only to nodes that have the code of these settings; all receive it."""
-        if settings.code != self._rules.code:
+    def follow_settings(self, settings: SettingsSaved) -> None:
+        """Give new shards only to nodes that have the code of these settings; all receive it, and
+        the settings of rendering."""
+        render = {k: v for k, v in settings.values.items() if k.startswith(_RENDER)}
+        if settings.code != self._rules.code or render != self._render:
             self._rules = msgspec.structs.replace(self._rules, code=settings.code)
+            self._render = render
             self.change_all()
 
     def list_for(self, node: NodeView, end: EndSaved, now: float) -> Assignments:
@@ -452,6 +457,7 @@ class Placement:
             self.rules.formats,
             now,
             self.rules.code,
+            self._render,
         )
 
 

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
+from lycosa.base.model.finished_render import RENDERED_HEADERS
 from lycosa.base.model.parsed import Link
 from lycosa.cluster.shards.cluster_view import sealed_segments
 from lycosa.feeds.extraction.extraction_source import SourceCapture
@@ -21,8 +22,16 @@ from lycosa.stages.extract.eligible import is_extracted
 from lycosa.stages.frontier.unparsed_bodies import NOT_PARSED
 from lycosa.state.objects.objects_port import ObjectStore
 from lycosa.state.store import journal, layout
-from lycosa.state.store.journal_rows import Extractor, JournalRow, SegmentHeader, original_url
+from lycosa.state.store.derived_files import RENDERS
+from lycosa.state.store.journal_rows import (
+    Extractor,
+    JournalRow,
+    SegmentHeader,
+    original_url,
+    source_capture,
+)
 from lycosa.state.store.object_segments import ObjectSegments
+from lycosa.state.store.render_facts import RENDER_LINE
 from lycosa.state.store.segment_files import SegmentFiles
 from lycosa.state.store.segments_port import StoredSegment
 from lycosa.state.store.stored_bodies import ReadRecord, record_with_body, reference_of
@@ -125,13 +134,24 @@ class CrawlCaptures:
         return self._header(segment).extractors
 
     def captures(self, segment: str) -> Iterator[SourceCapture]:
-        """See ``ExtractionSource``. Captures that the purpose may not use are left out."""
+        """See ``ExtractionSource``. Captures that the purpose may not use are left out.
+
+        After them come the renders that have the better text of their page.
+        """
         policy = self._header(segment).policy
         window = _Window(partial(self._content.read_warc, segment))
         for row in journal.rows_from(self._journal(segment), segment):
             original = original_url(row)
             may_use = policy.allows(row.preferences)
             if is_extracted(row.kind, row.status, row.url, original, may_use):
+                yield SourceCapture(row, partial(self._load, row, window))
+        if not self._header(segment).options.get(RENDERS):
+            return
+        window = _Window(partial(self._content.read_warc, segment))
+        for row in journal.rows_from(self._journal(segment), segment, having=RENDER_LINE):
+            is_better = row.render is not None and row.render.is_better
+            may_use = policy.allows(row.preferences)
+            if is_better and is_extracted(row.kind, row.status, row.url, "", may_use):
                 yield SourceCapture(row, partial(self._load, row, window))
 
     def _header(self, segment: str) -> SegmentHeader:
@@ -149,8 +169,11 @@ class CrawlCaptures:
 def given_document(row: JournalRow, own: StoredRecord, read: ReadRecord) -> GivenDocument:
     """What user code gets of a capture, of which ``own`` is the record.
 
-    The body of a revisit is read from another one. Raises ``RecordError`` or ``OSError``.
+    The body of a revisit is read from another one; that of a render is its document. Raises
+    ``RecordError`` or ``OSError``.
     """
+    if row.render is not None:
+        return _rendered_document(row, own)
     record = own
     if reference_of(own) is not None:
         place = (row.body_segment or row.segment, row.body_offset)
@@ -178,6 +201,23 @@ def given_document(row: JournalRow, own: StoredRecord, read: ReadRecord) -> Give
         encodings=encodings,
         links=links,
         is_cut=bool(row.truncated),
+    )
+
+
+def _rendered_document(row: JournalRow, own: StoredRecord) -> GivenDocument:
+    has_links = bool(row.links.urls) or not row.outlinks
+    return GivenDocument(
+        row.url,
+        row.status,
+        list(RENDERED_HEADERS),
+        source_capture(row)[0] / 1_000_000,
+        row.media_type_detected or row.media_type,
+        row.charset,
+        row.language,
+        row.preferences,
+        own.body,
+        links=list(StoredLinks(row.links)) if has_links else None,
+        is_rendered=True,
     )
 
 

@@ -54,11 +54,14 @@ class CaptureChecks:
             self._progress("captures", self._done, self._captured)
         self.outside += bool(row.fetcher)
         self.unparsed.check_row(row)
-        if row.items:
-            for name, items in row.items.items():
-                self.items[name] = self.items.get(name, 0) + len(items)
+        self.count_items(row)
         if not row.kind.is_of_origin:
             self.index.add_capture(row.url, row.fetch_number, warc_name(row.segment), row.offset)
+
+    def count_items(self, row: JournalRow) -> None:
+        """Count the rows of user code that a capture or a render has."""
+        for name, items in row.items.items():
+            self.items[name] = self.items.get(name, 0) + len(items)
 
 
 class SegmentChecks:
@@ -104,6 +107,7 @@ class SegmentChecks:
             if row.render is not None:
                 self.renders.check_row(segment, row, self._is_wanted(row))
                 self.links.check_render(row)
+                captures.count_items(row)
                 continue
             captures.check_row(row)
             record = records.read_record(segment, row) if self._is_wanted(row) else None

@@ -21,7 +21,7 @@ from lycosa.state.store.journal import JournalError
 from lycosa.state.store.journal_rows import JournalRow
 from lycosa.state.store.render_facts import RENDER_LINE
 from lycosa.state.store.segments_port import StoredSegment
-from lycosa.state.store.stored_data import RecordError, StoredRecord
+from lycosa.state.store.stored_data import RecordError, StoredRecord, metadata_behind
 
 _SHOWN = 10
 
@@ -107,18 +107,6 @@ def stored_capture(source: CrawlView, segment: str, offset: int) -> Stored | Non
     if is_open and source.seen.origin.is_cluster:
         path = f"parts/{layout.segment_worker(name):05d}/{name}/"
     return Stored(path, offset, record.length, record, metadata)
-
-
-def metadata_behind(
-    source: CrawlView, segment: str, offset: int, record: StoredRecord
-) -> dict[str, str]:
-    """The fields of the metadata record of a capture, whose ``record`` is at ``offset``.
-
-    Raises ``RecordError`` or ``OSError``.
-    """
-    beside = source.read_record(segment, offset + record.length)
-    is_its_own = beside.fields.get("WARC-Concurrent-To") == record.fields.get("WARC-Record-ID")
-    return _fields(beside.body) if is_its_own and beside.fields["WARC-Type"] == "metadata" else {}
 
 
 def tries_of(files: Mapping[int, Sequence[Path]], url: str) -> list[Tried]:
@@ -260,13 +248,3 @@ def _ended(
         found[key] = msgspec.structs.replace(
             found[key], outcome=outcome, status=status, duration_s=duration
         )
-
-
-def _fields(block: bytes) -> dict[str, str]:
-    """The fields of a metadata record; those with the same name are one value, in lines."""
-    found: dict[str, str] = {}
-    for line in block.decode("utf-8", "replace").split("\r\n"):
-        name, colon, value = line.partition(": ")
-        if colon:
-            found[name] = f"{found[name]}\n{value}" if name in found else value
-    return found

@@ -23,7 +23,6 @@ from lycosa.base.preferences.preference_words import read_answers
 from lycosa.base.system.content_encoding import Decoded, decode_content
 from lycosa.base.urls.identity import hash8, host_of, surt
 from lycosa.inspect.committed_state import CrawlReader, TableView, UrlEntry
-from lycosa.inspect.explain.lookup import metadata_behind
 from lycosa.inspect.queries.time_budget import OutOfTime, TimeBudget
 from lycosa.state.store.cdxj import CdxjEntry, timestamp
 from lycosa.state.store.derived_files import CDXJ
@@ -33,7 +32,7 @@ from lycosa.state.store.stored_bodies import (
     record_with_body,
     reference_of,
 )
-from lycosa.state.store.stored_data import RecordError, StoredRecord
+from lycosa.state.store.stored_data import RecordError, StoredRecord, metadata_behind
 
 MAX_PIECE_BYTES = 16 << 20
 """Largest body that is decoded; of a longer one the beginning is given."""

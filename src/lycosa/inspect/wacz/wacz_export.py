@@ -34,7 +34,7 @@ from lycosa.state.store import cdxj, layout
 from lycosa.state.store.journal import JournalError
 from lycosa.state.store.journal_rows import UNCHANGED, JournalRow
 from lycosa.state.store.render_facts import RENDER_LINE
-from lycosa.state.store.rendered_texts import better_renders, has_text_of_page
+from lycosa.state.store.rendered_texts import BetterRenders
 from lycosa.state.store.segments_port import StoredSegment
 from lycosa.state.store.sorted_lines import SortedLines
 from lycosa.state.store.stored_data import RecordError
@@ -135,7 +135,7 @@ class _Archives:
         self._names = {each.name for each in self._segments}
         self._captures = self._left_out = self._elsewhere = 0
         self._refused = self._refused_places()
-        self._better = better_renders(reader.source)
+        self._better = BetterRenders(reader.source)
 
     def copy_all(self) -> WaczReport:
         for segment in self._segments:
@@ -162,8 +162,7 @@ class _Archives:
             self._captures += 1
             if line is not None and self._is_shown(row):
                 self._lines.add_line(line)
-                if has_text_of_page(row, self._better):
-                    self._lists.add_capture(row)
+                self._list(row)
         copy.copy_until(segment.length)
 
     def _copy_render(self, row: JournalRow, copy: _Copy) -> None:
@@ -173,8 +172,11 @@ class _Archives:
             offset = copy.position
             line = render_index_line(row, record, offset, copy.copy_until(start + record.length))
             self._lines.add_line(line)
-        if has_text_of_page(row, self._better):
-            self._lists.add_capture(row)
+        self._list(row)
+
+    def _list(self, row: JournalRow) -> None:
+        if (shown := self._better.shown(row)) is not None:
+            self._lists.add_capture(shown.row)
 
     def _rows(self, segment: StoredSegment) -> Iterator[JournalRow]:
         if segment.journal_length is None:

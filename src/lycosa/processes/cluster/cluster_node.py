@@ -16,7 +16,7 @@ import asyncio
 import errno
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Protocol
 
@@ -110,6 +110,8 @@ class ClusterNode:
         code: NodeCode | None = None,
     ) -> None:
         self._session, self._code = session, code
+        self.keep_renderer: Callable[[Mapping[str, str]], bool] = lambda values: False
+        """Keeps a renderer process if pages are rendered by these live settings."""
         self._name = name
         self._listener = listener
         self.plan = NodePlan(time.time(), session.memory.most)
@@ -255,6 +257,7 @@ class ClusterNode:
         if isinstance(message, Assignments) and message.coordinator == self.plan.coordinator:
             self._session.formats = message.formats
             self._session.code = msgspec.structs.replace(self._session.code, code=self.plan.code)
+            self.keep_renderer(message.render)
             self._note_end()
         self._do(acts, dialer)
 

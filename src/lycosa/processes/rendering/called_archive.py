@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from lycosa.base.calls import AskedCapture
 from lycosa.base.model.rendered_page import ArchiveQuery, MissingAnswer, StoredAnswer
@@ -20,7 +21,7 @@ from lycosa.service.api.places import PartitionFinder
 class CalledArchive:
     """``Archive`` of one render of a page of ``site``.
 
-    ``records`` has the record ids of earlier rounds, by URL.
+    ``records`` has the record ids of earlier rounds by URL, ``places`` where these are.
     """
 
     def __init__(
@@ -29,9 +30,12 @@ class CalledArchive:
         addressing: PartitionFinder,
         records: Mapping[str, str],
         site: str,
+        places: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self._finder, self._addressing, self._site = finder, addressing, site
-        self._records = dict(records)
+        self._records, self._known = dict(records), places
+        self.places: dict[str, str] = {}
+        """Where the records that answered are, by canonical URL."""
         self.found_here = self.found_there = self.missing = 0
         self.lost = ""
         """Why the answers are not those of the crawl; such a render is given back."""
@@ -53,7 +57,8 @@ class CalledArchive:
         if not record and also and also in self._records:
             url, also, record, is_other = also, "", self._records[also], True
         try:
-            found, was_here = await self._finder.find(partition, AskedCapture(url, record, also))
+            asked = AskedCapture(url, record, also, place=self._known.get(url, "") * bool(record))
+            found, was_here = await self._finder.find(partition, asked)
         except OwnerLost as error:
             # The page may take this for a failure of the network and show something else. Its
             # result is thrown away.
@@ -65,5 +70,7 @@ class CalledArchive:
         self.found_here += was_here
         self.found_there += not was_here
         is_other = is_other or found.is_other
-        self._records.setdefault(also if found.is_other else url, found.record)
+        answered = also if found.is_other else url
+        if self._records.setdefault(answered, found.record) == found.record and found.place:
+            self.places[answered] = found.place
         return StoredAnswer(found.record, found.status, found.headers, found.body, is_other)

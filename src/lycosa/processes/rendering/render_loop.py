@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from lycosa.base.calls import (
     MOST_RENDERS,
@@ -40,8 +40,12 @@ _RETURN_S = 2.0  # in which pages are given back at the end
 _NO_BROWSER_S = 10.0  # between two tries to start a browser
 
 
+async def _packed(rendered: Rendered) -> bytes:
+    return await asyncio.to_thread(pack_rendered, rendered)  # up to 100 MB
+
+
 class RenderLoop:
-    """One per renderer process. ``tell`` gets lines for the operator.
+    """One per renderer process. ``tell`` gets lines for the operator. ``pack`` compresses results.
 
     ``new_renderer`` makes a renderer of one page at a time. No pages are taken before ``set_most``.
     """
@@ -53,7 +57,9 @@ class RenderLoop:
         new_renderer: Callable[[], Renderer],
         captures: CaptureCaller,
         tell: Callable[[str], None],
+        pack: Callable[[Rendered], Awaitable[bytes]] = _packed,
     ) -> None:
+        self._pack = pack
         self._name, self._crawl, self._new_renderer = name, crawl, new_renderer
         self._captures, self._tell = captures, tell
         self._run = secrets.token_hex(8)
@@ -145,7 +151,7 @@ class RenderLoop:
         return list(found.items())
 
     async def _take(self, shard: int, partition: int, most: int) -> RendersLent:
-        call = TakeRenders(self._name, most, self._browser, self._run)
+        call = TakeRenders(self._name, most, self._browser, self._run, self._most, self._trouble)
         try:
             async with asyncio.timeout(_TAKE_S):
                 reply = await self._crawl.call_owner(partition, call)
@@ -176,6 +182,7 @@ class RenderLoop:
                 result,
                 archive.found_here,
                 archive.found_there,
+                archive.places,
             )
             await self._give(shard, lent.partition, call, until)
         except asyncio.CancelledError:
@@ -190,7 +197,7 @@ class RenderLoop:
     async def _render(self, lent: LentRender) -> tuple[bytes, CalledArchive]:
         """The packed result, empty when the page is to be given back."""
         archive = CalledArchive(
-            self._captures, self._crawl.addressing, lent.records, lent.task.site
+            self._captures, self._crawl.addressing, lent.records, lent.task.site, lent.places
         )
         bound_s = min(2 * lent.task.bounds.whole_s, lent.within_s)
         renderer = self._idle.pop() if self._idle else self._new_renderer()
@@ -212,7 +219,7 @@ class RenderLoop:
         self._note_browser(rendered)
         if archive.lost or rendered.end is RenderEnd.NO_BROWSER:
             return b"", archive
-        return await asyncio.to_thread(pack_rendered, rendered), archive
+        return await self._pack(rendered), archive
 
     async def _put_back(self, renderer: Renderer) -> None:
         """Keep a renderer for the next page, or end it when there are enough."""

@@ -15,6 +15,8 @@ import subprocess
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
+from lycosa.base.config.live_settings import with_live
+from lycosa.base.config.sections import Config
 from lycosa.base.messages.renderer_messages import (
     RendererNote,
     RendererReport,
@@ -40,6 +42,8 @@ class RendererKeeper:
     def __init__(self, job: RendererJob, tell: Callable[[str], None]) -> None:
         self._job, self._tell = job, tell
         self._keeping: asyncio.Task[None] | None = None
+        self.is_wanted = False
+        """Whether the process is to run."""
         self.pid = 0
         """The process that runs now, which is the number of its group (0 = none)."""
         self.report = RendererReport()
@@ -50,23 +54,47 @@ class RendererKeeper:
 
     def start(self) -> None:
         """Start the process, and again whenever it ends."""
+        self.is_wanted = True
         self._keeping = asyncio.get_running_loop().create_task(
             keep_running("the renderer", self._run_once, self._tell)
         )
 
+    def follow(self, values: Mapping[str, str]) -> bool:
+        """Keep the process if pages are rendered by these live settings, else end it.
+
+        Returns whether they are. It is to be called again and again: a process that ends is waited
+        for before another one is started.
+        """
+        self.is_wanted = with_live(Config(render=self._job.section), values).render.is_on
+        if self.is_wanted and (self._keeping is None or self._keeping.done()):
+            self.start()
+        elif not self.is_wanted:
+            self._end()
+        return self.is_wanted
+
+    def _end(self) -> None:
+        # A second cancellation would break off the end of the process.
+        if self._keeping is not None and not self._keeping.cancelling():
+            self._keeping.cancel()
+
     async def close(self) -> None:
         """End the process: pages that it has in work are given back."""
+        self.is_wanted = False
         if self._keeping is not None:
-            self._keeping.cancel()
+            self._end()
             await asyncio.gather(self._keeping, return_exceptions=True)
 
     @property
     def trouble(self) -> str:
         """Why nothing is rendered; empty when nothing is wrong."""
+        if not self.is_wanted:
+            return ""
         return self.report.trouble if self.pid else "the renderer process does not run"
 
     def line(self) -> str:
         """The state in one line, for people."""
+        if not self.is_wanted:
+            return "the crawl renders no pages"
         return self.trouble or self.report.line()
 
     async def _run_once(self) -> str:

@@ -16,14 +16,16 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import cast
 
+from lycosa.base.config.live_settings import with_live
 from lycosa.base.config.render_section import RenderSection
+from lycosa.base.config.sections import Config
 from lycosa.base.logs.log_records import LogLevel
 from lycosa.base.logs.log_writer import EventLog, opened_log
 from lycosa.base.messages.coordinator_messages import ClusterStatus
@@ -49,7 +51,6 @@ from lycosa.service.api.watching import CoordinatorCaller
 
 _REPORT_S = 1.0
 _MEMORY_LOOKS = 5  # in a row above the bound: the renderer itself should have replaced the browser
-_PAGES = "render.pages"
 _BROWSER = "lycosa.stages.render.chromium_renderer:chromium_of"
 _BUILD_VARIABLE = "LYCOSA_TEST_RENDERER"
 
@@ -88,8 +89,7 @@ class RendererProcess:
                 pages.set_most(0)  # its workers have ended; it may continue
                 return
             place.follow(status)
-            wanted = int(status.settings.get(_PAGES, job.section.pages))
-            pages.set_most(job.pages if job.pages >= 0 and wanted else wanted)
+            pages.set_most(most_pages(job, status.settings))
 
         watch = CoordinatorCaller(place, heard, self._note_wait)
         ended = asyncio.Event()
@@ -97,7 +97,7 @@ class RendererProcess:
         tasks = [
             asyncio.create_task(watch.run()),
             asyncio.create_task(pages.run()),
-            asyncio.create_task(self._report(job, pages)),
+            asyncio.create_task(self.report(job.section, pages, _held_bytes)),
             asyncio.create_task(self._listen()),
             asyncio.create_task(_wait(ended)),
         ]
@@ -117,14 +117,17 @@ class RendererProcess:
             while await self._stream.receive() is not None:
                 pass
 
-    async def _report(self, job: RendererJob, pages: RenderLoop) -> None:
+    async def report(
+        self, section: RenderSection, pages: RenderLoop, held: Callable[[], int]
+    ) -> None:
+        """Send the state every second. Raises ``TooMuchMemory``; ``held`` gives bytes in use."""
         while True:
-            memory = group_bytes(os.getpid())
+            memory = held()
             self._send(pages.report(memory))
-            self._over_bound = self._over_bound + 1 if memory > job.section.memory_bytes else 0
+            self._over_bound = self._over_bound + 1 if memory > section.memory_bytes else 0
             if self._over_bound >= _MEMORY_LOOKS:
                 raise TooMuchMemory(
-                    f"{memory / 1e6:,.0f} MB in use, and {job.section.memory_bytes / 1e6:,.0f} MB"
+                    f"{memory / 1e6:,.0f} MB in use, and {section.memory_bytes / 1e6:,.0f} MB"
                     " are allowed (render.memory_bytes)"
                 )
             await asyncio.sleep(_REPORT_S)
@@ -140,6 +143,14 @@ class RendererProcess:
         self._stream.write(encode_renderer_message(message))
 
 
+def most_pages(job: RendererJob, values: Mapping[str, str]) -> int:
+    """How many pages the process renders at the same time by these live settings."""
+    section = with_live(Config(render=job.section), values).render
+    if not section.is_on or not section.pages:
+        return 0  # it waits: both may change again
+    return job.pages if job.pages >= 0 else section.pages
+
+
 def _place_of(job: RendererJob) -> ApiJob:
     return ApiJob(
         ApiSettings(""), -1, folder=job.folder, sockets=job.sockets, cluster_file=job.cluster_file
@@ -151,6 +162,10 @@ def _builder(job: RendererJob, folder: Path) -> Callable[[], Renderer]:
     module, _, name = os.environ.get(_BUILD_VARIABLE, _BROWSER).partition(":")
     build = cast(Callable[[RenderSection, Path], Renderer], getattr(import_module(module), name))
     return partial(build, job.section, folder)
+
+
+def _held_bytes() -> int:
+    return group_bytes(os.getpid())
 
 
 async def _wait(ended: asyncio.Event) -> None:

@@ -8,22 +8,28 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import inf
 from typing import Any
 
 import msgspec
 
 from lycosa.base.calls import (
+    MOST_ORDERED,
     DeadLetterDecision,
     DecisionAnswer,
+    GivenVerdict,
+    GivenVerdicts,
     HostDecision,
     HostQuery,
     HostsQuery,
+    OrderRenders,
     ReparseDecision,
+    UrlVerdict,
+    new_call,
 )
 from lycosa.base.model.dead_letter import DeadLetterAction, ListedDeadLetter
-from lycosa.base.urls.identity import hash8
+from lycosa.base.urls.identity import InvalidUrl, hash8
 from lycosa.base.urls.near_hosts import HostUnknown, near_names, near_searches
 from lycosa.service.api.answers import OwnerSilent
 from lycosa.service.api.merging import decoded_rows
@@ -156,6 +162,45 @@ class OperatorDecisions:
             )
             for number, (partition, part, host) in enumerate(_parts(letters))
         )
+
+    async def order_renders(
+        self, urls: Sequence[str], by: str, why: str = ""
+    ) -> list[GivenVerdict]:
+        """Have captured pages rendered, before others; returns a verdict for each URL.
+
+        It is ``UNKNOWN`` for those of silent owners: they may be given again. Raises
+        ``ServiceRefusal`` for a crawl that renders no pages.
+        """
+        verdicts: list[GivenVerdict | None] = [None] * len(urls)
+        grouped: dict[int, list[int]] = {}
+        for number, url in enumerate(urls):
+            try:
+                grouped.setdefault(self._addressing.of_url(url), []).append(number)
+            except InvalidUrl as error:
+                verdicts[number] = GivenVerdict(url, UrlVerdict.REJECTED, error.detail)
+        decision_id = new_call("render")
+
+        async def order(partition: int, part: Sequence[int]) -> None:
+            call = OrderRenders(
+                f"{decision_id}-{part[0]}", by, [urls[number] for number in part], why
+            )
+            try:
+                found = (await self._calls.call_for(partition, call, GivenVerdicts)).verdicts
+            except OwnerSilent as error:
+                again = f"call again: {error}"
+                found = [GivenVerdict(each, UrlVerdict.UNKNOWN, again) for each in call.urls]
+            for number, each in zip(part, found, strict=True):
+                verdicts[number] = each
+
+        await asyncio.gather(
+            *(
+                order(partition, numbers[at : at + MOST_ORDERED])
+                for partition, numbers in grouped.items()
+                for at in range(0, len(numbers), MOST_ORDERED)
+            )
+        )
+        self._note(f"render {len(urls)} pages", by, why)
+        return [each for each in verdicts if each is not None]
 
     async def reparse(self, with_killed: bool, by: str, why: str = "") -> int:
         """Have documents of all partitions parsed again; returns how many.

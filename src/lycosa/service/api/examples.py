@@ -23,6 +23,15 @@ STATS_EXAMPLE: dict[str, Any] = {
         "waiting": {"due": 4, "waiting": 31, "lent": 2},
         "ended": {"quiet": 211, "busy": 9, "hung": 1},
         "crowded_out": 0,
+        "renderers": [
+            {
+                "name": "this machine",
+                "pages": 2,
+                "at_once": 2,
+                "browser": "HeadlessChrome/150.0.7871.46",
+                "trouble": "",
+            }
+        ],
     },
     "leased": 0,
     "captures": 3063,

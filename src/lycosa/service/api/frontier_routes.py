@@ -66,6 +66,14 @@ async def give_urls(request: Request, body: models.UrlsRequest) -> models.UrlsAn
     return _verdicts(await service_of(request).give_urls(given, by, changed, adds=body.add_unknown))
 
 
+@frontier_router.post("/renders")
+async def order_renders(request: Request, body: models.RendersRequest) -> models.UrlsAnswer:
+    """Render captured pages, also those that were rendered before: `accepted`, or `waiting` if they
+    waited already; they come before all others. 409 when the crawl renders no pages."""
+    decisions = service_of(request).decisions
+    return _verdicts(await decisions.order_renders(body.urls, caller_name(request), body.why))
+
+
 @frontier_router.get("/next")
 async def lease_urls(
     request: Request,

@@ -107,6 +107,12 @@ class ProblemAnswer(BaseModel):
     )
 
 
+class WhyRequest(Asked):
+    """A remark for the log of actions."""
+
+    why: OperatorRemark = ""
+
+
 class SeedRequest(Asked):
     """Seeds. Their hosts join the scope of the crawl, as those of ``lycosa crawl`` do."""
 
@@ -170,6 +176,17 @@ class UrlsRequest(Asked):
     )
 
 
+class RendersRequest(WhyRequest):
+    """Pages to render again, from their last capture."""
+
+    urls: list[str] = Field(
+        min_length=1,
+        max_length=MAX_GIVEN_URLS,
+        description="1 to 1,000 URLs; each has its own verdict",
+        examples=[[EXAMPLE_URL]],
+    )
+
+
 class UrlResult(BaseModel):
     """What became of a URL: ``unknown`` means that its owner did not answer; give it again."""
 
@@ -225,12 +242,6 @@ class ChangesAnswer(BaseModel):
     silent: list[int] = Field(
         description="Partitions whose owner did not answer; their changes come later"
     )
-
-
-class WhyRequest(Asked):
-    """A remark for the log of actions."""
-
-    why: OperatorRemark = ""
 
 
 class HostRequest(WhyRequest):

@@ -30,6 +30,7 @@ def counted_status(status: ClusterStatus, rates: Rates) -> dict[str, Any]:
             "waiting": progress.meter.table("lycosa_render_queue_depth"),
             "ended": progress.meter.table("lycosa_renders_total"),
             "crowded_out": progress.meter.whole("lycosa_renders_crowded_out_total"),
+            "renderers": [msgspec.to_builtins(each) for each in progress.renderers],
         },
         "leased": progress.leased,
         "captures": progress.captures,

@@ -127,6 +127,10 @@ class CrawlService:
             key: changed.get(key, known[key].show(value_of(config, key))) for key in sorted(LIVE)
         }
 
+    def renders_pages(self) -> bool:
+        """Whether the crawl renders any page, by its present settings."""
+        return with_live(self.addressing.config, self.watch.status().settings).render.is_on
+
     async def try_scope(self, values: dict[str, str]) -> ScopeTrial:
         """How many waiting URLs a change of settings of the scope would drop.
 

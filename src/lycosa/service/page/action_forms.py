@@ -44,6 +44,7 @@ def steering_forms() -> APIRouter:
         "/do/letters": _decide_dead_letters,
         "/do/settings": _change_settings,
         "/do/seeds": _give_seeds,
+        "/do/render": _order_render,
     }
     for path, endpoint in forms.items():
         router.add_api_route(path, shown(endpoint), methods=["POST"], response_model=None)
@@ -161,6 +162,15 @@ async def _give_seeds(request: Request) -> Response:
     return _seen("/", "seeded")
 
 
+async def _order_render(request: Request) -> Response:
+    fields = await _fields(request)
+    url, decisions = fields.get("url", [""])[0], service_of(request).decisions
+    (verdict,) = await decisions.order_renders([url], caller_name(request), _why(fields))
+    if verdict.reason:
+        raise Problem(409, f"{url}: {verdict.reason}")
+    return _seen(f"/urls?url={quote(url, safe='')}", "render")
+
+
 async def _fields(request: Request) -> dict[str, list[str]]:
     try:
         text = (await request.body()).decode()
@@ -189,4 +199,4 @@ def _changed(answer: calls.DecisionAnswer, notice: str) -> str:
 def _seen(path: str, notice: str) -> Response:
     """Let the browser get a page, so that loading it again repeats nothing."""
     assert not urlsplit(path).netloc
-    return RedirectResponse(f"{path}?notice={notice}", 303)
+    return RedirectResponse(f"{path}{'&' if '?' in path else '?'}notice={notice}", 303)

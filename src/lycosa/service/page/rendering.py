@@ -69,6 +69,7 @@ NOTICES = {
     "none": "Nothing was changed: there was nothing left to decide.",
     "same": "Nothing was changed: all values are those that the page showed.",
     "settings": "The settings are changed; all workers receive them.",
+    "render": "The page is rendered as soon as a renderer takes it.",
     "seeded": "The seeds are given to the crawl.",
 }
 """What a page says after a form, by the value of ``notice`` in its address."""

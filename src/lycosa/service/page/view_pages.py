@@ -163,7 +163,8 @@ async def _url(request: Request) -> Response:
         raise Problem(
             404, "no URL of the crawl has this hash, or it takes too long to find: use the URL"
         )
-    return page_response(request, "url.html", url=found, asked=asked)
+    renders = service_of(request).renders_pages()
+    return page_response(request, "url.html", url=found, asked=asked, renders=renders)
 
 
 async def _captures(request: Request) -> Response:

@@ -23,6 +23,7 @@ class GivenDocument(msgspec.Struct, frozen=True, array_like=True, gc=False):
     one is in the file ``spool``. ``links`` are ``None`` when they are to be found in the body.
     ``is_cut`` says that there is only the beginning of the body. ``file_text`` and ``file_title``
     are what the crawl read in a PDF file; without it (``None``) the file is to be read.
+    ``is_rendered``: the body is the document after its scripts ran.
     """
 
     url: str
@@ -40,6 +41,7 @@ class GivenDocument(msgspec.Struct, frozen=True, array_like=True, gc=False):
     is_cut: bool = False
     file_text: str | None = None
     file_title: str = ""
+    is_rendered: bool = False
 
 
 class ExtensionAnswer(msgspec.Struct, frozen=True, array_like=True):

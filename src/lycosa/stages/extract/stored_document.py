@@ -155,7 +155,8 @@ class Document:
 
     ``url`` is that of the page itself, because each redirect is a separate page; ``final_url`` is
     the same. ``fetched`` is when the request began. ``media_type`` is the detected type.
-    ``preferences`` are what the site stated about the use of the page.
+    ``preferences`` are what the site stated about the use of the page. ``is_rendered`` says that
+    the body is the document after its scripts ran; without it, it is what the server sent.
     """
 
     def __init__(self, given: GivenDocument, canonicalizer: Canonicalizer | None = None) -> None:
@@ -166,6 +167,7 @@ class Document:
         self.fetched = datetime.fromtimestamp(given.fetched, UTC)
         self.preferences = given.preferences
         self.is_cut = given.is_cut
+        self.is_rendered = given.is_rendered
 
     def __repr__(self) -> str:
         return f"<Document {self.url} {self.status}>"

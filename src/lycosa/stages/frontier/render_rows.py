@@ -17,9 +17,10 @@ more when its capture is older than ``max_age_s``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
 from math import inf
+from types import MappingProxyType
 
 import msgspec
 
@@ -42,8 +43,9 @@ from lycosa.state.shard.counters import Counters, count
 MOST_FAILURES = 3
 """Rounds in a row without a document, after which a render ends."""
 
-LOST, TOO_OLD = "lost", "too_old"
-"""Ends of a render: no renderer gave a result in time, or its capture is too old."""
+LOST, TOO_OLD, TURNED_OFF = "lost", "too_old", "turned_off"
+"""Ends of a render: no renderer gave a result in time, its capture is too old, or the settings were
+changed so that the page is not rendered any more."""
 
 _ROW, _URL8 = 16, 8  # bytes of host8 and url8, and of url8
 _HOPELESS = frozenset({RenderEnd.NO_PAGE.value, RenderEnd.REFUSED.value})
@@ -121,7 +123,7 @@ class RenderRows:
         if row is not None:
             return row.page.digest != digest
         last = self.outcome(page)
-        return last is None or last.digest != digest
+        return last is None or last.digest != digest or last.end == TURNED_OFF
 
     def begin(
         self,
@@ -147,6 +149,21 @@ class RenderRows:
         self._put(page, row)
         self._line_up(page, row)
         return fresh
+
+    def hurry(self, page: bytes) -> bool:
+        """Let a page that waits be rendered before others, because an operator asks for it.
+
+        Returns whether it waits.
+        """
+        row = self._rows.get(page)
+        if row is None:
+            return False
+        if not row.is_ordered:
+            row.is_ordered = True
+            self._put(page, row)
+            if not row.open and page not in self._lent:
+                self._line_up(page, row)
+        return True
 
     # -- lending
 
@@ -218,10 +235,12 @@ class RenderRows:
         wants: Sequence[Want],
         site_of: SiteOf,
         now: float,
+        places: Mapping[str, str] = MappingProxyType({}),
     ) -> list[Want]:
         """A round ended with a document; return what it wants, within the bounds of a page.
 
-        Nothing is wanted when the render is over. ``records`` answered this round.
+        Nothing is wanted when the render is over. ``records`` answered this round,
+        from these ``places``.
         """
         row, section = self._rows[page], self._section
         row.failures = 0
@@ -230,6 +249,8 @@ class RenderRows:
         for url, record in records.items():
             if len(story.records) < _MOST_RECORDS:
                 story.records.setdefault(url, record)
+                if story.records[url] == record and url in places:
+                    story.places.setdefault(url, places[url])
         fresh: list[Want] = []
         if (
             row.round < section.max_rounds

@@ -66,7 +66,7 @@ class ChildParser:
     """
 
     def __init__(self, config: ParserConfig, clock: Clock) -> None:
-        self._config = config
+        self._config = self._told = config
         self._clock = clock
         self._waiting: deque[ParseJob] = deque()
         self._more = asyncio.Event()
@@ -130,6 +130,12 @@ class ChildParser:
             child.documents = max(child.documents, self._config.section.recycle_documents)
         elif child is not None and child.is_ready:
             child.stop_reading()  # it gets no more documents, so its end makes none a suspect
+
+    def judge_scripts(self, is_wanted: bool) -> None:
+        """See ``Parser``. A child has one configuration, so another one begins."""
+        if is_wanted is not self._config.judges_scripts:
+            self._config = msgspec.structs.replace(self._config, judges_scripts=is_wanted)
+            self.recycle()
 
     def snapshot(self) -> ParserSnapshot:
         counts = self._counts
@@ -231,7 +237,8 @@ class ChildParser:
         """Exchange frames until the child has died, is late, or has had its number of documents."""
         await child.start_reading(self._receive)
         assert child.frames is not None
-        child.frames.write(self._encode(self._config))
+        self._told = self._config
+        child.frames.write(self._encode(self._told))
         watching = asyncio.create_task(self._watch(child))
         try:
             await child.ended()
@@ -278,6 +285,8 @@ class ChildParser:
             child.is_ready = True
             child.head_since = self._clock.monotonic()
             self._come_back()
+            if self._told is not self._config:
+                child.stop_reading()
         elif child.sent and not child.is_over:
             child.head_since = self._clock.monotonic()
             try:

@@ -29,7 +29,7 @@ class InlineParser:
     """Parses at once. A document that hangs blocks the caller."""
 
     def __init__(self, config: ParserConfig) -> None:
-        self._parser = build_parser(config)
+        self._config, self._parser = config, build_parser(config)
 
     async def parse(self, document: ParseInput) -> Parsed:
         """The content of the document, with an elapsed time of zero.
@@ -41,6 +41,12 @@ class InlineParser:
     def health(self) -> ParserHealth:
         """Always healthy."""
         return ParserHealth()
+
+    def judge_scripts(self, is_wanted: bool) -> None:
+        """See ``Parser``."""
+        if is_wanted is not self._config.judges_scripts:
+            self._config = msgspec.structs.replace(self._config, judges_scripts=is_wanted)
+            self._parser = build_parser(self._config)
 
     async def close(self) -> None:
         """Do nothing: there is no child to end."""

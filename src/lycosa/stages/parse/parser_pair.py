@@ -60,6 +60,10 @@ class ParserPair:
             tried_again=pages.tried_again + files.tried_again,
         )
 
+    def judge_scripts(self, is_wanted: bool) -> None:
+        """See ``Parser``. Documents that were given already are read as before."""
+        self._pages.judge_scripts(is_wanted)
+
     async def close(self) -> None:
         """See ``Parser``."""
         await self._pages.close()

@@ -95,6 +95,11 @@ def adds_something(need: ScriptNeed, tally: RenderTally) -> bool:
     return need is ScriptNeed.PERHAPS and (tally.tried < _TRIED or tally.useful * 4 >= tally.tried)
 
 
+def is_html(parsed: Parsed) -> bool:
+    """Whether it is a page that a browser can render: HTML, and complete."""
+    return parsed.media_type in _HTML and not parsed.is_cut
+
+
 def choose_render(
     section: RenderSection,
     url: str,
@@ -110,7 +115,7 @@ def choose_render(
     wait to be rendered, ``priority`` that of the page in 255ths. Below ``render.queue`` every page
     is taken, at twice as many none; between the two the priority that is needed grows.
     """
-    if parsed.media_type not in _HTML or parsed.is_cut:
+    if not is_html(parsed):
         return RenderChoice.PLAIN
     mode = render_book(section).mode_of(url)
     if mode is RenderMode.NEVER or (

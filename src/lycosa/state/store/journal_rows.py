@@ -379,7 +379,7 @@ class RowBuilder:
             body_offset=place.body_offset,
             preferences=capture.preferences,
             content=parsed.content,
-            items=self.items_of(capture) if capture.items else {},
+            items=self.items_of(capture.items) if capture.items else {},
             privacy=fetched.privacy,
         )
 
@@ -387,10 +387,10 @@ class RowBuilder:
         """SURT key and public suffixes (without and with the private section) of a URL."""
         return self._surt(url), *(self._suffixes(name_of(host)) if self._suffixes else ("", ""))
 
-    def items_of(self, capture: Capture) -> dict[str, list[list[Any]]]:
+    def items_of(self, items: Mapping[str, list[list[Any]]]) -> dict[str, list[list[Any]]]:
         """The items that the header of the segment describes: others could not be read."""
         names = {each.name for each in self.extractors}
-        return {name: rows for name, rows in capture.items.items() if name in names and rows}
+        return {name: rows for name, rows in items.items() if name in names and rows}
 
 
 _UNPARSED, _NO_ROBOTS, _NO_LINKS = Parsed(), RobotsDecision(), Links()

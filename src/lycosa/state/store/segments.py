@@ -13,8 +13,9 @@ which extractors a segment has items, and with which columns.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from random import Random
+from typing import Any
 
 import msgspec
 
@@ -147,9 +148,9 @@ class SegmentStore:
         if current is not None and current.header.extractors != self._rows.extractors:
             self._seal()
 
-    def count_items(self, capture: Capture) -> dict[str, int]:
-        """The number of items that are stored of a capture, by extractor."""
-        return {name: len(rows) for name, rows in self._rows.items_of(capture).items()}
+    def count_items(self, items: Mapping[str, list[list[Any]]]) -> dict[str, int]:
+        """The number of items that are stored of these of a page, by extractor."""
+        return {name: len(rows) for name, rows in self._rows.items_of(items).items()}
 
     # Appending.
 
@@ -239,9 +240,7 @@ class SegmentStore:
 
         Raises ``ValueError`` while formats 1 are in force.
         """
-        if self.formats < LATE_FIELDS:
-            raise ValueError("formats 1 have no renders")
-        self._has_renders = True
+        self._note_renders()
         segment = self._segment_for(0, date_us(render.rendered_at))
         if not segment.header.options.get(RENDERS):
             # Only its header says that a segment has renders.
@@ -257,6 +256,7 @@ class SegmentStore:
         ``draft_render``, and ``RenderDraft.build`` in another thread, first, and pass its result.
         Raises ``ValueError`` while formats 1 are in force.
         """
+        self._note_renders()  # first: a segment that begins for this one has to know it
         moment = date_us(render.rendered_at)
         here = self._segment_for(0, moment).header.warcinfo_id
         if built is None or built.draft.warcinfo_id != here:
@@ -266,6 +266,11 @@ class SegmentStore:
         row = render_row(self._rows, built, name, offset)
         segment.add_record(built.member, journal.encode_line(row))
         return Location(layout.warc_name(name), offset, row.length, row.record_id)
+
+    def _note_renders(self) -> None:
+        if self.formats < LATE_FIELDS:
+            raise ValueError("formats 1 have no renders")
+        self._has_renders = True
 
     def append_dns(self, name: str, addresses: Sequence[str], date: float) -> Location:
         """Append the addresses that a name had at ``date`` (seconds since 1970).

@@ -9,6 +9,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
@@ -24,6 +25,12 @@ _PIECE = 16 * 1024  # where every record is read: most are shorter
 
 class RecordError(Exception):
     """There is no record at the given location."""
+
+
+class RecordReader(Protocol):
+    """The part of ``Segments`` and of views that reads records."""
+
+    def read_record(self, segment: str, offset: int) -> StoredRecord: ...
 
 
 class StoredRecord(msgspec.Struct, frozen=True):
@@ -186,3 +193,21 @@ def committed_rows(
     if is_closed(closed):
         path, length = closed, None
     yield from journal.read_rows(path, length, having)
+
+
+def metadata_behind(
+    source: RecordReader, segment: str, offset: int, record: StoredRecord
+) -> dict[str, str]:
+    """The fields of the metadata record of a capture, whose ``record`` is at ``offset``.
+
+    Fields with the same name are one value, in lines. Raises ``RecordError`` or ``OSError``.
+    """
+    beside = source.read_record(segment, offset + record.length)
+    is_its_own = beside.fields.get("WARC-Concurrent-To") == record.fields.get("WARC-Record-ID")
+    found: dict[str, str] = {}
+    if is_its_own and beside.fields["WARC-Type"] == "metadata":
+        for line in beside.body.decode("utf-8", "replace").split("\r\n"):
+            name, colon, value = line.partition(": ")
+            if colon:
+                found[name] = f"{found[name]}\n{value}" if name in found else value
+    return found

@@ -13,11 +13,12 @@ from lycosa.base.calls import (
     GiveUrls,
     HostDecision,
     LeaseUrls,
+    OrderRenders,
     ReparseDecision,
     SiteNotice,
     TakeRenders,
 )
-from lycosa.base.ports import Offload
+from lycosa.base.ports import Offload, Parser
 from lycosa.worker.calls.announced_changes import AnnouncedChanges
 from lycosa.worker.calls.call_router import CallHandler, CallRouter
 from lycosa.worker.calls.capture_finder import CaptureFinder
@@ -25,6 +26,7 @@ from lycosa.worker.calls.dead_letter_decisions import DeadLetterHandler
 from lycosa.worker.calls.host_decisions import HostDecisionHandler
 from lycosa.worker.calls.incoming_parcels import IncomingParcels, ParcelReceivers
 from lycosa.worker.calls.lease_service import LeaseService
+from lycosa.worker.calls.ordered_renders import RenderOrders
 from lycosa.worker.calls.render_calls import RenderCalls
 from lycosa.worker.calls.url_submission import UrlSubmission
 from lycosa.worker.intake.intake_parts import IntakeParts
@@ -46,6 +48,7 @@ def build_calls(
     intake: IntakeParts,
     visit: VisitParts,
     worker: Worker,
+    parser: Parser,
     offload: Offload,
     renders: RenderDesk | None,
 ) -> CallParts:
@@ -77,4 +80,14 @@ def build_calls(
         handlers[TakeRenders] = rendering.take_renders
         handlers[FindCaptures] = rendering.find_captures
         handlers[GiveRender] = rendering.give_render
+        orders = RenderOrders(
+            renders.queue,
+            owned.opened.storage.segments,
+            intake.intake,
+            parser,
+            offload,
+            owned.clock,
+            worker.next_commit,
+        )
+        handlers[OrderRenders] = orders.order_renders
     return CallParts(CallRouter(owned.partitions, handlers, worker), incoming)

@@ -4,7 +4,8 @@ The record of a URL names its newest capture and the record with the body, so a 
 lookup and one read, on another thread. What a read shows besides the body is kept for the last ten
 thousand records: a script that every page of a site loads is read once, as long as the renderer has
 its body, and a later round gets the capture that an earlier round had, although the URL was fetched
-again meanwhile. After a restart of the worker such a round gets the newest one.
+again meanwhile. The round names the record and its place, for the case that the worker was started
+again: what is read there counts only if it is that record.
 """
 
 from __future__ import annotations
@@ -14,7 +15,14 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
-from lycosa.base.calls import MOST_ANSWER_BYTES, MOST_CAPTURES, AskedCapture, FoundCapture
+from lycosa.base.calls import (
+    MOST_ANSWER_BYTES,
+    MOST_CAPTURES,
+    AskedCapture,
+    FoundCapture,
+    place_text,
+    read_place,
+)
 from lycosa.base.model.fetched import Fetched
 from lycosa.base.model.url_state import UrlState
 from lycosa.base.ports import Offload
@@ -27,6 +35,7 @@ from lycosa.stages.frontier.visit_state import HostState
 from lycosa.state.store.segments_port import Segments
 from lycosa.state.store.stored_bodies import reference_of
 from lycosa.state.store.stored_data import RecordError
+from lycosa.state.store.warc import bracketed
 
 _KEPT = 10_000  # records whose status and headers are kept, about 1 kB each
 _MAX_RATIO = 1000  # of decoded to stored bytes
@@ -44,6 +53,7 @@ class _Place(msgspec.Struct, frozen=True):
     is_other: bool = False
     status: int = 0
     headers: tuple[tuple[str, str], ...] = ()
+    is_named: bool = False  # by the renderer, so that it has to be compared with what is there
 
 
 class CaptureFinder:
@@ -76,6 +86,9 @@ class CaptureFinder:
         if None in found:
             # A capture of the open commit is not on disk yet; any other that fails is damaged.
             await self._next_commit()
+            for number, place in enumerate(places):
+                if isinstance(place, _Place) and place.is_named and found[number] is None:
+                    places[number] = self._look_up(partition, asked[number].url)
             found = await self._offload.run(lambda: self._read_all(asked, places))
         self._keep(places, found)
         return [each or FoundCapture(reason=Reason.INTERNAL) for each in found]
@@ -83,6 +96,8 @@ class CaptureFinder:
     def _find(self, partition: Partition, asked: AskedCapture) -> _Place | FoundCapture:
         if (known := self._read_before.get(asked.record)) is not None:
             return known
+        if asked.record and (named := read_place(asked.place)) is not None:
+            return _Place(asked.record, *named, "", is_named=True)
         found = self._look_up(partition, asked.url)
         if isinstance(found, FoundCapture) and asked.also:
             other = self._look_up(partition, asked.also)
@@ -118,15 +133,21 @@ class CaptureFinder:
             if isinstance(place, FoundCapture):
                 found.append(place)
                 continue
-            capture = self._read(place, each.digest == place.digest, room)
+            capture = self._read(place, bool(each.digest) and each.digest == place.digest, room)
             room -= len(capture.body) if capture is not None else 0
             found.append(capture)
         return found
 
     def _read(self, place: _Place, has_body: bool, room: int) -> FoundCapture | None:
         """A capture with its body, without it, or cut; ``None`` if it cannot be read."""
+        where = place_text(place.segment, place.offset)
         answer = FoundCapture(
-            place.record, place.status, place.headers, place.digest, is_other=place.is_other
+            place.record,
+            place.status,
+            place.headers,
+            place.digest,
+            is_other=place.is_other,
+            place=where,
         )
         if has_body and place.status:
             return answer
@@ -136,6 +157,11 @@ class CaptureFinder:
             record = self._segments.read_record(place.segment, place.offset)
         except (RecordError, OSError):
             return None
+        if place.is_named:
+            if record.fields.get("WARC-Record-ID") != bracketed(place.record):
+                return None
+            digest = record.fields.get("WARC-Payload-Digest", "")
+            answer = msgspec.structs.replace(answer, digest=digest)
         if reference_of(record) is not None:
             return _none(Reason.INTERNAL)  # a program before formats 2 stored no place of the body
         fetched = Fetched("", Reason.NONE, header_block=record.header_block)
@@ -160,7 +186,12 @@ class CaptureFinder:
                 # At the end, so that what was not asked for lately is forgotten first.
                 self._read_before.pop(place.record, None)
                 self._read_before[place.record] = msgspec.structs.replace(
-                    place, is_other=False, status=capture.status, headers=capture.headers
+                    place,
+                    is_other=False,
+                    is_named=False,
+                    digest=capture.digest,
+                    status=capture.status,
+                    headers=capture.headers,
                 )
         while len(self._read_before) > _KEPT:
             del self._read_before[next(iter(self._read_before))]

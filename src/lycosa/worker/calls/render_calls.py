@@ -19,6 +19,7 @@ from lycosa.base.calls import (
     RenderTaken,
     TakeRenders,
 )
+from lycosa.base.messages.renderer_messages import RendererUse
 from lycosa.base.model.packed_render import UnreadableRender, unpack_rendered
 from lycosa.base.ports import Offload
 from lycosa.stages.frontier.partition import Partition
@@ -61,6 +62,10 @@ class RenderCalls:
         lent = self._desk.take(call.most)
         for each in lent:
             holder.pages[each.row, each.lending] = self._partitions[each.partition]
+        use = RendererUse(
+            call.renderer, len(holder.pages), call.at_once, call.browser, call.trouble
+        )
+        self._desk.note_renderer(use)
         while len(holder.pages) > _MOST_HELD:  # the desk lends them again when their time is over
             del holder.pages[next(iter(holder.pages))]
         return RendersLent(lent, self._desk.next_in_s())
@@ -101,5 +106,5 @@ class RenderCalls:
         except UnreadableRender as error:
             why = str(error)  # counts as a failed render: otherwise it would be lent endlessly
         return RenderTaken(
-            await self._desk.give(partition, call.row, call.lending, rendered, call.renderer), why
+            await self._desk.give(partition, call.row, call.lending, rendered, call.places), why
         )

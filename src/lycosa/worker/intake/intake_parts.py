@@ -65,10 +65,17 @@ def build_intake(
     duplicates = Duplicates(count, pending, outgoing, distance, later)
     wants = Wants(owned.partitions, intake, outgoing, owned.clock, config.render.site_wants)
     renders = None
-    # Formats 1 have no records of renders.
-    if config.render.is_on and owned.job.formats >= LATE_FIELDS:
+    # Formats 1 have no records of renders. Others may begin to render while the crawl runs.
+    if owned.job.formats >= LATE_FIELDS:
         site_of = owned.sites.site_of
-        renders = RenderQueue(owned.partitions, wants.post, site_of, owned.clock, config.render)
+        renders = RenderQueue(
+            owned.partitions,
+            wants.post,
+            site_of,
+            owned.clock,
+            config.render,
+            ports.parser.judge_scripts,
+        )
         wants.receive = renders.receive
     return IntakeParts(intake, outgoing, topic, duplicates, near, wants, renders)
 

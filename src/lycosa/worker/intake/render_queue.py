@@ -13,13 +13,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
-from lycosa.base.config.sections import RenderSection
+from lycosa.base.config.render_policies import render_book
+from lycosa.base.config.sections import RenderMode, RenderSection
 from lycosa.base.model.capture import Want
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.fetched import Privacy
 from lycosa.base.model.parsed import Link, Parsed
 from lycosa.base.model.render_row import CapturedPage
-from lycosa.base.model.url_state import Completed, UrlState
+from lycosa.base.model.url_state import Completed, History, UrlState
 from lycosa.base.model.wanted import SettledWant, WantingPage
 from lycosa.base.preferences.preference_model import Preferences
 from lycosa.stages.frontier.crawl_clock import CrawlClock
@@ -27,6 +28,7 @@ from lycosa.stages.frontier.lease import Lease
 from lycosa.stages.frontier.partition import Partition
 from lycosa.stages.frontier.unparsed_bodies import NOT_PARSED
 from lycosa.stages.schedule.render_choice import RenderChoice, choose_render
+from lycosa.state.kv.table_records import UrlRecord
 
 PostWants = Callable[[WantingPage, str, int, Sequence[Want], bool], list[SettledWant]]
 """Posts wants of a page (its place, URL, depth, and whether its links are not to be followed).
@@ -38,7 +40,10 @@ _DESTINATIONS = {LinkKind.SCRIPT: "script", LinkKind.STYLE: "style"}
 
 
 class RenderQueue:
-    """One per worker whose crawl renders pages."""
+    """One per worker, unless its crawl stores formats 1, which have no renders.
+
+    ``judge`` tells the parser whether it has to judge which pages need their scripts.
+    """
 
     def __init__(
         self,
@@ -47,9 +52,13 @@ class RenderQueue:
         site_of: Callable[[str], str],
         clock: CrawlClock,
         section: RenderSection,
+        judge: Callable[[bool], None] = lambda is_wanted: None,
     ) -> None:
         self._partitions, self._post = partitions, post
         self.site_of, self._clock, self.section = site_of, clock, section
+        self.is_on = section.is_on
+        """Whether any page is rendered; nothing is judged and nothing waited for otherwise."""
+        self._judge = judge
         self._active_at = clock.monotonic()
         self.crowded_out = 0
         """Pages of this run that stayed as they are because too many waited."""
@@ -70,7 +79,18 @@ class RenderQueue:
         took one and no want was settled for ``render.wait_s``.
         """
         is_active = self._clock.monotonic() - self._active_at < self.section.wait_s
-        return is_active and self.waiting > 0
+        return self.is_on and is_active and self.waiting > 0
+
+    def follow(self, section: RenderSection) -> None:
+        """Go by these settings from now on. What waits stays when nothing is rendered any more."""
+        if section.is_on and not self.is_on:
+            self.note_activity()  # of pages that wait since an earlier time
+        self.section, self.is_on = section, section.is_on
+        self._judge(self.is_on)
+
+    def is_rendered(self, url: str) -> bool:
+        """Whether the present settings let pages of this URL be rendered."""
+        return render_book(self.section).mode_of(url) is not RenderMode.NEVER
 
     def note_activity(self) -> None:
         """Note that a render came further."""
@@ -109,13 +129,28 @@ class RenderQueue:
         partition, page = self._partitions[lease.host.partition], done.host8 + done.url8
         if not partition.renders.is_needed(page, history.digest):
             return plain
-        facts = CapturedPage(
-            lease.url,
+        facts = self.facts_of(lease.url, record, history, lease.number, parsed, stated, privacy)
+        self.begin(partition, page, facts, parsed.links)
+        return choice
+
+    def facts_of(
+        self,
+        url: str,
+        record: UrlRecord,
+        history: History,
+        fetch_number: int,
+        parsed: Parsed,
+        stated: Preferences,
+        privacy: Privacy,
+    ) -> CapturedPage:
+        """What is remembered of a capture; ``history`` is that after it."""
+        return CapturedPage(
+            url,
             history.date_us,
             history.record_id,
             history.digest,
             *history.body_place,
-            lease.number,
+            fetch_number,
             parsed.directives,
             stated,
             len(parsed.text),
@@ -124,19 +159,17 @@ class RenderQueue:
             record.depth,
             privacy,
         )
-        self.begin(partition, page, facts, loads_of(parsed.links))
-        return choice
 
     def begin(
         self,
         partition: Partition,
         page: bytes,
         facts: CapturedPage,
-        loads: Sequence[Want] = (),
+        links: Sequence[Link] = (),
         is_ordered: bool = False,
     ) -> None:
-        """Let a page be rendered, after what it loads was fetched."""
-        now = self._clock.time()
+        """Let a page with these links be rendered, after what it loads was fetched."""
+        now, loads = self._clock.time(), loads_of(links)
         wants = partition.renders.begin(page, facts, loads, self.site_of, now, is_ordered)
         self.note_activity()
         self.post(partition, page, wants)

@@ -11,39 +11,56 @@ until its time is over.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from math import inf
+from types import MappingProxyType
 
 import msgspec
 
-from lycosa.base.calls import LentRender, RenderVerdict
+from lycosa.base.calls import LentRender, RenderVerdict, place_text
+from lycosa.base.messages.renderer_messages import RendererUse
 from lycosa.base.model.capture import StoredOriginal
-from lycosa.base.model.finished_render import FinishedRender, RoundNote
+from lycosa.base.model.fetched import Fetched
+from lycosa.base.model.finished_render import RENDERED_HEADERS, FinishedRender, RoundNote
 from lycosa.base.model.parsed import Directives, Parsed, ParseInput
 from lycosa.base.model.render_row import RenderOutcome, RenderRow
-from lycosa.base.model.rendered_page import RenderBounds, Rendered, RenderEnd, RenderTask
+from lycosa.base.model.rendered_page import (
+    FrameDocument,
+    RenderBounds,
+    Rendered,
+    RenderEnd,
+    RenderTask,
+)
 from lycosa.base.ports import Offload
+from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import InvalidUrl, host_of
 from lycosa.stages.frontier.back_queue import QueueEntry
 from lycosa.stages.frontier.lease import Lease
 from lycosa.stages.frontier.partition import Partition
+from lycosa.stages.frontier.render_rows import TURNED_OFF
 from lycosa.stages.schedule.render_choice import with_render
 from lycosa.worker.intake.render_queue import RenderQueue
 from lycosa.worker.render.render_counts import RenderCounts
+from lycosa.worker.visit.examined_body import ExaminedBody
+from lycosa.worker.visit.page_code import PageCode
 from lycosa.worker.visit.worker_stages import Stages
 
 NO_RESULT = "unreadable"
 """End of a round whose result was too large, or no result."""
 
+_MOST_FRAMES = 20
+_SEEN_S, _MOST_SEEN = 60.0, 1000
 _TOLERANCE = 2  # a lending lasts this many times as long as a round at most
+_HEADER_BLOCK = b"HTTP/1.1 200 OK\r\n" + b"".join(
+    f"{name}: {value}\r\n".encode() for name, value in RENDERED_HEADERS
+)
 _LARGE_CHARACTERS = 65_536  # a longer document is compressed in a thread
-_HEADERS = [("content-type", "text/html; charset=utf-8")]
 
 Parse = Callable[[ParseInput], Awaitable[Parsed]]
 
 
 class RenderDesk:
-    """One per worker whose crawl renders pages."""
+    """One per worker with a ``RenderQueue``."""
 
     def __init__(
         self,
@@ -51,10 +68,13 @@ class RenderDesk:
         stages: Stages,
         parse: Parse,
         offload: Offload,
+        code: PageCode,
     ) -> None:
-        self._queue, self._stages, self._parse, self._offload = queue, stages, parse, offload
+        self._code = code
+        self.queue, self._stages, self._parse, self._offload = queue, stages, parse, offload
         self._section = section = queue.section
         self.counts = RenderCounts()
+        self._seen: dict[str, tuple[float, RendererUse]] = {}  # with the time, by name
         self._partitions: Mapping[int, Partition] = stages.frontier.partitions
         self._clock, self._intake, self._store = stages.clock, stages.intake, stages.store
         self._storing: set[bytes] = set()  # pages whose document is being parsed
@@ -68,7 +88,7 @@ class RenderDesk:
         )
 
     def __repr__(self) -> str:
-        return f"<RenderDesk waiting={self._queue.waiting} due={self.due} lent={self.lent}>"
+        return f"<RenderDesk waiting={self.queue.waiting} due={self.due} lent={self.lent}>"
 
     @property
     def due(self) -> int:
@@ -80,6 +100,19 @@ class RenderDesk:
         """Number of pages that renderers have."""
         return sum(partition.renders.lent for partition in self._partitions.values())
 
+    def note_renderer(self, use: RendererUse) -> None:
+        """Note a renderer that asks for pages."""
+        now = self._clock.monotonic()
+        self._seen[use.name] = now, use
+        if len(self._seen) > _MOST_SEEN:
+            self._seen = {each.name: (now, each) for each in self.renderers()[:_MOST_SEEN]}
+
+    def renderers(self) -> list[RendererUse]:
+        """The renderers that asked for pages in the last minute, the last one first."""
+        since = self._clock.monotonic() - _SEEN_S
+        found = sorted(self._seen.values(), key=lambda each: -each[0])
+        return [use for at, use in found if at >= since]
+
     # -- lending
 
     def take(self, most: int) -> list[LentRender]:
@@ -89,7 +122,7 @@ class RenderDesk:
             for page, row, end in partition.renders.expire(now):
                 self._give_up(partition, page, row, end)
         within_s = _TOLERANCE * self._bounds.whole_s
-        while len(taken) < most:
+        while self.queue.is_on and len(taken) < most:
             places = (
                 (place, partition.number)
                 for partition in self._partitions.values()
@@ -99,10 +132,15 @@ class RenderDesk:
             if best is None:
                 break
             partition, page = self._partitions[best[1]], best[0][2]
+            waits = partition.renders.get(page)
+            assert waits is not None
+            if not waits.is_ordered and not self.queue.is_rendered(waits.page.url):
+                self._give_up(partition, page, waits, TURNED_OFF)
+                continue
             partition.renders.lend(page, now + within_s)
             taken.append(self._lent(partition, page, within_s))
         if taken:
-            self._queue.note_activity()
+            self.queue.note_activity()
         return taken
 
     def _lent(self, partition: Partition, page: bytes, within_s: float) -> LentRender:
@@ -113,14 +151,16 @@ class RenderDesk:
         task = RenderTask(
             facts.url,
             facts.date_us / 1_000_000,
-            self._queue.site_of(host_of(facts.url)),
+            self.queue.site_of(host_of(facts.url)),
             row.round,
             self._section.screenshots,
             msgspec.structs.replace(self._bounds, processor_s=left_s),
             self._section.scroll,
         )
-        records = {**partition.renders.story(page).records, facts.url: facts.record}
-        return LentRender(partition.number, page, row.lending, task, within_s, records)
+        story = partition.renders.story(page)
+        records = {**story.records, facts.url: facts.record}
+        places = {**story.places, facts.url: place_text(facts.segment, facts.offset)}
+        return LentRender(partition.number, page, row.lending, task, within_s, records, places)
 
     def next_in_s(self) -> float:
         """Seconds until a page may be due by itself; negative when none waits."""
@@ -153,9 +193,9 @@ class RenderDesk:
         page: bytes,
         lending: int,
         rendered: Rendered | None,
-        renderer: str = "",
+        places: Mapping[str, str] = MappingProxyType({}),
     ) -> RenderVerdict:
-        """Take the result of a round; ``None`` if it cannot be read.
+        """Take the result of a round; ``None`` if it cannot be read. ``places`` as in the call.
 
         The next commit contains all that follows from it.
         """
@@ -164,7 +204,7 @@ class RenderDesk:
             return RenderVerdict.LATE
         if rendered is not None and rendered.end is RenderEnd.NO_BROWSER:
             return self.hand_back(partition, page, lending)
-        self._queue.note_activity()
+        self.queue.note_activity()
         wall = int(self._clock.wall())
         if rendered is None or not rendered.end.has_document:
             note = RoundNote(wall, NO_RESULT)
@@ -178,11 +218,13 @@ class RenderDesk:
         note = RoundNote(
             wall, rendered.end, rendered.elapsed_s, rendered.processor_s, 0, len(records)
         )
-        now, site_of = self._clock.time(), self._queue.site_of
-        wants = partition.renders.next_round(page, note, records, rendered.wants, site_of, now)
+        now, site_of = self._clock.time(), self.queue.site_of
+        wants = partition.renders.next_round(
+            page, note, records, rendered.wants, site_of, now, places
+        )
         self.counts.note_round(note, len(wants))
         if wants:
-            self._queue.post(partition, page, wants)
+            self.queue.post(partition, page, wants)
             return RenderVerdict.TAKEN
         self._storing.add(page)
         try:
@@ -207,14 +249,18 @@ class RenderDesk:
         """Parse the document, and store what it is and what it links to."""
         number, url = row.lending, row.page.url
         body = rendered.html.encode("utf-8", "replace")
-        parsed = await self._parse(ParseInput(url, 200, _HEADERS, body))
+        parsed = await self._parse(ParseInput(url, 200, list(RENDERED_HEADERS), body))
         parsed = msgspec.structs.replace(
             parsed, directives=_strictest(parsed.directives, row.page.directives)
         )
+        if rendered.frames:
+            parsed = await self._with_frames(url, parsed, rendered.frames)
         built, lease = None, self._lease(partition, page)
         if lease is None or self._row(partition, page, number) is not row:
             return RenderVerdict.LATE
         finished = self._finished(partition, page, row, rendered, parsed, lease)
+        examined = await self._examined(finished, parsed, body)
+        finished = _with_code(finished, examined)
         if len(body) > _LARGE_CHARACTERS:
             built = await self._offload.run(self._store.draft_render(finished).build)
 
@@ -224,7 +270,12 @@ class RenderDesk:
             lease = self._lease(partition, page)
             if lease is None or self._row(partition, page, number) is not row:
                 return iter(())
-            place = self._store.append_render(finished, built)
+            said = self._code.in_force(examined, url) if examined.generation else examined
+            stored, ready = finished, built
+            if said is not examined:
+                stored, ready = _with_code(finished, said), None
+            place = self._store.append_render(stored, ready)
+            partition.counters.count_items(self._store.count_items(said.items))
             outcome = self._outcome(row, rendered.end, finished)
             outcome = msgspec.structs.replace(
                 outcome, record=place.record_id, segment=place.segment, offset=place.offset
@@ -233,10 +284,52 @@ class RenderDesk:
             tallies = lease.host.record.renders
             lease.host.record.renders = with_render(tallies, url, outcome.links, outcome.characters)
             partition.visits.mark_changed(lease.host)
-            return self._intake.outlink_steps(lease, parsed)
+            return self._intake.outlink_steps(lease, said.parsed or parsed, said.scores)
 
         await self._stages.slices.take(url, take, is_long=len(parsed.links) > 1000)
         return RenderVerdict.TAKEN
+
+    async def _with_frames(
+        self, url: str, parsed: Parsed, frames: Sequence[FrameDocument]
+    ) -> Parsed:
+        """The page with the texts and links of its frames, each relative to its frame.
+
+        A frame that says noindex, or states something about its use, gives no text, and one that
+        says nofollow no links. See docs/decisions/frames.md.
+        """
+        texts, links = [parsed.text], list(parsed.links)
+        known = {each.url for each in links}
+        for frame in frames[:_MOST_FRAMES]:
+            try:
+                base = self._intake.canonical(frame.url)
+            except InvalidUrl:
+                base = url  # about:blank and about:srcdoc
+            body = frame.html.encode("utf-8", "replace")
+            found = await self._parse(ParseInput(base, 200, list(RENDERED_HEADERS), body))
+            if not found.directives.noindex and not found.statements:
+                texts.append(found.text)
+            if not found.directives.nofollow:
+                links += [each for each in found.links if each.url not in known]
+                known.update(each.url for each in found.links)
+        return msgspec.structs.replace(parsed, text="\n".join(filter(None, texts)), links=links)
+
+    async def _examined(
+        self, finished: FinishedRender, parsed: Parsed, body: bytes
+    ) -> ExaminedBody:
+        """What user code says of a document that readers get; it has the page itself already."""
+        said = ExaminedBody(b"", parsed)
+        may_use = self._store.policy.verdict(finished.preferences)
+        if not finished.is_better or may_use is False or not self._code.caller.wanted(finished.url):
+            return said
+        fetched = Fetched(
+            finished.url,
+            Reason.NONE,
+            status=200,
+            header_block=_HEADER_BLOCK,
+            body=body,
+            started=finished.original.date_us / 1_000_000,
+        )
+        return await self._code.examine(fetched, said, parsed, finished.preferences, True)
 
     def _finished(
         self,
@@ -254,7 +347,7 @@ class RenderDesk:
         finished = FinishedRender(
             url=facts.url,
             host=host,
-            site=self._queue.site_of(host),
+            site=self.queue.site_of(host),
             original=StoredOriginal(
                 facts.url, facts.date_us, facts.record, facts.segment, facts.offset
             ),
@@ -290,7 +383,7 @@ class RenderDesk:
         outcome = self._outcome(row, end, finished)
         outcome = msgspec.structs.replace(outcome, segment=place.segment, offset=place.offset)
         partition.renders.end(page, outcome)
-        self._queue.note_activity()
+        self.queue.note_activity()
 
     def _outcome(self, row: RenderRow, end: str, finished: FinishedRender) -> RenderOutcome:
         parsed, facts = finished.parsed, row.page
@@ -312,6 +405,12 @@ class RenderDesk:
         if record is None or host is None:
             return None
         return Lease(host, QueueEntry(0, 0, page[8:], 0), record)
+
+
+def _with_code(finished: FinishedRender, said: ExaminedBody) -> FinishedRender:
+    return msgspec.structs.replace(
+        finished, parsed=said.parsed, items=said.items, remarks=said.remarks
+    )
 
 
 def _strictest(one: Directives, other: Directives) -> Directives:

@@ -150,7 +150,7 @@ class CaptureBuilder:
         host8, url8 = lease.host.host8, lease.entry.url8
         noted = self._noted(capture)
         title = self._title(body.parsed, known)
-        items = self._store.count_items(capture) if capture.items else {}
+        items = self._store.count_items(capture.items) if capture.items else {}
         return Completed(
             host8, url8, lease.number, state, reason, detail, due, history, noted, title, items
         )

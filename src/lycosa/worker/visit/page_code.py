@@ -50,14 +50,20 @@ class PageCode:
         """Rows that were answered, by extractor."""
 
     async def examine(
-        self, fetched: Fetched, body: ExaminedBody, parsed: Parsed, stated: Preferences
+        self,
+        fetched: Fetched,
+        body: ExaminedBody,
+        parsed: Parsed,
+        stated: Preferences,
+        is_rendered: bool = False,
     ) -> ExaminedBody:
-        """The body with what user code says of it."""
+        """The body with what user code says of it. One that ``is_rendered`` is no fetched one."""
         for _ in range(_TIMES_ASKED):
             codes, generation = self.caller.wanted(fetched.url), self.caller.generation
             if not codes or parsed.reason in NOT_PARSED:
                 break
-            answer = await self.caller.answer(_given(fetched, parsed, stated), codes)
+            given = _given(fetched, parsed, stated, is_rendered)
+            answer = await self.caller.answer(given, codes)
             if generation == self.caller.generation:
                 return self._answered(body, parsed, answer, generation)
         body = msgspec.structs.replace(body, generation=generation)
@@ -123,7 +129,9 @@ def extractors_of(codes: Sequence[KnownCode]) -> tuple[Extractor, ...]:
     return tuple(Extractor.of(schema, code.digest) for code in codes for schema in code.schemas)
 
 
-def _given(fetched: Fetched, parsed: Parsed, stated: Preferences) -> GivenDocument:
+def _given(
+    fetched: Fetched, parsed: Parsed, stated: Preferences, is_rendered: bool
+) -> GivenDocument:
     headers = fetched.headers()
     is_file = bool(file_type(parsed.media_type, fetched.url))
     return GivenDocument(
@@ -142,4 +150,5 @@ def _given(fetched: Fetched, parsed: Parsed, stated: Preferences) -> GivenDocume
         bool(fetched.truncated),
         parsed.text if is_file else None,
         parsed.title if is_file else "",
+        is_rendered,
     )

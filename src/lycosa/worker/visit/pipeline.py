@@ -345,8 +345,9 @@ class Pipeline:
             url = ended.host8 + ended.url8
             if url in demands.rows:
                 demands.note_loads(url, loads_of(body.parsed.links))
-        if self._renders is not None and body.parsed is not None:
-            choice = self._renders.note_page(lease, body.parsed, ended, stated, fetched.privacy)
+        renders = self._renders
+        if renders is not None and renders.is_on and body.parsed is not None:
+            choice = renders.note_page(lease, body.parsed, ended, stated, fetched.privacy)
             if choice is RenderChoice.CROWDED_OUT and (place := ended.history) is not None:
                 remarks = (Remark(Reason.RENDER_CROWDED_OUT),)
                 self._stages.store.add_remarks(place.segment, place.offset, remarks)
