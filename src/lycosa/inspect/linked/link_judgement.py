@@ -14,7 +14,7 @@ from lycosa.base.model.url_state import UrlState
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import scheme_of
 from lycosa.inspect.linked.link_findings import RULES, Finding, Severity
-from lycosa.inspect.linked.link_survey import BadLink, LinkSurvey, PageLink
+from lycosa.inspect.linked.link_survey import BadLink, LinkSurvey, PageLink, has_place
 
 MAX_REDIRECTS = 10
 _PERMANENT = frozenset({301, 308})
@@ -175,8 +175,7 @@ class LinkJudge:
         anchors = own.get(end, other.get(end))
         if anchors is None or answer is None or not answer.is_page:
             return  # no HTML: a place in a PDF file, a time in a film
-        # GitHub and others give headings this prefix, and scripts of the page add it
-        if link.fragment in anchors or f"user-content-{link.fragment}" in anchors:
+        if has_place(anchors, link.fragment):
             return
         if answer.is_cut:
             why = f"#{link.fragment} is not in the part of the page that was read"

@@ -28,7 +28,7 @@ _TEXT_FRAGMENT = ":~:"
 
 
 class PageLink(NamedTuple):
-    """A link: the page, the canonical URL and the fragment (decoded) to which it leads.
+    """A link: the page, the canonical URL and the fragment to which it leads.
 
     ``raw`` is the reference as written; ``line`` is that of its element, 0 if not known.
     """
@@ -136,7 +136,7 @@ class LinkSurvey:
 
 
 def place_in(raw: str) -> str:
-    """The place that a reference names in its document, decoded; empty if it names none.
+    """The place that a reference names in its document, as written; empty if it names none.
 
     Without text fragments, and without what the scripts of applications read (``#/route``,
     ``#!/state``). Source: HTML standard 7.4.6.4, "find a potential indicated element".
@@ -144,4 +144,14 @@ def place_in(raw: str) -> str:
     fragment = raw.partition("#")[2].partition(_TEXT_FRAGMENT)[0]
     if not fragment or fragment[0] in "/!" or fragment.lower() == "top":
         return ""
-    return unquote(fragment)
+    return fragment
+
+
+def has_place(anchors: frozenset[str], fragment: str) -> bool:
+    """Whether a page with these anchors has the place that a fragment names.
+
+    As written, or decoded (the same clause of the standard). The prefix is that of GitHub and
+    others for headings, which scripts of the page add.
+    """
+    decoded = unquote(fragment)
+    return not anchors.isdisjoint((fragment, decoded, f"user-content-{decoded}"))

@@ -145,7 +145,7 @@ def _sarif(report: LinkReport) -> str:
         "tool": {
             "driver": {
                 "name": "Lycosa",
-                "version": report.program.rpartition(" ")[2],
+                "version": report.program.rpartition("/")[2],
                 "rules": rules,
             }
         },

@@ -37,8 +37,9 @@ def summary_line(report: LinkReport) -> str:
 def report_lines(report: LinkReport) -> Iterator[str]:
     """The report for a terminal: by page, then what is on many pages, then what was not checked."""
     shown = [each for each in report.findings if each.severity in _SHOWN]
-    pages = Counter((each.rule, each.target) for each in shown)
-    common = {key for key, number in pages.items() if number > _MANY_PAGES}
+    pages = {(each.rule, each.target, each.page) for each in shown}
+    number = Counter((rule, target) for rule, target, _ in pages)
+    common = {key for key, many in number.items() if many > _MANY_PAGES}
     single = [each for each in shown if (each.rule, each.target) not in common]
     for page, found in by_page(single).items():
         yield page
@@ -46,7 +47,8 @@ def report_lines(report: LinkReport) -> Iterator[str]:
         yield ""
     for rule, target in sorted(common):
         of_target = [each for each in shown if (each.rule, each.target) == (rule, target)]
-        yield f"on {len(of_target):,} pages, as {', '.join(each.page for each in of_target[:_FEW])}"
+        named = list(dict.fromkeys(each.page for each in of_target))
+        yield f"on {len(named):,} pages, as {', '.join(named[:_FEW])}"
         yield f"  {_line(of_target[0])}"
         yield ""
     yield from _unchecked_lines(report)

@@ -163,7 +163,10 @@ def _add_page(survey: LinkSurvey, row: JournalRow, page: Page) -> None:
     except (RecordError, OSError):
         survey.add_links(row.url, ((link.url, link.kind, link.anchor) for link in page.links))
         return
-    linked.places += _sent_with(page)
+    if row.nofollow:
+        linked.places.clear()  # the page asks robots not to follow its links
+    else:
+        linked.places += _sent_with(page)
     survey.add_page(row.url, linked)
     if not row.noindex and row.canonical in ("", row.url) and _is_plain(row.url):
         survey.indexable.add(row.url)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -55,7 +56,7 @@ CUT_BYTES = 65_536
 PLACE_BYTES = 2_000_000
 """The same where a place in it is looked for."""
 MOST_OF_HOST = 500
-"""Requests to a host of another site, in the life of a folder of single URLs."""
+"""URLs of a host of another site that are asked for, in the life of a folder of single URLs."""
 _ROUNDS = 3  # a redirect of the site may lead to a URL that was not asked for
 _SINGLE, _PLACES = "single", "places"
 
@@ -100,6 +101,7 @@ class LinkCheck:
         self._answers: Answers = {}
         self._anchors: dict[str, frozenset[str]] = {}
         self._unwanted: dict[str, str] = {}
+        self._asked: Counter[str] = Counter()  # URLs of single requests, by host
         self._stopped = ""
 
     def report(self, seeds: Sequence[str], program: str, began: float, stopped: str) -> LinkReport:
@@ -182,6 +184,8 @@ class LinkCheck:
             self._crawl(name, ())  # what waited for its host
         else:
             self._take_answers(folder)
+        if has_manifest(folder):
+            self._asked.update(host_of(url) for url in read_answers(folder))
 
     def _waits(self, folder: Path) -> bool:
         states = {answer.state.label for answer in read_answers(folder).values()}
@@ -196,11 +200,23 @@ class LinkCheck:
             if verdict.rule == "not-checked" and end not in self._answers:
                 if end in self._unwanted:
                     continue
-                if not self._options.checks_others and end not in self._own:
-                    self._unwanted[end] = "a link to another site"
+                if why := self._why_not(end):
+                    self._unwanted[end] = why
                 else:
                     missing[url] = end
         return missing
+
+    def _why_not(self, url: str) -> str:
+        """Why a URL is not asked for. Asking for one of another site counts against its host."""
+        if url in self._own:
+            return ""
+        if not self._options.checks_others:
+            return "a link to another site"
+        host = host_of(url)
+        if self._asked[host] >= MOST_OF_HOST:
+            return f"at most {MOST_OF_HOST} URLs of another host are asked for"
+        self._asked[host] += 1
+        return ""
 
     def _crawl(self, name: str, urls: Iterable[str]) -> None:
         """Ask for single URLs, politely."""
@@ -254,7 +270,6 @@ def _single_urls(config: Config, body_bytes: int) -> Config:
             body_bytes=min(body_bytes, config.fetch.body_bytes),
             media_bytes=min(CUT_BYTES, body_bytes),
         ),
-        budgets=replace(config.budgets, host_pages=config.budgets.host_pages or MOST_OF_HOST),
         sitemaps=replace(config.sitemaps, follow=False, guess=False),
     )
 

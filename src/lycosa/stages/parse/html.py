@@ -46,7 +46,7 @@ WANTED = (
 # How many noscript elements are parsed one by one, at some 20 microseconds each. In the others,
 # which only a hostile page has, an element that is not closed may hide links of the next ones.
 _MAX_APART = 1000
-_IN_DRAWINGS = frozenset({"image", "script", "use", "feImage"})  # these are links in SVG too
+IN_DRAWINGS = frozenset({"image", "script", "use", "feImage"})  # these are links in SVG too
 _REFRESH = "meta[http-equiv=refresh i]"
 _TEMPLATE = "template:not([shadowrootmode=open i],[shadowrootmode=closed i])"
 
@@ -91,8 +91,8 @@ def read_html(
     page = RawPage((tree.encoding or "utf-8").lower(), max_links=max_links)
     hosts: list[turbohtml.Element] = []
     if tree.select("template"):
-        _remove_templates(tree)
-        hosts = _open_shadow_roots(tree)
+        remove_templates(tree)
+        hosts = open_shadow_roots(tree)
     root = tree.root
     if root is not None:
         page.language = root.attr("lang") or root.attr("xml:lang") or ""
@@ -144,7 +144,7 @@ def _read_elements(
     for element in tree.select(wanted) if wanted else ():
         if (tag := element.tag) == "a":
             read_anchor(page, element)  # nearly all are; saves a lookup for each
-        elif not is_mixed or tag in _IN_DRAWINGS or element.namespace is _HTML:
+        elif not is_mixed or tag in IN_DRAWINGS or element.namespace is _HTML:
             if tag != "noscript":
                 READERS[tag](page, element)
             elif noscripts is not None:
@@ -177,19 +177,20 @@ class _Noscripts:
     def _read(self, content: str) -> None:
         tree = _tree(content)
         if tree.select("template"):
-            _remove_templates(tree)
+            remove_templates(tree)
         for element in [*tree.select("title"), *tree.select(_REFRESH)]:
             element.decompose()
         _read_elements(self._page, tree)
 
 
-def _remove_templates(tree: turbohtml.Document) -> None:
+def remove_templates(tree: turbohtml.Document) -> None:
+    """Remove what is no part of the page: templates that are no declarative shadow roots."""
     for element in tree.select(_TEMPLATE):
         if element.namespace is _HTML:
             element.decompose()
 
 
-def _open_shadow_roots(tree: turbohtml.Document) -> list[turbohtml.Element]:
+def open_shadow_roots(tree: turbohtml.Document) -> list[turbohtml.Element]:
     """Put the content of declarative shadow roots in their places, because it is shown.
 
     Returns the components that had them: custom elements.

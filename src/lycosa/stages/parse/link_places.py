@@ -8,6 +8,7 @@ page that fragments can name. It reads them from the stored page with the reader
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -15,12 +16,17 @@ import turbohtml
 
 from lycosa.base.model.discovered import LinkKind
 from lycosa.stages.parse.element_readers import READERS, RawPage, read_base
-from lycosa.stages.parse.html import WANTED, parse_tree
+from lycosa.stages.parse.html import (
+    IN_DRAWINGS,
+    WANTED,
+    open_shadow_roots,
+    parse_tree,
+    remove_templates,
+)
 from lycosa.stages.parse.outlinks import base_of
 from lycosa.stages.parse.style_sheets import style_urls
 
 _MAX_NOSCRIPTS = 1000
-_MAX_ANCHOR = 200
 _BLANKS = " \t\n\f\r"
 # what asks for no page, or not of itself: a connection that is opened early, a form
 _NOT_CHECKED = frozenset({LinkKind.FORM, LinkKind.OTHER})
@@ -78,11 +84,11 @@ def read_link_places(
     found = _Places(charset, max_links)
     for element in tree.select("base"):
         read_base(found, element)
-    wanted = ",".join(selector for selector in WANTED if tree.select(selector))
+    if tree.select("template"):
+        remove_templates(tree)
+        open_shadow_roots(tree)
     noscripts = 0
-    for element in tree.select(wanted) if wanted else ():
-        if element.closest("template") is not None:
-            continue
+    for element in _linking(tree):
         found.line = element.source_line or 0
         if element.tag != "noscript":
             READERS[element.tag](found, element)
@@ -91,6 +97,18 @@ def read_link_places(
             _read_noscript(found, element.text)
     _read_styles(found, tree)
     return LinkedPage(base_of(url, found.base), charset, found.places, _anchors(tree))
+
+
+def _linking(tree: turbohtml.Document) -> Iterator[turbohtml.Element]:
+    """The elements that may have links, as the crawl chooses them (``html``)."""
+    wanted = ",".join(selector for selector in WANTED if tree.select(selector))
+    for element in tree.select(wanted) if wanted else ():
+        if (
+            element.tag == "a"
+            or element.tag in IN_DRAWINGS
+            or element.namespace is turbohtml.Namespace.HTML
+        ):
+            yield element
 
 
 def read_anchors(body: bytes, label: str | None = None) -> frozenset[str]:
@@ -103,8 +121,11 @@ def _read_noscript(found: _Places, content: str) -> None:
     if "=" not in content:
         return
     tree = parse_tree(content)
-    for element in tree.select(",".join(each for each in WANTED if each not in ("meta", "title"))):
-        if element.tag != "noscript":
+    if tree.select("template"):
+        remove_templates(tree)
+    for element in _linking(tree):
+        # a refresh in it is for browsers without scripts
+        if element.tag not in ("noscript", "meta", "title"):
             READERS[element.tag](found, element)
 
 
