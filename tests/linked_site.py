@@ -64,7 +64,7 @@ ANSWERS: dict[str, dict[str, Answer]] = {
             '<a href="http://other.test{port}/missing">other, missing</a>\n'
             '<a href="http://other.test{port}/long#end">far down</a>\n'
             '<a href="http://other.test{port}/long#not-there">not there</a>\n'
-            '<a href="http://other.test{port}/busy">busy</a>\n'
+            '<a href="http://busy.test{port}/">busy</a>\n'
             '<a href="http://other.test{port}/login">login</a>\n'
             '<a href="http://closed.test{port}/forbidden">robots of the other site</a>\n'
             '<a href="http://site.test:1/">no server</a>\n'
@@ -84,11 +84,16 @@ ANSWERS: dict[str, dict[str, Answer]] = {
     "other.test": {
         "/": page('<a href="/not-followed">own link</a><img src="/not-loaded.png">'),
         "/long": page(LONG + '<p id="end">end</p>'),
-        "/busy": plain(429),
         "/login": plain(403),
     },
+    "busy.test": {"/": plain(429)},
     "closed.test": {"/robots.txt": plain(200, "User-agent: *\nDisallow: /forbidden\n")},
 }
+
+
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A connection that the crawler cuts is no error."""
 
 
 class LinkedSite:
@@ -97,7 +102,7 @@ class LinkedSite:
     def __init__(self, answers: dict[str, dict[str, Answer]] | None = None) -> None:
         self.answers = ANSWERS if answers is None else answers
         self.asked: Counter[tuple[str, str]] = Counter()
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self.server = _Server(("127.0.0.1", 0), self._handler())
         self.port = self.server.server_address[1]
         self.own = f"http://site.test:{self.port}"
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from html_pages import NASTY
 from lycosa.base.config.sections import CanonicalSection
 from lycosa.base.model.discovered import LinkKind
 from lycosa.inspect.linked.link_survey import LinkSurvey, has_place, place_in
 from lycosa.stages.parse.html import read_html
 from lycosa.stages.parse.link_places import LinkPlace, read_link_places
-from html_pages import NASTY
 
 
 def places(body: str) -> list[LinkPlace]:

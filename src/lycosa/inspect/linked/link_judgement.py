@@ -20,15 +20,19 @@ MAX_REDIRECTS = 10
 _PERMANENT = frozenset({301, 308})
 _DENIED = frozenset({401, 402, 403, 407, 451})
 _LATER = frozenset({429, 503})
-_TIMEOUTS = frozenset(
-    {
-        Reason.CONNECT_TIMEOUT,
-        Reason.FIRST_BYTE_TIMEOUT,
-        Reason.TOTAL_TIMEOUT,
-        Reason.TOO_SLOW,
-        Reason.DNS_TIMEOUT,
-    }
-)
+_RULE_OF_REASON = {
+    Reason.CONNECT_TIMEOUT: "timeout",
+    Reason.FIRST_BYTE_TIMEOUT: "timeout",
+    Reason.TOTAL_TIMEOUT: "timeout",
+    Reason.TOO_SLOW: "timeout",
+    Reason.DNS_TIMEOUT: "timeout",
+    Reason.TOO_MANY_REDIRECTS: "redirect-loop",
+    Reason.BAD_REDIRECT: "redirect-broken",
+    Reason.MALFORMED_RESPONSE: "http-error",
+    Reason.HEADERS_TOO_LARGE: "http-error",
+    Reason.EMPTY_RESPONSE: "http-error",
+}
+"""Of failures without a status that says more; all others are ``unreachable``."""
 _ROBOTS = frozenset({Reason.ROBOTS_DISALLOWED, Reason.ROBOTS_UNREACHABLE, Reason.ROBOTS_ELSEWHERE})
 # refused or failed on this side, which says nothing about the page
 _OURS = frozenset({Reason.ADDRESS_FORBIDDEN, Reason.LEASE_EXPIRED, Reason.INTERNAL})
@@ -139,11 +143,9 @@ class LinkJudge:
         if reason in _ROBOTS:
             detail = f" ({answer.detail.partition(' (robots.txt')[0]})" if answer.detail else ""
             return "robots", 0, f"{reason.meaning}{detail}"
-        if reason in _TIMEOUTS:
-            return "timeout", 0, _words(answer)
-        if reason.is_failure and reason not in _OURS:
-            is_loop = reason is Reason.TOO_MANY_REDIRECTS
-            return ("redirect-loop" if is_loop else "unreachable"), status, _words(answer)
+        rule = _RULE_OF_REASON.get(reason, "")
+        if rule or (reason.is_failure and reason not in _OURS):
+            return rule or "unreachable", status, _words(answer)
         return "not-checked", status, _words(answer) or "not requested before the check ended"
 
     def _of_link(
