@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from lxml import etree
 
-from lycosa.inspect.linked.link_findings import RULES, Finding, LinkCounts, LinkReport
+from lycosa.inspect.linked.link_findings import RULES, LinkCounts, LinkFinding, LinkReport
 from lycosa.inspect.linked.report_files import written
 
 DATA = Path(__file__).parents[2].parent / "shared" / "link-reports"
@@ -27,7 +27,9 @@ REPORT = LinkReport(
     "2026-01-31T12:01:00Z",
     LinkCounts(1, 2, 2, 1, {}),
     [
-        Finding(rule, RULES[rule].own, PAGE, f"{PAGE}{number}", "why", number, "a", "<&", "x", 404)
+        LinkFinding(
+            rule, RULES[rule].own, PAGE, f"{PAGE}{number}", "why", number, "a", "<&", "x", 404
+        )
         for number, rule in enumerate(RULES)
     ],
 )

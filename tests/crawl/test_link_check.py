@@ -95,7 +95,7 @@ def test_a_run_finds_all_and_the_next_one_only_what_is_new(checked: Checked) -> 
     assert all(number == 1 for key, number in others.items() if key[1] != "/robots.txt")
     assert ("closed.test", "/forbidden") not in asked
     assert ("site.test", "/private/page") not in asked
-    # the second run: answers about other sites are used again, the site is fetched anew
+    # the second run: answers about other sites are used again, the site is fetched again
     before = dict(asked)
     again = checked.run(*CONTACT, "--since", "last", code=0)
     assert again["findings"] == []

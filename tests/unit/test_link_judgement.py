@@ -10,8 +10,8 @@ from lycosa.base.model.url_state import UrlState
 from lycosa.base.reasons import Reason
 from lycosa.inspect.linked.link_findings import (
     RULES,
-    Finding,
     LinkCounts,
+    LinkFinding,
     LinkReport,
     Severity,
     by_page,
@@ -36,14 +36,14 @@ def findings(
     anchors: dict[str, frozenset[str]] | None = None,
     allowed: tuple[int, ...] = (),
     severities: dict[str, Severity] | None = None,
-) -> list[Finding]:
+) -> list[LinkFinding]:
     survey = LinkSurvey(CanonicalSection())
     survey.add_page(PAGE, read_link_places(body.encode(), PAGE))
     judge = LinkJudge({PAGE: OK, **answers}, is_own, allowed, severities)
     return judge.findings(survey, anchors or {})
 
 
-def one(body: str, answer: UrlAnswer, url: str = "https://own.test/a") -> Finding | None:
+def one(body: str, answer: UrlAnswer, url: str = "https://own.test/a") -> LinkFinding | None:
     found = findings(body, {url: answer})
     return found[0] if found else None
 
@@ -241,7 +241,7 @@ def test_a_page_of_https_that_loads_by_http_is_mixed() -> None:
 
 
 def reported(*rules: str) -> LinkReport:
-    found = [Finding(rule, RULES[rule].own, PAGE, f"{URL}{rule}", "why") for rule in rules]
+    found = [LinkFinding(rule, RULES[rule].own, PAGE, f"{URL}{rule}", "why") for rule in rules]
     return LinkReport(1, "lycosa/1", [PAGE], "t0", "t1", LinkCounts(1, 2, 2, 1, {}), found)
 
 
@@ -252,11 +252,11 @@ def test_only_what_is_new_is_left_of_a_later_report() -> None:
 
 
 def test_a_finding_that_moves_to_another_line_is_not_new() -> None:
-    one = Finding("timeout", Severity.ERROR, PAGE, URL, "why", line=3)
-    other = Finding("timeout", Severity.ERROR, PAGE, URL, "other words", line=9)
+    one = LinkFinding("timeout", Severity.ERROR, PAGE, URL, "why", line=3)
+    other = LinkFinding("timeout", Severity.ERROR, PAGE, URL, "other words", line=9)
     assert one.key == other.key
 
 
 def test_findings_of_a_page_are_in_the_order_of_its_lines() -> None:
-    found = [Finding("timeout", Severity.ERROR, PAGE, URL, "w", line=n) for n in (3, 1, 2)]
+    found = [LinkFinding("timeout", Severity.ERROR, PAGE, URL, "w", line=n) for n in (3, 1, 2)]
     assert [each.line for each in by_page(found)[PAGE]] == [1, 2, 3]

@@ -16,8 +16,8 @@ from hypothesis import strategies as some
 
 from lycosa.inspect.linked.link_findings import (
     RULES,
-    Finding,
     LinkCounts,
+    LinkFinding,
     LinkReport,
     Severity,
 )
@@ -26,7 +26,7 @@ from lycosa.inspect.linked.report_files import FORMATS, SUFFIXES, read_report, w
 PAGE, TARGET = "https://e.org/<page>", "https://e.org/a?b=1&c=<2>"
 
 
-def finding(rule: str = "not-found", **values: Any) -> Finding:
+def finding(rule: str = "not-found", **values: Any) -> LinkFinding:
     fields: dict[str, Any] = {
         "severity": RULES[rule].own,
         "page": PAGE,
@@ -38,10 +38,10 @@ def finding(rule: str = "not-found", **values: Any) -> Finding:
         "link": "/a?b=1",
         "status": 404,
     }
-    return Finding(rule, **{**fields, **values})
+    return LinkFinding(rule, **{**fields, **values})
 
 
-def report(*findings: Finding, **values: Any) -> LinkReport:
+def report(*findings: LinkFinding, **values: Any) -> LinkReport:
     counts = LinkCounts(2, 30, 20, 4, {"mailto": 3})
     return LinkReport(
         1, "lycosa/1.2", ["https://e.org/"], "2026-01-31T12:00:00Z", "2026-01-31T12:01:00Z",

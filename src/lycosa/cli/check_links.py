@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lycosa.inspect.linked.link_findings import LinkReport, Severity
     from lycosa.processes.embedded_crawl import Crawl, Report
     from lycosa.processes.link_checks.check_folder import CheckFolder
-    from lycosa.processes.link_checks.link_check import LinkCheckOptions
+    from lycosa.processes.link_checks.site_check import SiteCheckOptions
 
 _FORMATS = ("text", "html", "csv", "json", "junit", "sarif")
 _SETTING_OF_OPTION = {
@@ -64,7 +64,7 @@ Examples:
 Pages of the site are crawled; images, scripts and links to other sites are asked for once, each by
 a GET that is cut after 64 KB, within robots.txt and the delay of each host. What robots.txt forbids
 and what answers 429 or 503 is reported as not checked, never as broken. Answers about single URLs
-are used again for a day; the pages of the site are fetched anew each time.
+are used again for a day; the pages of the site are fetched again each time.
 
 \b
 Exit codes: 0 no broken links, 7 broken links (new ones with --since), 2 bad usage or settings,
@@ -241,10 +241,10 @@ def _run(given: tuple[str, ...], folder: Path | None, options: dict[str, Any]) -
     return _exit_code(report, run, options["fail_on"])
 
 
-def _check_options(options: dict[str, Any]) -> LinkCheckOptions:
+def _check_options(options: dict[str, Any]) -> SiteCheckOptions:
     from lycosa.base.config.units import read_seconds
     from lycosa.inspect.linked.report_files import SUFFIXES
-    from lycosa.processes.link_checks.link_check import LinkCheckOptions
+    from lycosa.processes.link_checks.site_check import SiteCheckOptions
 
     for file in options["outputs"]:
         if options["form"] is None and file.suffix.lower() not in SUFFIXES:
@@ -255,7 +255,7 @@ def _check_options(options: dict[str, Any]) -> LinkCheckOptions:
         reuse_s = read_seconds(options["reuse"])
     except ValueError as error:
         raise _Refused(f"--reuse: {error}") from error
-    return LinkCheckOptions(
+    return SiteCheckOptions(
         checks_others=not options["no_external"],
         checks_places=not options["no_fragments"],
         ignored=options["ignored"],
@@ -326,7 +326,7 @@ class _Run:
     """One run of the check, with its crawls, their progress, and the signals that stop them."""
 
     def __init__(
-        self, place: CheckFolder, config: Config, options: LinkCheckOptions, is_new: bool
+        self, place: CheckFolder, config: Config, options: SiteCheckOptions, is_new: bool
     ) -> None:
         self._place, self._config, self._options = place, config, options
         self._is_new = is_new
@@ -339,11 +339,11 @@ class _Run:
         """Crawl, ask, judge."""
         from lycosa.base.system.software import SOFTWARE
         from lycosa.cli.crawl_reading import ProgressLine
-        from lycosa.processes.link_checks.link_check import LinkCheck
+        from lycosa.processes.link_checks.site_check import SiteCheck
 
         stopped = "" if self._place.is_given else self._crawl_site(seeds)
         line = ProgressLine()
-        check = LinkCheck(
+        check = SiteCheck(
             self._place.pages,
             self._place.root,
             self._config,

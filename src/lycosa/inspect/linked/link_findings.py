@@ -18,7 +18,7 @@ class Severity(Enum):
     OFF = "off"
 
 
-class LinkRule(msgspec.Struct, frozen=True):
+class FindingRule(msgspec.Struct, frozen=True):
     """A rule: what it finds in one line, and its severity for links to own pages and to others."""
 
     meaning: str
@@ -28,28 +28,30 @@ class LinkRule(msgspec.Struct, frozen=True):
 
 _E, _W, _U = Severity.ERROR, Severity.WARNING, Severity.UNCHECKED
 
-RULES: dict[str, LinkRule] = {
-    "not-found": LinkRule("the server has no such page (404, 410)", _E, _E),
-    "http-error": LinkRule("the server answers with an error", _E, _E),
-    "unreachable": LinkRule("no server answers: name, connection or certificate", _E, _E),
-    "timeout": LinkRule("the server did not answer in time", _E, _E),
-    "redirect-loop": LinkRule("redirects lead in a circle, or there are too many", _E, _E),
-    "redirect-broken": LinkRule("the link redirects to a URL that is broken", _E, _E),
-    "fragment-missing": LinkRule("the page has no such place (#...)", _E, _W),
-    "invalid-url": LinkRule("the reference is no URL that a browser opens", _E, _E),
-    "access-denied": LinkRule("the server wants a login or refuses (401, 402, 403, 451)", _E, _W),
-    "redirect-permanent": LinkRule("the target has moved for good: link to the new URL", _W, _W),
-    "mixed-content": LinkRule("a page of https loads something by http", _W, _W),
-    "sitemap-orphan": LinkRule("the sitemap lists a page to which no page links", _W, _W),
-    "not-in-sitemap": LinkRule("the sitemap does not list a page of the site", _W, _W),
-    "robots": LinkRule("robots.txt forbids the request", _U, _U),
-    "later": LinkRule("the server asks to come back later (429, 503)", _U, _U),
-    "not-checked": LinkRule("not requested, or not read to the place", _U, _U),
+RULES: dict[str, FindingRule] = {
+    "not-found": FindingRule("the server has no such page (404, 410)", _E, _E),
+    "http-error": FindingRule("the server answers with an error", _E, _E),
+    "unreachable": FindingRule("no server answers: name, connection or certificate", _E, _E),
+    "timeout": FindingRule("the server did not answer in time", _E, _E),
+    "redirect-loop": FindingRule("redirects lead in a circle, or there are too many", _E, _E),
+    "redirect-broken": FindingRule("the link redirects to a URL that is broken", _E, _E),
+    "fragment-missing": FindingRule("the page has no such place (#...)", _E, _W),
+    "invalid-url": FindingRule("the reference is no URL that a browser opens", _E, _E),
+    "access-denied": FindingRule(
+        "the server wants a login or refuses (401, 402, 403, 451)", _E, _W
+    ),
+    "redirect-permanent": FindingRule("the target has moved for good: link to the new URL", _W, _W),
+    "mixed-content": FindingRule("a page of https loads something by http", _W, _W),
+    "sitemap-orphan": FindingRule("the sitemap lists a page to which no page links", _W, _W),
+    "not-in-sitemap": FindingRule("the sitemap does not list a page of the site", _W, _W),
+    "robots": FindingRule("robots.txt forbids the request", _U, _U),
+    "later": FindingRule("the server asks to come back later (429, 503)", _U, _U),
+    "not-checked": FindingRule("not requested, or not read to the place", _U, _U),
 }
 """By name; the names are part of the report formats and are not changed."""
 
 
-class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
+class LinkFinding(msgspec.Struct, frozen=True, omit_defaults=True):
     """One finding.
 
     ``page`` is where the link stands (the sitemap for what it lists), ``line`` its line there or 0,
@@ -101,7 +103,7 @@ class LinkReport(msgspec.Struct, frozen=True):
     began: str
     ended: str
     counts: LinkCounts
-    findings: list[Finding]
+    findings: list[LinkFinding]
     stopped: str = ""
     since: str = ""
     known: int = 0
@@ -120,9 +122,9 @@ def new_since(report: LinkReport, earlier: LinkReport) -> LinkReport:
     )
 
 
-def by_page(findings: list[Finding]) -> dict[str, list[Finding]]:
+def by_page(findings: list[LinkFinding]) -> dict[str, list[LinkFinding]]:
     """The findings of each page, pages in the order of their URLs."""
-    pages: dict[str, list[Finding]] = {}
+    pages: dict[str, list[LinkFinding]] = {}
     for each in sorted(findings, key=lambda one: (one.page, one.line, one.target, one.rule)):
         pages.setdefault(each.page, []).append(each)
     return pages

@@ -13,7 +13,7 @@ from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.url_state import UrlState
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import scheme_of
-from lycosa.inspect.linked.link_findings import RULES, Finding, Severity
+from lycosa.inspect.linked.link_findings import RULES, LinkFinding, Severity
 from lycosa.inspect.linked.link_survey import BadLink, LinkSurvey, PageLink, has_place
 
 MAX_REDIRECTS = 10
@@ -54,7 +54,7 @@ class UrlAnswer(NamedTuple):
     is_cut: bool = False
 
 
-class Verdict(NamedTuple):
+class LinkVerdict(NamedTuple):
     """The verdict on a URL: ``rule`` is empty if all is well, ``end`` is the last URL of a chain.
 
     ``statuses`` are those of the redirects before it.
@@ -87,9 +87,11 @@ class LinkJudge:
         self._allowed = frozenset(allowed)
         self._severities = severities or {}
         self._unwanted = unwanted or {}
-        self._verdicts: dict[str, Verdict] = {}
+        self._verdicts: dict[str, LinkVerdict] = {}
 
-    def findings(self, survey: LinkSurvey, anchors: Mapping[str, frozenset[str]]) -> list[Finding]:
+    def findings(
+        self, survey: LinkSurvey, anchors: Mapping[str, frozenset[str]]
+    ) -> list[LinkFinding]:
         """All findings. ``anchors`` are those of pages of other sites."""
         found = [self._bad(each) for each in survey.bad]
         for link in survey.links:
@@ -97,14 +99,14 @@ class LinkJudge:
         found += self._of_sitemaps(survey)
         return [each for each in found if each.severity is not Severity.OFF]
 
-    def verdict(self, url: str) -> Verdict:
+    def verdict(self, url: str) -> LinkVerdict:
         """The verdict on a canonical URL, after its redirects."""
         known = self._verdicts.get(url)
         if known is None:
             known = self._verdicts[url] = self._judge(url)
         return known
 
-    def _judge(self, url: str) -> Verdict:
+    def _judge(self, url: str) -> LinkVerdict:
         chain: list[str] = []
         statuses: list[int] = []
         at = url
@@ -118,12 +120,14 @@ class LinkJudge:
             chain.append(following)
             if is_loop or len(chain) > MAX_REDIRECTS:
                 why = "redirects in a circle" if is_loop else f"more than {MAX_REDIRECTS} redirects"
-                return Verdict("redirect-loop", answer.status, why, tuple(chain), tuple(statuses))
+                return LinkVerdict(
+                    "redirect-loop", answer.status, why, tuple(chain), tuple(statuses)
+                )
             at = following
         rule, status, why = self._end(at, answer)
         if chain and rule and RULES[rule].own is not Severity.UNCHECKED:
             rule, why = "redirect-broken", f"redirects to {at}: {why}"
-        return Verdict(rule, status, why, tuple(chain), tuple(statuses), at)
+        return LinkVerdict(rule, status, why, tuple(chain), tuple(statuses), at)
 
     def _end(self, url: str, answer: UrlAnswer | None) -> tuple[str, int, str]:
         """Rule, status and reason of the last URL of a chain."""
@@ -153,7 +157,7 @@ class LinkJudge:
         link: PageLink,
         own: Mapping[str, frozenset[str]],
         other: Mapping[str, frozenset[str]],
-    ) -> Iterator[Finding]:
+    ) -> Iterator[LinkFinding]:
         verdict = self.verdict(link.url)
         is_listed = link.kind is LinkKind.SITEMAP
         if verdict.rule:
@@ -168,10 +172,10 @@ class LinkJudge:
     def _of_fragment(
         self,
         link: PageLink,
-        verdict: Verdict,
+        verdict: LinkVerdict,
         own: Mapping[str, frozenset[str]],
         other: Mapping[str, frozenset[str]],
-    ) -> Iterator[Finding]:
+    ) -> Iterator[LinkFinding]:
         end = verdict.end or link.url
         answer = self._answers.get(end)
         anchors = own.get(end, other.get(end))
@@ -186,7 +190,7 @@ class LinkJudge:
             why = f"the page has no place #{link.fragment}"
             yield self._finding(link, "fragment-missing", why, verdict)
 
-    def _of_sitemaps(self, survey: LinkSurvey) -> Iterator[Finding]:
+    def _of_sitemaps(self, survey: LinkSurvey) -> Iterator[LinkFinding]:
         if not survey.listed:
             return
         linked = {link.url for link in survey.links if link.kind is not LinkKind.SITEMAP}
@@ -197,12 +201,12 @@ class LinkJudge:
         for url in sorted(survey.indexable - set(survey.listed)):
             yield self._about(url, url, "not-in-sitemap", "no sitemap lists it")
 
-    def _about(self, page: str, url: str, rule: str, why: str) -> Finding:
-        return Finding(rule, self._severity(rule, url), page, url, why)
+    def _about(self, page: str, url: str, rule: str, why: str) -> LinkFinding:
+        return LinkFinding(rule, self._severity(rule, url), page, url, why)
 
-    def _bad(self, bad: BadLink) -> Finding:
+    def _bad(self, bad: BadLink) -> LinkFinding:
         place = bad.place
-        return Finding(
+        return LinkFinding(
             "invalid-url",
             self._severity("invalid-url", bad.page),
             bad.page,
@@ -214,9 +218,9 @@ class LinkJudge:
             place.raw,
         )
 
-    def _finding(self, link: PageLink, rule: str, why: str, verdict: Verdict) -> Finding:
+    def _finding(self, link: PageLink, rule: str, why: str, verdict: LinkVerdict) -> LinkFinding:
         target = f"{link.url}#{link.fragment}" if link.fragment else link.url
-        return Finding(
+        return LinkFinding(
             rule,
             self._severity(rule, verdict.end or link.url),
             link.page,
@@ -242,7 +246,7 @@ def _words(answer: UrlAnswer) -> str:
     return f"{answer.reason.meaning} ({detail})" if detail else answer.reason.meaning
 
 
-def _moved(link: PageLink, verdict: Verdict) -> str:
+def _moved(link: PageLink, verdict: LinkVerdict) -> str:
     end = verdict.chain[-1]
     if link.kind is LinkKind.SITEMAP and verdict.statuses[0] not in _PERMANENT:
         return f"redirects to {end}; a sitemap should list the page itself"

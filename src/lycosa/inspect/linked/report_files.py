@@ -15,7 +15,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 import msgspec
 
-from lycosa.inspect.linked.link_findings import RULES, Finding, LinkReport, Severity, by_page
+from lycosa.inspect.linked.link_findings import RULES, LinkFinding, LinkReport, Severity, by_page
 from lycosa.inspect.linked.report_texts import (
     html_lines,
     reason_text,
@@ -94,7 +94,7 @@ def _suite(name: str, cases: list[str], failures: int, skipped: int) -> str:
     return "\n".join([head, *cases, "  </testsuite>"])
 
 
-def _junit_case(found: Finding) -> str:
+def _junit_case(found: LinkFinding) -> str:
     place = f", line {found.line}" if found.line else ""
     case = _case(found.page, f"{found.rule}: {found.target}{place}")
     text = f"{found.text} {found.link}".strip() + "".join(f"\n-> {url}" for url in found.chain)
@@ -162,7 +162,7 @@ def _sarif(report: LinkReport) -> str:
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
 
 
-def _result(found: Finding, rule: int) -> dict[str, Any]:
+def _result(found: LinkFinding, rule: int) -> dict[str, Any]:
     location: dict[str, Any] = {"artifactLocation": {"uri": found.page}}
     if found.line:
         location["region"] = {"startLine": found.line}

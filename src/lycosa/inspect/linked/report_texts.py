@@ -6,7 +6,7 @@ import html
 from collections import Counter
 from collections.abc import Iterator
 
-from lycosa.inspect.linked.link_findings import RULES, Finding, LinkReport, Severity, by_page
+from lycosa.inspect.linked.link_findings import RULES, LinkFinding, LinkReport, Severity, by_page
 from lycosa.inspect.printable import clean
 
 _MANY_PAGES = 5
@@ -72,14 +72,14 @@ def _unchecked_lines(report: LinkReport) -> Iterator[str]:
         yield f"not checked, {why}: {', '.join(list(targets)[:_FEW])}{more}"
 
 
-def _line(found: Finding) -> str:
+def _line(found: LinkFinding) -> str:
     place = f"line {found.line}: " if found.line else ""
     text = f'"{found.text}" ' if found.text else ""
     mark = "" if found.severity is Severity.ERROR else f"{found.severity.value}: "
     return f"{mark}{place}{text}{found.target}  {reason_text(found)}"
 
 
-def reason_text(found: Finding) -> str:
+def reason_text(found: LinkFinding) -> str:
     """The reason with the status: ``not found (404)``."""
     is_given = not found.status or str(found.status) in found.why or 200 <= found.status < 400
     return found.why if is_given else f"{found.why} ({found.status})"
@@ -96,7 +96,7 @@ def html_lines(report: LinkReport) -> Iterator[str]:
     if report.since:
         yield f"<p>Only what is new since {report.since}; {report.known:,} findings were known.</p>"
     for page, found in by_page(report.findings).items():
-        yield f"<h2>{_address(page)}</h2><table><tr><th>Line<th>Link<th>Target<th>Finding"
+        yield f"<h2>{_address(page)}</h2><table><tr><th>Line<th>Link<th>Target<th>LinkFinding"
         yield from map(_row, found)
         yield "</table>"
     used = {each.rule for each in report.findings}
@@ -107,7 +107,7 @@ def html_lines(report: LinkReport) -> Iterator[str]:
     yield "</table></html>"
 
 
-def _row(found: Finding) -> str:
+def _row(found: LinkFinding) -> str:
     chain = "".join(f"<br>→ {_address(url)}" for url in found.chain)
     return (
         f'<tr class="{found.severity.value}"><td>{found.line or ""}<td>{_escaped(found.text)}'

@@ -1,7 +1,7 @@
 """The folder of a link check: its crawls, and the reports of earlier runs.
 
     FOLDER/check.json   the seeds, and whether the crawl of the site ended
-    FOLDER/pages/       the crawl of the site, made anew by each run
+    FOLDER/pages/       the crawl of the site, made again by each run
     FOLDER/single/      the crawl of single URLs, and places/ that of pages with named places
     FOLDER/reports/     one JSON report a run, the newest 100
 
@@ -32,7 +32,7 @@ class BadReport(Exception):
 
 
 class CheckNote(msgspec.Struct, frozen=True):
-    """``check.json``. ``is_complete``: the crawl of the site ended, so the next run begins anew."""
+    """``check.json``. ``is_complete``: the crawl of the site ended, so the next run makes another."""
 
     seeds: list[str]
     is_complete: bool = False
@@ -56,7 +56,7 @@ class CheckFolder:
 
     @classmethod
     def of_site(cls, root: Path) -> CheckFolder:
-        """The check of a site, with a crawl of its own."""
+        """The check of a site, with a separate crawl."""
         return cls(root, root / "pages")
 
     @property
@@ -116,7 +116,7 @@ class CheckFolder:
         try:
             return msgspec.json.decode(self._note.read_bytes(), type=CheckNote)
         except (FileNotFoundError, msgspec.MsgspecError):
-            return CheckNote([])  # a new folder, or one whose note was cut: the crawl begins anew
+            return CheckNote([])  # a new folder, or one whose note was cut: the crawl begins again
 
     def _save(self, note: CheckNote) -> None:
         replace_file(self._note, msgspec.json.encode(note))

@@ -57,7 +57,7 @@ class OwnPlaces:
         return self._site_of(host) if self._site_of is not None else host
 
 
-def read_answers(folder: Path) -> Answers:
+def url_answers(folder: Path) -> Answers:
     """What is known of each URL of a crawl. Raises what ``read_folder`` raises."""
     found: Answers = {}
     reader = read_folder(folder)

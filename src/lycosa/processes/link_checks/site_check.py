@@ -3,7 +3,7 @@
     site -> crawl of its pages -> survey of links -> what has no answer -> crawl of single URLs
 
 The pages of the site are an ordinary crawl. Everything else that they link to is asked for once, in
-a second crawl without links of its own, whose bodies are cut after 64 KB; where a place in a page
+a second crawl that follows no link, whose bodies are cut after 64 KB; where a place in a page
 of another site is named, in a third one, with 2 MB. So all requests obey robots.txt and the delays
 of hosts, and no rule of the frontier knows of link checks. The folder of single URLs is used again
 for a day: what it knows is not requested, and what it waits for continues.
@@ -46,7 +46,7 @@ from lycosa.processes.link_checks.checked_pages import (
     Answers,
     OwnPlaces,
     foreign_anchors,
-    read_answers,
+    url_answers,
     survey_pages,
 )
 from lycosa.state.folder.manifest import has_manifest
@@ -61,7 +61,7 @@ _ROUNDS = 3  # a redirect of the site may lead to a URL that was not asked for
 _SINGLE, _PLACES = "single", "places"
 
 
-class LinkCheckOptions(msgspec.Struct, frozen=True):
+class SiteCheckOptions(msgspec.Struct, frozen=True):
     """What is checked, and how findings count. ``reuse_s``: how long answers are used again."""
 
     checks_others: bool = True
@@ -81,7 +81,7 @@ class RunCrawl(Protocol):
     ) -> Report | None: ...
 
 
-class LinkCheck:
+class SiteCheck:
     """One check. ``pages`` is the crawl of the site, ``root`` the folder for everything else.
 
     ``config`` has the settings for single URLs. ``show`` gets how many pages were read.
@@ -92,7 +92,7 @@ class LinkCheck:
         pages: Path,
         root: Path,
         config: Config,
-        options: LinkCheckOptions,
+        options: SiteCheckOptions,
         run_crawl: RunCrawl,
         show: Callable[[int, int], None] = lambda done, total: None,
     ) -> None:
@@ -113,7 +113,7 @@ class LinkCheck:
         self._stopped = stopped
         self._own = OwnPlaces(read_folder(self._pages))
         survey = LinkSurvey(self._config.canonical, self._options.ignored)
-        self._answers = read_answers(self._pages)
+        self._answers = url_answers(self._pages)
         survey_pages(self._pages, survey, self._answers, self._own, self._show)
         if not self._options.checks_others:
             survey.links = [link for link in survey.links if link.url in self._own]
@@ -185,10 +185,10 @@ class LinkCheck:
         else:
             self._take_answers(folder)
         if has_manifest(folder):
-            self._asked.update(host_of(url) for url in read_answers(folder))
+            self._asked.update(host_of(url) for url in url_answers(folder))
 
     def _waits(self, folder: Path) -> bool:
-        states = {answer.state.label for answer in read_answers(folder).values()}
+        states = {answer.state.label for answer in url_answers(folder).values()}
         return "queued" in states
 
     def _missing(self, targets: Iterable[str]) -> dict[str, str]:
@@ -238,7 +238,7 @@ class LinkCheck:
                 self._unwanted.setdefault(url, "refused by a rule of the crawl")
 
     def _take_answers(self, folder: Path) -> None:
-        for url, answer in read_answers(folder).items():
+        for url, answer in url_answers(folder).items():
             self._answers.setdefault(url, answer)
             if self._answers[url].state.label == "queued":
                 self._answers[url] = answer
