@@ -14,6 +14,7 @@ from lycosa.cli.main import main
 
 FAST = (
     *("--resolve", "*.test=127.0.0.1", "--allow-address", "127.0.0.0/8", "--delay", "0"),
+    *("--set", "politeness.delay_s=0"),
     *("--set", "politeness.address_delay_s=0", "--set", "politeness.adaptive_factor=0"),
     *("--set", "politeness.jitter=0", "--set", "politeness.address_table=crawl"),
     *("--set", "frontier.finish_wait_s=1", "--set", "retry.first_s=0"),

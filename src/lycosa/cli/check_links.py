@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from lycosa.processes.link_checks.check_folder import CheckFolder
     from lycosa.processes.link_checks.site_check import SiteCheckOptions
 
+_KEPT = ("agent", "canonical", "dns", "fetch", "scope")
+"""Sections of the settings of a crawl that hold for a check of it."""
 _FORMATS = ("text", "html", "csv", "json", "junit", "sarif")
 _SETTING_OF_OPTION = {
     "scope": "scope.rule",
@@ -177,7 +179,11 @@ def _statuses(given: Sequence[str]) -> tuple[int, ...]:
 @click.option("--max-pages", metavar="N", help="Stop after N captures; 0 is no limit.")
 @click.option("--max-depth", metavar="N", help="Maximum number of links from a URL given.")
 @click.option("--max-time", metavar="TIME", help="Stop after 90s, 2h.")
-@click.option("--delay", metavar="TIME", help="Minimum pause between two requests to a host [1s].")
+@click.option(
+    "--delay",
+    metavar="TIME",
+    help="Minimum pause between two requests to the site [1s]; other sites have 1s.",
+)
 @config_option
 @set_option
 @click.option(
@@ -218,17 +224,16 @@ def _run(given: tuple[str, ...], folder: Path | None, options: dict[str, Any]) -
 
     checked = _check_options(options)
     place, seeds = _place(given, folder)
-    config = _config(place, options)
+    config, others = (_config(place, options, is_site=each) for each in (True, False))
     if checked.checks_others and checked.may_fetch and not _is_known(config):
         raise _Refused(
             "links to other sites are requested only with a contact, so that their owners can reach"
             " you: add --contact URL|EMAIL, or --no-external to check the site's own links"
         )
-    is_new = not place.root.exists()
     place.root.mkdir(parents=True, exist_ok=True)
     with CrawlLock(place.root).acquire(time.time()):
         earlier = place.earlier(options["since"]) if options["since"] else None
-        run = _Run(place, config, checked, is_new)
+        run = _Run(place, (config, others), checked)
         if not seeds and not place.is_given:
             seeds = place.seeds
         report = run.check(seeds)
@@ -288,8 +293,11 @@ def _place(given: tuple[str, ...], folder: Path | None) -> tuple[CheckFolder, li
     return CheckFolder.of_site(root), [with_scheme(each.strip()) for each in given]
 
 
-def _config(place: CheckFolder, options: dict[str, Any]) -> Config:
-    """The settings: those of a link check or of the crawl in DIR, and what the user gave."""
+def _config(place: CheckFolder, options: dict[str, Any], is_site: bool) -> Config:
+    """The settings: those of a link check or of the crawl in DIR, and what the user gave.
+
+    The delay of --delay or of the crawl is that of the site; other sites keep the default.
+    """
     from lycosa.base.config.sections import ScopeRule
     from lycosa.base.config.sources import load_settings, settings
     from lycosa.inspect.committed_state import read_folder
@@ -305,14 +313,13 @@ def _config(place: CheckFolder, options: dict[str, Any]) -> Config:
         saved = load_saved_settings(read_folder(place.pages)).config
         base = msgspec.structs.replace(
             base,
-            **{name: getattr(saved, name) for name in ("agent", "canonical", "dns", "politeness")},
-            scope=saved.scope,
-            fetch=saved.fetch,
+            **{name: getattr(saved, name) for name in _KEPT},
+            politeness=saved.politeness if is_site else base.politeness,
         )
     flags = {
         key: options[name]
         for name, key in _SETTING_OF_OPTION.items()
-        if options[name] not in (None, ())
+        if options[name] not in (None, ()) and (is_site or name != "delay")
     }
     return load_settings(options["config_file"], os.environ, options["pairs"], flags, base).config
 
@@ -326,10 +333,10 @@ class _Run:
     """One run of the check, with its crawls, their progress, and the signals that stop them."""
 
     def __init__(
-        self, place: CheckFolder, config: Config, options: SiteCheckOptions, is_new: bool
+        self, place: CheckFolder, configs: tuple[Config, Config], options: SiteCheckOptions
     ) -> None:
-        self._place, self._config, self._options = place, config, options
-        self._is_new = is_new
+        self._place, self._options = place, options
+        self._config, self._others = configs
         self._began = time.time()
         self._is_stopped = False
         self._opening: list[str] = []
@@ -347,6 +354,7 @@ class _Run:
             self._place.pages,
             self._place.root,
             self._config,
+            self._others,
             self._options,
             self._run_crawl,
             lambda done, total: line.show(f"reading pages: {done:,} of {total:,}"),

@@ -2,7 +2,8 @@
 
     FOLDER/check.json   the seeds, and whether the crawl of the site ended
     FOLDER/pages/       the crawl of the site, made again by each run
-    FOLDER/single/      the crawl of single URLs, and places/ that of pages with named places
+    FOLDER/own/         the crawl of single URLs of the site that are no page of it
+    FOLDER/others/      that of URLs of other sites, and places/ of those with named places
     FOLDER/reports/     one JSON report a run, the newest 100
 
 For a crawl that exists, the site is that crawl, and the rest is in its folder ``link-check``.
@@ -32,7 +33,7 @@ class BadReport(Exception):
 
 
 class CheckNote(msgspec.Struct, frozen=True):
-    """``check.json``. ``is_complete``: the crawl of the site ended, so the next run makes another."""
+    """``check.json``. ``is_complete``: the crawl of the site ended; the next run makes another."""
 
     seeds: list[str]
     is_complete: bool = False

@@ -3,10 +3,10 @@
     site -> crawl of its pages -> survey of links -> what has no answer -> crawl of single URLs
 
 The pages of the site are an ordinary crawl. Everything else that they link to is asked for once, in
-a second crawl that follows no link, whose bodies are cut after 64 KB; where a place in a page
-of another site is named, in a third one, with 2 MB. So all requests obey robots.txt and the delays
-of hosts, and no rule of the frontier knows of link checks. The folder of single URLs is used again
-for a day: what it knows is not requested, and what it waits for continues.
+a second crawl that follows no link, whose bodies are cut after 64 KB; where a place in a page of
+another site is named, in a third one, with 2 MB. So all requests obey robots.txt and the delays of
+hosts, and no rule of the frontier knows of link checks. What is known of other sites is used again
+for a day, and what waits for its host continues.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ from lycosa.processes.link_checks.checked_pages import (
     Answers,
     OwnPlaces,
     foreign_anchors,
-    url_answers,
     survey_pages,
+    url_answers,
 )
 from lycosa.state.folder.manifest import has_manifest
 
@@ -58,7 +58,7 @@ PLACE_BYTES = 2_000_000
 MOST_OF_HOST = 500
 """URLs of a host of another site that are asked for, in the life of a folder of single URLs."""
 _ROUNDS = 3  # a redirect of the site may lead to a URL that was not asked for
-_SINGLE, _PLACES = "single", "places"
+_OWN, _OTHERS, _PLACES = _FOLDERS = "own", "others", "places"
 
 
 class SiteCheckOptions(msgspec.Struct, frozen=True):
@@ -84,7 +84,8 @@ class RunCrawl(Protocol):
 class SiteCheck:
     """One check. ``pages`` is the crawl of the site, ``root`` the folder for everything else.
 
-    ``config`` has the settings for single URLs. ``show`` gets how many pages were read.
+    ``config`` has the settings of the site, ``others`` those for other sites, which have another
+    delay. ``show`` gets how many pages were read.
     """
 
     def __init__(
@@ -92,12 +93,14 @@ class SiteCheck:
         pages: Path,
         root: Path,
         config: Config,
+        others: Config,
         options: SiteCheckOptions,
         run_crawl: RunCrawl,
         show: Callable[[int, int], None] = lambda done, total: None,
     ) -> None:
         self._pages, self._root, self._options = pages, root, options
-        self._config, self._run, self._show = config, run_crawl, show
+        self._config, self._others = config, others
+        self._run, self._show = run_crawl, show
         self._answers: Answers = {}
         self._anchors: dict[str, frozenset[str]] = {}
         self._unwanted: dict[str, str] = {}
@@ -153,22 +156,23 @@ class SiteCheck:
     def _ask(self, survey: LinkSurvey) -> None:
         """Request what has no answer, in rounds, because an answer may be a redirect."""
         places = {link.url for link in survey.links if link.fragment}
-        for name in (_SINGLE, _PLACES):
+        for name in _FOLDERS:
             self._begin(name)
         for _ in range(_ROUNDS):
             missing = self._missing(survey.targets())
             if not missing or self._stopped or not self._options.may_fetch:
                 break
-            wanted = {end for url, end in missing.items() if url in places}
-            for name, urls in (
-                (_SINGLE, {*missing.values()} - wanted),
-                (_PLACES, wanted),
-            ):
+            wanted: dict[str, set[str]] = {name: set() for name in _FOLDERS}
+            for url, end in missing.items():
+                is_other = end not in self._own
+                name = (_PLACES if url in places else _OTHERS) if is_other else _OWN
+                wanted[name].add(end)
+            for name, urls in wanted.items():
                 if urls and not self._stopped:
                     self._crawl(name, urls)
         judge = self._judge()
         ends = {judge.verdict(url).end or url for url in places} - set(survey.anchors)
-        for name in (_SINGLE, _PLACES):
+        for name in _FOLDERS:
             if ends and has_manifest(folder := self._root / name):
                 self._anchors |= foreign_anchors(folder, self._answers, ends)
 
@@ -177,8 +181,9 @@ class SiteCheck:
         folder = self._root / name
         if not has_manifest(folder):
             return
-        age_s = time.time() - _created(folder)
-        if age_s > self._options.reuse_s and self._options.may_fetch:
+        # What the owner of the site has corrected is seen at once; other sites are spared.
+        is_old = name == _OWN or time.time() - _created(folder) > self._options.reuse_s
+        if is_old and self._options.may_fetch:
             shutil.rmtree(folder)
         elif self._options.may_fetch and self._waits(folder):
             self._crawl(name, ())  # what waited for its host
@@ -222,7 +227,8 @@ class SiteCheck:
         """Ask for single URLs, politely."""
         folder = self._root / name
         folder.parent.mkdir(parents=True, exist_ok=True)
-        config = _single_urls(self._config, PLACE_BYTES if name == _PLACES else CUT_BYTES)
+        base = self._config if name == _OWN else self._others
+        config = _single_urls(base, CUT_BYTES if name == _OTHERS else PLACE_BYTES)
         seeds = sorted(urls)
         what = f"asking for {len(seeds)} URLs" if seeds else "asking again for URLs that waited"
         report = self._run(seeds, folder, config, what)
