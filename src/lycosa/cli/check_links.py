@@ -298,8 +298,10 @@ def _config(place: CheckFolder, options: dict[str, Any], is_site: bool) -> Confi
 
     The delay of --delay or of the crawl is that of the site; other sites keep the default.
     """
+    import msgspec
+
     from lycosa.base.config.sections import ScopeRule
-    from lycosa.base.config.sources import load_settings, settings
+    from lycosa.base.config.sources import DEFAULT, load_settings, settings
     from lycosa.inspect.committed_state import read_folder
     from lycosa.inspect.saved_settings import load_saved_settings
 
@@ -308,8 +310,6 @@ def _config(place: CheckFolder, options: dict[str, Any], is_site: bool) -> Confi
         defaults["scope.requisites_from"] = "site"
     base = settings(defaults)
     if place.is_given:
-        import msgspec
-
         saved = load_saved_settings(read_folder(place.pages)).config
         base = msgspec.structs.replace(
             base,
@@ -321,7 +321,13 @@ def _config(place: CheckFolder, options: dict[str, Any], is_site: bool) -> Confi
         for name, key in _SETTING_OF_OPTION.items()
         if options[name] not in (None, ()) and (is_site or name != "delay")
     }
-    return load_settings(options["config_file"], os.environ, options["pairs"], flags, base).config
+    found = load_settings(options["config_file"], os.environ, options["pairs"], flags, base)
+    politeness = found.config.politeness
+    if is_site and options["delay"] and found.origin("politeness.address_delay_s") == DEFAULT:
+        # Who may shorten the delay of the site may shorten that of its address.
+        shorter = min(politeness.address_delay_s, politeness.delay_s)
+        politeness = msgspec.structs.replace(politeness, address_delay_s=shorter)
+    return msgspec.structs.replace(found.config, politeness=politeness)
 
 
 def _is_known(config: Config) -> bool:
