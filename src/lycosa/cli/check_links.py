@@ -37,7 +37,8 @@ _SETTING_OF_OPTION = {
     "ignored": "scope.exclude",
 }
 # A check asks once more and no later: it ends, and says what did not answer. Images are not read,
-# so their beginning is enough; nothing is fetched a second time.
+# so their beginning is enough; nothing is fetched a second time, and no page waits because others
+# like it were near copies.
 _DEFAULTS: Mapping[str, object] = {
     "scope.requisites": True,
     "scope.requisites_from": "host",
@@ -50,6 +51,8 @@ _DEFAULTS: Mapping[str, object] = {
     "retry.away_s": 0.0,
     "frontier.finish_wait_s": 60.0,
     "refetch.rule": "off",
+    "copies.probe_turns": 1,
+    "copies.probe_turns_alone": 1,
     "store.text": False,
 }
 _EPILOG = """
