@@ -132,7 +132,7 @@ def test_an_existing_crawl_is_reported_without_a_request(
         (["http://site.test/", "--no-external", "--allow-status", "4x"], "'4x' is no status"),
         (["http://site.test/", "--no-external", "--output", "report.doc"], "--format"),
         (["http://site.test/", "--no-external", "--output", "no/such/r.json"], "no folder"),
-        (["http://site.test/", "--no-external", "--since", "last"], "no earlier report"),
+        (["http://site.test/", "--no-external", "--since", "2026-01-31"], "no report up to"),
         (["http://site.test/", "--no-external", "--since", "tuesday"], "neither a file nor a time"),
         (["http://site.test/", "--no-external", "--reuse", "long"], "--reuse"),
         (["http://site.test/", "--no-external", "--ignore", "(x"], "scope.exclude"),

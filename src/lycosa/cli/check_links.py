@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 _KEPT = ("agent", "canonical", "dns", "fetch", "scope")
 """Sections of the settings of a crawl that hold for a check of it."""
 _FORMATS = ("text", "html", "csv", "json", "junit", "sarif")
+_CUT_SHORT = (ExitCode.INTERRUPTED, ExitCode.NOTHING_FETCHED)
 _SETTING_OF_OPTION = {
     "scope": "scope.rule",
     "max_pages": "limits.max_pages",
@@ -55,6 +57,7 @@ _DEFAULTS: Mapping[str, object] = {
     "copies.probe_turns_alone": 1,
     "store.text": False,
 }
+_CHECK_COMMAND = "add to this command"
 _EPILOG = """
 \b
 Examples:
@@ -240,7 +243,8 @@ def _run(given: tuple[str, ...], folder: Path | None, options: dict[str, Any]) -
         if not seeds and not place.is_given:
             seeds = place.seeds
         report = run.check(seeds)
-        place.save_report(report)
+        if run.end not in _CUT_SHORT:  # or the next comparison would find everything new
+            place.save_report(report)
     if earlier is not None:
         from lycosa.inspect.linked.link_findings import new_since
 
@@ -393,7 +397,7 @@ class _Run:
         if not report.progress.captures:
             self.end = ExitCode.NOTHING_FETCHED
             for reason in report.reasons:
-                _tell(reason)
+                _tell(reason.replace(_crawl_command(self._place.pages), _CHECK_COMMAND))
             return "nothing could be fetched"
         if report.end is End.LIMIT:
             self.end = ExitCode.LIMIT
@@ -464,7 +468,7 @@ def _write(report: LinkReport, options: dict[str, Any]) -> None:
 def _exit_code(report: LinkReport, run: _Run, fail_on: str) -> ExitCode:
     from lycosa.inspect.linked.link_findings import Severity
 
-    if run.end in (ExitCode.INTERRUPTED, ExitCode.NOTHING_FETCHED):
+    if run.end in _CUT_SHORT:
         return run.end
     failing = {"error": [Severity.ERROR], "never": []}.get(
         fail_on, [Severity.ERROR, Severity.WARNING]
@@ -472,6 +476,11 @@ def _exit_code(report: LinkReport, run: _Run, fail_on: str) -> ExitCode:
     if any(report.number(each) for each in failing):
         return ExitCode.BROKEN_LINKS
     return run.end
+
+
+def _crawl_command(pages: Path) -> str:
+    """The command that the reasons of a crawl advise; here it is another one."""
+    return f"lycosa crawl --dir {shlex.quote(str(pages))}"
 
 
 def _tell(text: str) -> None:

@@ -93,10 +93,10 @@ class CheckFolder:
             old.unlink(missing_ok=True)
         return file
 
-    def earlier(self, text: str) -> LinkReport:
+    def earlier(self, text: str) -> LinkReport | None:
         """The report that ``--since`` names: ``last``, a file, or the newest one up to a time.
 
-        Raises ``BadReport``.
+        ``None`` when there is no last one yet. Raises ``BadReport``.
         """
         files = self._files()
         if text != "last" and Path(text).is_file():
@@ -106,8 +106,9 @@ class CheckFolder:
             moment = _moment(text)
             reports = [each for each in reports if each.ended <= moment]
         if not reports:
-            when = "" if text == "last" else f" up to {text}"
-            raise BadReport(f"there is no earlier report{when} in {self._reports}")
+            if text == "last":
+                return None
+            raise BadReport(f"there is no report up to {text} in {self._reports}")
         return reports[0]
 
     def _files(self) -> list[Path]:
