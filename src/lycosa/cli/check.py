@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from lycosa.cli.check_links import command as links_command
 from lycosa.cli.output import ExitCode, clean, emit, emit_json, emit_pairs
 from lycosa.cli.setting_options import config_option, set_option
 
@@ -20,6 +21,7 @@ Examples:
   lycosa check url "HTTP://Example.org:80/a/../b?utm_source=x"
   lycosa check scope --seed https://example.org/docs/ --scope prefix https://example.org/about
   lycosa check robots --robots robots.txt https://example.org/private/
+  lycosa check links https://example.org/ --contact you@example.org
 """
 _URL_EPILOG = """
 \b
@@ -95,10 +97,13 @@ def _settings_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.group(
     "check",
     epilog=_EPILOG,
-    short_help="What a crawl would do with a URL, and why, without crawling.",
+    short_help="The links of a site; what a crawl would do with a URL.",
 )
 def command() -> None:
-    """Check URLs by the rules of a crawl: canonical form, scope, traps and robots.txt."""
+    """Check the links of a site, or URLs by the rules of a crawl."""
+
+
+command.add_command(links_command)
 
 
 @command.command(

@@ -31,7 +31,7 @@ _COMMANDS = {
     "shell": "A page as your code gets it, at a Python prompt.",
     "init": "Begin a crawl with code of your own: settings, extractor, test.",
     "simulate": "Predict pages a day, freshness, disk and cost of a crawl.",
-    "check": "What a crawl would do with a URL, and why, without crawling.",
+    "check": "The links of a site; what a crawl would do with a URL.",
     "config": "Every setting with its value, source and meaning.",
     "export": "Pages, links, URLs or hosts of a crawl as a table; a crawl as one WACZ file.",
     "replay": "A crawl or WACZ file in the browser, by pywb.",

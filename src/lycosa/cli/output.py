@@ -41,6 +41,7 @@ class ExitCode(IntEnum):
     INTERRUPTED = 4
     NOTHING_FETCHED = 5
     INCOMPLETE = 6
+    BROKEN_LINKS = 7
 
     @property
     def meaning(self) -> str:
@@ -56,6 +57,7 @@ _MEANINGS = {
     ExitCode.INTERRUPTED: "interrupted and resumable",
     ExitCode.NOTHING_FETCHED: "nothing could be fetched",
     ExitCode.INCOMPLETE: "finished, but URLs wait for their hosts or were retired with them",
+    ExitCode.BROKEN_LINKS: "broken links were found",
 }
 
 

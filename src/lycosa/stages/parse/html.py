@@ -37,15 +37,16 @@ from lycosa.stages.parse.scripted_pages import (
     script_need,
 )
 
-_WANTED = (
+WANTED = (
     "a", "area", "link", "meta", "title", "form", "frame", "iframe", "img", "script[src]", "source",
     "audio", "video", "track", "embed", "object", "input[type=image i]", "body[background]",
     "svg image", "svg script", "svg use", "svg feImage", "noscript",
 )  # fmt: skip
+"""The selectors of elements that have links, or facts about the page (``READERS``)."""
 # How many noscript elements are parsed one by one, at some 20 microseconds each. In the others,
 # which only a hostile page has, an element that is not closed may hide links of the next ones.
 _MAX_APART = 1000
-_IN_DRAWINGS = frozenset({"image", "script", "use", "feImage"})  # these are links in SVG too
+IN_DRAWINGS = frozenset({"image", "script", "use", "feImage"})  # these are links in SVG too
 _REFRESH = "meta[http-equiv=refresh i]"
 _TEMPLATE = "template:not([shadowrootmode=open i],[shadowrootmode=closed i])"
 
@@ -90,8 +91,8 @@ def read_html(
     page = RawPage((tree.encoding or "utf-8").lower(), max_links=max_links)
     hosts: list[turbohtml.Element] = []
     if tree.select("template"):
-        _remove_templates(tree)
-        hosts = _open_shadow_roots(tree)
+        remove_templates(tree)
+        hosts = open_shadow_roots(tree)
     root = tree.root
     if root is not None:
         page.language = root.attr("lang") or root.attr("xml:lang") or ""
@@ -139,11 +140,11 @@ def _read_elements(
     # Looking up one tag name costs nothing. In SVG and MathML the names of HTML have no meaning,
     # except those that can be links there too.
     is_mixed = bool(tree.select("svg") or tree.select("math"))
-    wanted = ",".join([selector for selector in _WANTED if tree.select(selector)])
+    wanted = ",".join([selector for selector in WANTED if tree.select(selector)])
     for element in tree.select(wanted) if wanted else ():
         if (tag := element.tag) == "a":
             read_anchor(page, element)  # nearly all are; saves a lookup for each
-        elif not is_mixed or tag in _IN_DRAWINGS or element.namespace is _HTML:
+        elif not is_mixed or tag in IN_DRAWINGS or element.namespace is _HTML:
             if tag != "noscript":
                 READERS[tag](page, element)
             elif noscripts is not None:
@@ -176,19 +177,20 @@ class _Noscripts:
     def _read(self, content: str) -> None:
         tree = _tree(content)
         if tree.select("template"):
-            _remove_templates(tree)
+            remove_templates(tree)
         for element in [*tree.select("title"), *tree.select(_REFRESH)]:
             element.decompose()
         _read_elements(self._page, tree)
 
 
-def _remove_templates(tree: turbohtml.Document) -> None:
+def remove_templates(tree: turbohtml.Document) -> None:
+    """Remove what is no part of the page: templates that are no declarative shadow roots."""
     for element in tree.select(_TEMPLATE):
         if element.namespace is _HTML:
             element.decompose()
 
 
-def _open_shadow_roots(tree: turbohtml.Document) -> list[turbohtml.Element]:
+def open_shadow_roots(tree: turbohtml.Document) -> list[turbohtml.Element]:
     """Put the content of declarative shadow roots in their places, because it is shown.
 
     Returns the components that had them: custom elements.
@@ -206,30 +208,38 @@ def _open_shadow_roots(tree: turbohtml.Document) -> list[turbohtml.Element]:
     return hosts
 
 
-def parse_tree(body: bytes | str, label: str | None = None) -> turbohtml.Document:
-    """The tree of a page. ``label`` is the charset from HTTP."""
+def parse_tree(
+    body: bytes | str, label: str | None = None, has_positions: bool = False
+) -> turbohtml.Document:
+    """The tree of a page. ``label`` is the charset from HTTP.
+
+    ``has_positions`` keeps the line of each element.
+    """
     charset = charset_name(label) if label else None
     if charset is not None and isinstance(body, bytes):
-        return _tree(body, charset, has_scripts=True)
-    tree = _tree(body, has_scripts=True)
+        return _tree(body, charset, has_scripts=True, has_positions=has_positions)
+    tree = _tree(body, has_scripts=True, has_positions=has_positions)
     if (
         isinstance(body, bytes)
         and tree.encoding_confidence == "tentative"
         and (declared := _xml_charset(body))
     ):
-        return _tree(body, declared, has_scripts=True)
+        return _tree(body, declared, has_scripts=True, has_positions=has_positions)
     return tree
 
 
 def _tree(
-    body: bytes | str, charset: str | None = None, has_scripts: bool = False
+    body: bytes | str,
+    charset: str | None = None,
+    has_scripts: bool = False,
+    has_positions: bool = False,
 ) -> turbohtml.Document:
     # Shadow roots are parsed as ordinary templates, so that their content is found like any other.
     return turbohtml.parse(
         body,
         encoding=charset,
         detect_encoding=True,
-        positions=False,
+        positions=has_positions,
         scripting=has_scripts,
         allow_declarative_shadow_roots=False,
     )
