@@ -11,13 +11,13 @@ from lycosa.base.config.render_section import RenderMode, RenderSection
 from lycosa.base.model.parsed import Parsed, ScriptNeed
 from lycosa.base.model.render_tally import RenderTally
 from lycosa.base.urls.identity import hash8
+from lycosa.base.urls.path_shape import path_shape
 from lycosa.stages.parse.html import read_html
 from lycosa.stages.schedule.render_choice import (
     MAX_SHAPES,
     OTHER_SHAPES,
     RenderChoice,
     choose_render,
-    path_shape,
     tally_of,
     with_render,
 )
