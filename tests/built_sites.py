@@ -123,6 +123,10 @@ def _server(address: str, port: int, site: BuiltSite, asked: Counter[str]) -> Th
         def log_message(self, format: str, *values: object) -> None:
             pass
 
-    server = ThreadingHTTPServer((address, port), Handler)
-    server.daemon_threads = True
-    return server
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+
+        def handle_error(self, request: object, client_address: object) -> None:
+            pass  # a browser that went away
+
+    return Server((address, port), Handler)

@@ -6,12 +6,13 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from playwright.async_api import Browser, Frame, Page, async_playwright
+from playwright.async_api import Browser, Error, Frame, async_playwright
 
 from browser_pages import chromium
 
-_FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]
 _AT_ONCE = 4
+_TRIES = 4
 _QUIET_S, _LONGEST_S = 3.0, 25.0
 # Scrolled in steps like a reader does, and quiet when for so long nothing was changed or requested.
 _SETTLE = """async ([quiet, longest]) => {
@@ -76,7 +77,7 @@ def see_live(urls: Sequence[str], *, has_scripts: bool = True) -> dict[str, Live
 async def _see_all(urls: Sequence[str], has_scripts: bool) -> dict[str, LivePage]:
     seen: dict[str, LivePage] = {}
     async with async_playwright() as driver:
-        browser = await driver.chromium.launch(executable_path=chromium(), args=_FLAGS)
+        browser = await driver.chromium.launch(executable_path=chromium(), args=FLAGS)
         left = list(reversed(urls))
 
         async def work() -> None:
@@ -96,14 +97,27 @@ async def _see(browser: Browser, url: str, has_scripts: bool) -> LivePage:
     try:
         page = await context.new_page()
         await page.goto(url, wait_until="load")
-        return await read_settled(page.main_frame)
+        for left in range(_TRIES, 0, -1):
+            try:
+                if has_scripts:
+                    await page.main_frame.evaluate(_SETTLE, [_QUIET_S, _LONGEST_S])
+                return await _read(page.main_frame)
+            except Error:
+                if left == 1:
+                    raise
+                await page.wait_for_load_state("load")  # it went to another page
+        raise AssertionError
     finally:
         await context.close()
 
 
-async def read_settled(frame: Frame | Page) -> LivePage:
+async def read_settled(frame: Frame) -> LivePage:
     """What a frame shows when it is quiet."""
     await frame.evaluate(_SETTLE, [_QUIET_S, _LONGEST_S])
+    return await _read(frame)
+
+
+async def _read(frame: Frame) -> LivePage:
     text, links = await frame.evaluate(_READ)
     return LivePage(squeezed(text), frozenset(_of_web(links)))
 

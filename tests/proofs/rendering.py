@@ -29,7 +29,7 @@ from playwright.async_api import async_playwright
 
 from browser_pages import chromium
 from built_sites import SiteServer, built_sites
-from live_pages import _FLAGS, LivePage, read_settled, see_live, squeezed
+from live_pages import FLAGS, LivePage, read_settled, see_live, squeezed
 from lycosa.base.config.sections import CanonicalSection
 from lycosa.base.urls.canonical import Canonicalizer
 from proofs.crawls import FAST, crawl, lycosa
@@ -174,7 +174,7 @@ async def _replay_all(pages: list[RenderedPage], archive: Archive, collection: s
     texts: dict[str, LivePage] = {}
     answered = 0
     async with async_playwright() as driver:
-        browser = await driver.chromium.launch(executable_path=chromium(), args=_FLAGS)
+        browser = await driver.chromium.launch(executable_path=chromium(), args=FLAGS)
         for each in pages:
             context = await browser.new_context(viewport={"width": 1280, "height": 1024})
             page = await context.new_page()
@@ -215,10 +215,13 @@ def prove(work: Path, short: bool, pages: int = 0) -> list[str]:
     lines = []
     with SiteServer(sites) as server:
         names = {base: name for name, base in server.bases.items()}
-        seeds = [f"{base}/" for base in server.bases.values()]
-        most = (pages or (12 if short else 30)) * len(sites)
+        seeds = [
+            server.bases[site.name] + path
+            for site in sites
+            for path in site.paths[: pages or (12 if short else 16)]
+        ]
         browser = ["--set", f"render.browser={os.environ.get('PROVE_BROWSER', '')}"]
-        options = ["--render", "auto", "--max-pages", str(most), *browser]
+        options = ["--render", "auto", "--max-pages", str(len(seeds)), *browser]
         done = crawl(folder, *seeds, *FAST, *options)
         assert done.code in (0, 3), done  # at the limit of pages
         rendered = rendered_pages(folder)
