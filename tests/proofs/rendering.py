@@ -31,6 +31,7 @@ from browser_pages import chromium
 from built_sites import SiteServer, built_sites
 from live_pages import FLAGS, LivePage, read_settled, see_live, squeezed
 from lycosa.base.config.sections import CanonicalSection
+from lycosa.base.urls.cache_busters import without_busters
 from lycosa.base.urls.canonical import Canonicalizer
 from proofs.crawls import FAST, crawl, lycosa
 from proofs.replay import Archive, replaying
@@ -128,7 +129,8 @@ def hit_rates(pages: Iterable[RenderedPage], fetched: Mapping[str, float]) -> Ra
             if number >= _FROM:
                 for url in page.requests:
                     if url != page.url:
-                        hits[url in known].append(fetched[url] < page.began)
+                        at = fetched[without_busters(url) or url]
+                        hits[url in known].append(at < page.began)
             known.update(page.requests)
     everything = hits[True] + hits[False]
     return Rates(*(mean(each or [True]) for each in (everything, hits[True], hits[False])))

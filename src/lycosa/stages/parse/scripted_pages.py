@@ -143,7 +143,7 @@ def script_need(
 
 
 def _asks_for_scripts(head: bytes) -> bool:
-    """Whether ``noscript`` asks for scripts, but for more than comments or a search field."""
+    """Whether ``noscript`` asks for scripts, and not only for comments or a search."""
     asks = _ASKS.search(head)
     return asks is not None and not any(each in asks[0].lower() for each in _EXTRAS)
 
