@@ -2,7 +2,8 @@
 something behind, and what one takes.
 
     python -m bench.renders SITES [--renders 1000] [--time real|advance|pause] [--budget-s 5]
-                            [--browser PATH] [--output FILE] [--json]
+                            [--browser PATH] [--most-s S] [--output FILE]
+                            [--against FILE]
 
 SITES has a folder for each built site (``tests/built_sites.py``). Every page is complete in its
 first round, because everything is stored. ``--time`` chooses between quiescence in real time, as
@@ -147,13 +148,18 @@ def _shown(task: RenderTask, rendered: Rendered) -> Shown:
     )
 
 
-async def _render_all(sites: list[BuiltSite], renders: int, config: BrowserConfig) -> list[Shown]:
+async def _render_all(
+    sites: list[BuiltSite], renders: int, most_s: float, config: BrowserConfig
+) -> list[Shown]:
     urls = [f"https://{site.name}.test{path}" for site in sites for path in site.paths]
     archive, renderer = SiteArchive(sites), ChromiumRenderer(config)
     bounds = RenderBounds(round_s=_ROUND_S, whole_s=_ROUND_S + 12.0)
     shown: list[Shown] = []
     try:
+        ends = time.monotonic() + most_s
         for number in range(renders):
+            if time.monotonic() > ends:
+                break
             url = urls[number % len(urls)]
             site = url.partition("://")[2].partition("/")[0]
             task = RenderTask(url, _CAPTURED, site, bounds=bounds)
@@ -222,6 +228,7 @@ def main() -> int:
     parser.add_argument(
         "--early", action="store_true", help="grant virtual time before the page is loaded"
     )
+    parser.add_argument("--most-s", type=float, default=86_400.0, help="stop after so long")
     parser.add_argument("--budget-s", type=float, default=5.0)
     parser.add_argument("--browser", default="")
     parser.add_argument("--pages", type=int, default=200, help="renders of one browser")
@@ -237,7 +244,7 @@ def main() -> int:
         known = {each.url: each for each in lines}
     config = BrowserConfig(asked.browser, pages=asked.pages)
     began = time.monotonic()
-    shown = asyncio.run(_render_all(built_sites(asked.sites), asked.renders, config))
+    shown = asyncio.run(_render_all(built_sites(asked.sites), asked.renders, asked.most_s, config))
     print(json.dumps(_report(shown, time.monotonic() - began, known), indent=2))
     if asked.output is not None:
         asked.output.write_bytes(msgspec.json.encode(shown))
