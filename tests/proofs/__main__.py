@@ -38,6 +38,10 @@ PROOFS = {
         "a site with fonts, late style sheets and lazy images looks in Chromium from the archive and"
         " from its WACZ as it did from the server"
     ),
+    "rendering": (
+        "rendered pages of built frameworks have the text and the links that Chromium with a network"
+        " shows, and pywb shows them from the archive"
+    ),
     "unchanged": (
         "a second pass over nginx finds each changed page, also where ETags lie, spends 1 % of the"
         " bytes of the others, and pywb replays both passes"
@@ -129,7 +133,7 @@ NUMBERS = {
         " damage, cluster)"
     ),
     "kills": "how often processes are killed (kills, registry), or the number of faults (cluster)",
-    "pages": "how many pages are crawled (soak, cluster, unchanged, replay), or read (links)",
+    "pages": "how many pages are crawled (soak, cluster, unchanged, replay, for each site: rendering), or read (links)",
     "hosts": (
         "how many hosts are crawled (politeness), or simulated for a thousand days (simulation)"
     ),

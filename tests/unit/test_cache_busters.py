@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lycosa.stages.render.cache_busters import with_callback, without_busters
+from lycosa.base.urls.cache_busters import with_callback, without_busters
 
 _AT = "https://a.test/d"
 

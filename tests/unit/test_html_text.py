@@ -427,7 +427,8 @@ def test_each_of_a_thousand_noscript_elements_is_read() -> None:
 def test_text_in_shadow_roots_is_text_and_that_in_other_templates_is_not() -> None:
     """HTML standard 4.12.3; so are documents written whose components a browser has drawn."""
     inner = "<x-b><template shadowrootmode=closed><p>two</p></template></x-b>"
-    page = (
-        f"<x-a><template shadowrootmode=open><style>p{{}}</style>one{inner}</template>three</x-a>"
-    )
+    page = f"<x-a><template shadowrootmode=open><style>p{{}}</style>one{inner}<i><slot></i></template>three</x-a>"
     assert parse(f"<body>{page}<template>four</template>").text == "one\ntwo\nthree"
+    # without a slot the component's own children are not shown; their links are in the document
+    hidden = parse(f"<body>{page.replace('<slot>', '')}<x-a>").text
+    assert hidden == "one\ntwo"

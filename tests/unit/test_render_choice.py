@@ -11,13 +11,13 @@ from lycosa.base.config.render_section import RenderMode, RenderSection
 from lycosa.base.model.parsed import Parsed, ScriptNeed
 from lycosa.base.model.render_tally import RenderTally
 from lycosa.base.urls.identity import hash8
+from lycosa.base.urls.path_shape import path_shape
 from lycosa.stages.parse.html import read_html
 from lycosa.stages.schedule.render_choice import (
     MAX_SHAPES,
     OTHER_SHAPES,
     RenderChoice,
     choose_render,
-    path_shape,
     tally_of,
     with_render,
 )
@@ -183,3 +183,26 @@ def test_beyond_the_queue_pages_of_low_priority_stay_as_they_are() -> None:
     assert least(200) == 256
     assert choose("http://a.example/", waiting=200) is RenderChoice.CROWDED_OUT
     assert choose("http://a.example/", ScriptNeed.NONE, waiting=200) is RenderChoice.PLAIN
+
+
+@pytest.mark.parametrize(
+    ("markup", "need"),
+    [
+        # a list that its island fills when it runs, as Astro writes it
+        (
+            "<h1>Things</h1>{words}<astro-island uid=a client=load ssr><ul></ul><!--end-->"
+            "</astro-island>",
+            ScriptNeed.PERHAPS,
+        ),
+        ("<h1>T</h1>{words}<astro-island client=load><p>text</p></astro-island>", ScriptNeed.NONE),
+        # the page of a documentation on which one can search
+        (
+            "<h1>Search</h1><noscript>Please activate JavaScript to enable the search"
+            " functionality.</noscript><p>{words}<form action=/search.html><input name=q></form>",
+            ScriptNeed.NONE,
+        ),
+    ],
+)
+def test_signs_that_pages_of_other_generators_have(markup: str, need: ScriptNeed) -> None:
+    words = "<p>The harbour opened in spring and the first boats came with salt.</p>" * 3
+    assert need_of(f"<body>{markup.format(words=words)}<script src=/a.js></script>") is need

@@ -252,3 +252,27 @@ def test_a_restart_forgets_only_what_is_lent() -> None:
     assert world.rows.story(lent).wanted == {"http://a.example/data": ""}
     world.settle(waiting, "http://a.example/1.js")
     assert len(world.rows) == world.rows.due == 2
+
+
+def test_what_pages_of_a_template_want_is_wanted_before_the_first_round() -> None:
+    world = World()
+    early, _ = world.begin("http://a.example/item/9")
+    for number in (4, 5, 6):
+        page, wants = world.begin(f"http://a.example/item/{number}", priority=9)
+        assert wants == []
+        data = f"http://a.example/data/{number}"
+        world.next()
+        assert world.give(page, data) == [data]
+        world.settle(page, data)
+        world.rows.next_round(page, QUIET, {data: "urn:uuid:2"}, [], site_of, 0.0)
+        world.rows.end(page, RenderOutcome(b"1", "quiet", 1, record="urn:uuid:3"))
+    # a page that begins now, and one that waited already
+    _, wants = world.begin("http://a.example/item/8")
+    assert wants == [Want("http://a.example/data/8")]
+    ahead = [(early, [Want("http://a.example/data/9")])]
+    assert world.rows.guess_ahead(site_of, 0.0) == ahead
+    assert world.rows.guess_ahead(site_of, 0.0) == []
+    assert world.next() is None
+    world.settle(early, "http://a.example/data/9")
+    row = world.next()
+    assert row is not None and row.page.url == "http://a.example/item/9"

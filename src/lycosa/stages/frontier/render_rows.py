@@ -18,7 +18,7 @@ more when its capture is older than ``max_age_s``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from heapq import heappop, heappush
+from heapq import heappop, heappush, nsmallest
 from math import inf
 from types import MappingProxyType
 
@@ -30,6 +30,7 @@ from lycosa.base.model.finished_render import RoundNote
 from lycosa.base.model.render_row import CapturedPage, RenderOutcome, RenderRow, RenderState
 from lycosa.base.model.rendered_page import RenderEnd
 from lycosa.base.urls.identity import hash8, host_of
+from lycosa.stages.frontier.alike_requests import AlikeRequests
 from lycosa.state.kv.overlay import Overlay
 from lycosa.state.kv.table_records import (
     encode_record,
@@ -47,6 +48,7 @@ LOST, TOO_OLD, TURNED_OFF = "lost", "too_old", "turned_off"
 """Ends of a render: no renderer gave a result in time, its capture is too old, or the settings were
 changed so that the page is not rendered any more."""
 
+_LOOK_AHEAD = 8  # pages that are due, in the order of their priority
 _ROW, _URL8 = 16, 8  # bytes of host8 and url8, and of url8
 _HOPELESS = frozenset({RenderEnd.NO_PAGE.value, RenderEnd.REFUSED.value})
 _MOST_RECORDS = 2000  # answered URLs of a page that are remembered from round to round
@@ -77,6 +79,7 @@ class RenderRows:
         self._waits: list[tuple[float, int, bytes]] = []  # until, lending, page
         self._ages: list[tuple[float, int, bytes]] = []  # began, number, page
         self._lent: dict[bytes, float] = {}
+        self._alike = AlikeRequests()
         self._rows.update(waiting_rows(table.scan))
         for page, row in self._rows.items():
             self._line_up(page, row)
@@ -134,7 +137,7 @@ class RenderRows:
         now: float,
         is_ordered: bool = False,
     ) -> list[Want]:
-        """Let a page be rendered from its capture; return what it loads and has to be posted.
+        """Let a page be rendered from its capture; return what it loads, or pages like it do.
 
         A render of an earlier capture of the page ends without a result.
         """
@@ -144,6 +147,7 @@ class RenderRows:
         self._rows[page] = row
         heappush(self._ages, (now, row.number, page))
         story = RenderState({}, {}, [])
+        loads = [*loads, *self._alike.guess(facts.url)]
         fresh = self._ask(page, row, story, loads, site_of, now)
         self._put_story(page, story)
         self._put(page, row)
@@ -164,6 +168,27 @@ class RenderRows:
             if not row.open and page not in self._lent:
                 self._line_up(page, row)
         return True
+
+    def guess_ahead(self, site_of: SiteOf, now: float) -> list[tuple[bytes, list[Want]]]:
+        """What the pages that are due next will want, by what was learned since they began.
+
+        These pages wait for it; return what has to be posted for each.
+        """
+        guessed = []
+        for _, lending, page in nsmallest(_LOOK_AHEAD, self._due):
+            row = self._rows.get(page)
+            if row is None or row.lending != lending or row.round > 1 or row.open:
+                continue
+            wants = self._alike.guess(row.page.url) if page not in self._lent else []
+            if not wants:
+                continue
+            story = self.story(page)
+            if fresh := self._ask(page, row, story, wants, site_of, now):
+                self._put_story(page, story)
+                self._put(page, row)
+                self._line_up(page, row)
+                guessed.append((page, fresh))
+        return guessed
 
     # -- lending
 
@@ -297,6 +322,9 @@ class RenderRows:
 
     def end(self, page: bytes, outcome: RenderOutcome) -> None:
         """End a render."""
+        row = self._rows.get(page)
+        if row is not None and outcome.record:  # with a document
+            self._alike.learn(row.page.url, self.story(page).records)
         self._drop(page)
         self._table.put(outcome_key(page), encode_record(outcome))
         count(self._counters.rendered, outcome.end)

@@ -198,14 +198,30 @@ def open_shadow_roots(tree: turbohtml.Document) -> list[turbohtml.Element]:
     hosts: list[turbohtml.Element] = []
     for element in tree.select("template"):
         if element.namespace is _HTML:
+            host, content = element.parent, tuple(element.children)
+            if isinstance(host, turbohtml.Element) and not any(map(_has_slot, content)):
+                _hide_children(host)
             # not ``unwrap``, which leaves the fragment of the template around the content
-            for child in tuple(element.children):
+            for child in content:
                 element.insert_before(child)
-            host = element.parent
             if isinstance(host, turbohtml.Element) and "-" in host.tag:
                 hosts.append(host)
             element.decompose()
     return hosts
+
+
+def _has_slot(content: turbohtml.Node) -> bool:
+    is_tree = isinstance(content, turbohtml.Element | turbohtml.DocumentFragment)
+    return is_tree and content.select_one("slot") is not None
+
+
+def _hide_children(host: turbohtml.Element) -> None:
+    """Hide what a component has no slot for: its shadow root is shown instead of its children."""
+    for child in tuple(host.children):
+        if isinstance(child, turbohtml.Element):
+            child.attrs["hidden"] = ""
+        elif isinstance(child, turbohtml.Text):
+            child.decompose()
 
 
 def parse_tree(

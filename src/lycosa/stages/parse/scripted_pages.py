@@ -40,7 +40,11 @@ _EMPTY_ROOT = re.compile(
     rb"[^<]{0,200}</|<(?:app-root|my-app|ng-app|polymer-app)\b[^>]{0,300}>[^<]{0,200}</",
     re.IGNORECASE,
 )
-_ASKS = re.compile(rb"(?i)<noscript\b[^>]{0,200}>(?:(?!</noscript).){0,1000}?java\s?script", re.S)
+_ASKS = re.compile(
+    rb"(?i)<noscript\b[^>]{0,200}>(?:(?!</noscript).){0,1000}?java\s?script(?:(?!</noscript).){0,100}",
+    re.S,
+)
+_EXTRAS = (b"comment", b"search")
 # Attributes of templates that the page itself contains, in a tag; and of what is loaded at once.
 _DIRECTIVE = re.compile(
     rb"<[a-z][^<>]{0,400}?\s(?:ng-(?:app|repeat|controller)|data-ng-(?:app|repeat)"
@@ -49,7 +53,7 @@ _DIRECTIVE = re.compile(
 )
 _LOADED_LATER = re.compile(
     rb"<[a-z][^<>]{0,400}?\shx-trigger\s*=\s*[\"'](?:load|revealed)|<turbo-frame\b[^<>]{0,300}\ssrc\s*="
-    rb"|<astro-island\b[^<>]{0,2000}\sclient\s*=\s*[\"']only|<include-fragment\b[^<>]{0,300}\ssrc",
+    rb"|<astro-island\b[^<>]{0,4000}>(?:\s*<[^<>]{0,300}>){0,8}\s*</astro-island>|<include-fragment\b[^<>]{0,300}\ssrc",
     re.IGNORECASE,
 )
 _VALUE = re.compile(r"\{\{[^{}\n]{1,200}\}\}")
@@ -81,7 +85,7 @@ def looks_scripted(page: RawPage, scripts: Sequence[turbohtml.Element], body: by
     if frames or is_redirect or links > SHORT_TEXT // 10:
         return False  # it shows other documents, or a list of links
     head = _head(body)
-    if _EMPTY_ROOT.search(head) or _ASKS.search(head):
+    if _EMPTY_ROOT.search(head) or _asks_for_scripts(head):
         return True
     if any(each.kind in _SHOWN for each in page.links.values()):
         return False  # it has a form or a recording
@@ -135,8 +139,13 @@ def script_need(
     if empty.main or (empty.root and _EMPTY_ROOT.search(head)):
         return ScriptNeed.LIKELY
     signs = (empty.root, has_template, _LOADED_LATER.search(head), _WAITS.search(page.text))
-    is_asking = (asks := _ASKS.search(head)) is not None and b"comment" not in asks[0].lower()
-    return ScriptNeed.PERHAPS if is_asking or any(signs) else ScriptNeed.NONE
+    return ScriptNeed.PERHAPS if any(signs) or _asks_for_scripts(head) else ScriptNeed.NONE
+
+
+def _asks_for_scripts(head: bytes) -> bool:
+    """Whether ``noscript`` asks for scripts, and not only for comments or a search."""
+    asks = _ASKS.search(head)
+    return asks is not None and not any(each in asks[0].lower() for each in _EXTRAS)
 
 
 def _runs_alone(page: RawPage, runs: Sequence[turbohtml.Element]) -> bool:

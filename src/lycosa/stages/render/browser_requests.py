@@ -24,8 +24,8 @@ from lycosa.base.model.rendered_page import (
 )
 from lycosa.base.ports import Archive
 from lycosa.base.reasons import Reason
+from lycosa.base.urls.cache_busters import with_callback, without_busters
 from lycosa.base.urls.url_parts import host_of, name_of
-from lycosa.stages.render.cache_busters import with_callback, without_busters
 from lycosa.stages.render.devtools import DevTools
 from lycosa.stages.render.stored_headers import HeaderFields, as_answered, preflight_answer
 

@@ -35,15 +35,18 @@ _WORLD = "reader"
 _HERE = Path(__file__).parent
 _FIRST = _HERE.joinpath("first_script.js").read_text("utf-8")
 _READ = _HERE.joinpath("read_document.js").read_text("utf-8")
-# Steps of a window's height, so that what watches its own visibility sees itself.
+# Steps of a window's height, so that what watches its own visibility sees itself: observers are
+# called when a frame is drawn. Returns whether there was anything to scroll.
 _SCROLL = """(async () => {
-  const pause = () => new Promise((done) => setTimeout(done, 20));
-  for (let step = 1; step <= 20; step++) {
-    const end = (document.scrollingElement || document.documentElement).scrollHeight;
-    if (step * innerHeight >= end) break;
-    scrollTo(0, step * innerHeight); await pause();
+  const drawn = () => new Promise((done) => {
+    requestAnimationFrame(() => setTimeout(done, 5)); setTimeout(done, 200);
+  });
+  const end = () => (document.scrollingElement || document.documentElement).scrollHeight;
+  for (let step = 1; step <= 20 && step * innerHeight < end(); step++) {
+    scrollTo(0, step * innerHeight); await drawn();
   }
-  scrollTo(0, (document.scrollingElement || document.documentElement).scrollHeight);
+  scrollTo(0, end()); await drawn();
+  return scrollY > 0;
 })()"""
 
 
@@ -154,7 +157,9 @@ class LoadedPage:
                 return problem
             is_quiet = await self._wait_quiet(deadline)
             if is_quiet and self._task.is_scrolled:
-                await self._evaluate(_SCROLL, deadline, is_apart=True)
+                if await self._evaluate(_SCROLL, deadline, is_apart=True) == b"true":
+                    # What it loads now is asked for in a moment: the quiet before does not count.
+                    self.requests.last_at = self._loop.time()
                 is_quiet = await self._wait_quiet(deadline)
             return await self._read(is_quiet)
         finally:

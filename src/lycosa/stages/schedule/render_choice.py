@@ -13,15 +13,14 @@ most 16 shapes, each with two numbers that are halved from time to time: old fin
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from enum import Enum
-from zlib import crc32
 
 from lycosa.base.config.render_policies import render_book
 from lycosa.base.config.render_section import RenderMode, RenderSection
 from lycosa.base.model.parsed import Parsed, ScriptNeed
 from lycosa.base.model.render_tally import RenderTally
+from lycosa.base.urls.path_shape import path_shape
 
 MAX_SHAPES = 16
 """Shapes of paths of one host that are learned about; the others count as one."""
@@ -35,9 +34,6 @@ _FORGET = 64  # renders of a shape after which both numbers are halved
 _BELIEVED = 8  # renders of a shape before a LIKELY that adds nothing is doubted
 _TRIED = 3  # renders of a shape before a PERHAPS counts
 _USEFUL_CHARACTERS, _USEFUL_LINKS = 100, 2
-_PATH_FROM = 8  # the slash of the path is at this index of a canonical URL or later
-_WORD = re.compile(r"[a-z][a-z_-]{0,23}", re.IGNORECASE)
-_DEEPEST = 4  # segments
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
 
 
@@ -47,18 +43,6 @@ class RenderChoice(Enum):
     PLAIN = "plain"  # it stays as it is
     RENDER = "render"
     CROWDED_OUT = "crowded_out"  # it stays as it is, because too many pages wait
-
-
-def path_shape(url: str) -> int:
-    """A number that URLs of one template share, from a canonical URL; never ``OTHER_SHAPES``.
-
-    It stands for the first segment if that is a word and not the last one, for the number of
-    segments, and whether there is a query: ``/shop/rope-12`` and ``/shop/sail-7`` are alike.
-    """
-    path, mark, _ = url[url.index("/", _PATH_FROM) + 1 :].partition("?")
-    first, *others = path.split("/")
-    named = first.lower() if others and _WORD.fullmatch(first) else "*" if first else ""
-    return crc32(f"{named}/{min(len(others), _DEEPEST)}{mark}".encode()) or 1
 
 
 def with_render(

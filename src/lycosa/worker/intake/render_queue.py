@@ -174,6 +174,12 @@ class RenderQueue:
         self.note_activity()
         self.post(partition, page, wants)
 
+    def note_end(self, partition: Partition) -> None:
+        """Post what the next pages will want, after a render ended that tells more about it."""
+        ahead = partition.renders.guess_ahead(self.site_of, self._clock.time())
+        for page, wants in ahead:
+            self.post(partition, page, wants)
+
     def post(self, partition: Partition, page: bytes, wants: Sequence[Want]) -> None:
         """Post wants of a page, and what is wanted because of those that are settled at once."""
         renders = partition.renders

@@ -205,19 +205,18 @@ class RenderDesk:
         if rendered is not None and rendered.end is RenderEnd.NO_BROWSER:
             return self.hand_back(partition, page, lending)
         self.queue.note_activity()
-        wall = int(self._clock.wall())
+        elapsed_s = rendered.elapsed_s if rendered is not None else 0.0
+        began = round(self._clock.wall() - elapsed_s, 3)
         if rendered is None or not rendered.end.has_document:
-            note = RoundNote(wall, NO_RESULT)
+            note = RoundNote(began, NO_RESULT)
             if rendered is not None:
-                note = RoundNote(wall, rendered.end, rendered.elapsed_s, rendered.processor_s)
+                note = RoundNote(began, rendered.end, elapsed_s, rendered.processor_s)
             self.counts.note_round(note, 0)
             if partition.renders.fail(page, note):
                 self._give_up(partition, page, row, note.end, rendered)
             return RenderVerdict.TAKEN if rendered is not None else RenderVerdict.REFUSED
         records = self._records(rendered)
-        note = RoundNote(
-            wall, rendered.end, rendered.elapsed_s, rendered.processor_s, 0, len(records)
-        )
+        note = RoundNote(began, rendered.end, elapsed_s, rendered.processor_s, 0, len(records))
         now, site_of = self._clock.time(), self.queue.site_of
         wants = partition.renders.next_round(
             page, note, records, rendered.wants, site_of, now, places
@@ -281,6 +280,7 @@ class RenderDesk:
                 outcome, record=place.record_id, segment=place.segment, offset=place.offset
             )
             partition.renders.end(page, outcome)
+            self.queue.note_end(partition)
             tallies = lease.host.record.renders
             lease.host.record.renders = with_render(tallies, url, outcome.links, outcome.characters)
             partition.visits.mark_changed(lease.host)
