@@ -10,29 +10,22 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import duckdb
 import pytest
 
+from browser_sandbox import has_browser, sandbox_options
 from clusters import Program, await_death
 from crawling import page
-from killing import children_of
-from lycosa.stages.render.browser_process import NoBrowser, find_browser
+from killing import child_of_module, children_of, group_of
 from lycosa.synthetic import Response
 from rendering import script, shell
 from scripted_build import ENVIRONMENT
 from serving import served
 
-
-def _has_browser() -> bool:
-    with suppress(NoBrowser):
-        return bool(find_browser(""))
-    return False
-
-
-needs_browser = pytest.mark.skipif(not _has_browser(), reason="needs Chromium")
+needs_browser = pytest.mark.skipif(not has_browser(), reason="needs Chromium")
 _LONGEST_S = 60.0
 _PAGES = 3
 
@@ -69,28 +62,6 @@ class Apps:
                 self._news.wait(0.05)
 
 
-def command_of(pid: int) -> str:
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/cmdline").read_bytes().decode().replace("\0", " ")
-    return ""
-
-
-def group_of(pid: int) -> list[int]:
-    """The living processes of the process group."""
-    found = []
-    for place in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):
-            fields = place.read_text().rpartition(")")[2].split()
-            if int(fields[2]) == pid and fields[0] != "Z":
-                found.append(int(place.parent.name))
-    return found
-
-
-def child(program: Program, module: str) -> int:
-    """The child of the program that runs a module of ours; 0 when there is none."""
-    return next((pid for pid in program.children() if module in command_of(pid)), 0)
-
-
 @contextmanager
 def crawl_of(
     folder: Path, url: str, environment: Mapping[str, str], *options: str
@@ -102,6 +73,7 @@ def crawl_of(
         *("--set", "render.mode=always", "--set", "politeness.address_delay_s=0"),
         # A host whose request was cut off waits for the longest delay that there is.
         *("--set", "politeness.max_adaptive_delay_s=0.5", *options),
+        *sandbox_options(),
         environment=environment,
     )
     try:
@@ -127,8 +99,11 @@ def test_renders_are_the_same_when_renderers_and_a_worker_are_killed(tmp_path: P
     ):
 
         def kill(module: str) -> None:
-            site.await_that(lambda: child(program, module), f"a process of {module}: {program}")
-            pid = child(program, module)
+            site.await_that(
+                lambda: child_of_module(program.process.pid, module),
+                f"a process of {module}: {program}",
+            )
+            pid = child_of_module(program.process.pid, module)
             killed.extend(group_of(pid) if "renderer" in module else [pid])
             os.kill(pid, signal.SIGKILL)
 
@@ -179,7 +154,7 @@ def scripted_by_javascript() -> Apps:
 
 def browsers_of(program: Program) -> list[int]:
     """The browsers that the renderer of a crawl has started, and what stands before them."""
-    renderer = child(program, "renderer_process")
+    renderer = child_of_module(program.process.pid, "renderer_process")
     return children_of(renderer) if renderer else []
 
 
@@ -196,7 +171,7 @@ def test_real_pages_are_rendered_although_browser_and_crawl_are_killed(tmp_path:
                 os.kill(pid, signal.SIGKILL)
             site.await_that(lambda: site.asked["/restless.js"], f"a second page: {program}")
             site.await_that(lambda: browsers_of(program), f"a second browser: {program}")
-            group = group_of(child(program, "renderer_process"))
+            group = group_of(child_of_module(program.process.pid, "renderer_process"))
             assert len(group) > 2
             program.process.kill()
             program.wait()

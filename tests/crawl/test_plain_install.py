@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from browser_sandbox import has_browser, sandbox_options
 from crawling import page
-from lycosa.stages.render.browser_process import NoBrowser, find_browser
 from lycosa.synthetic import Response
 from plain_install import core_distributions, make_plain_python
 from serving import served
@@ -97,25 +97,21 @@ class Site:
 
 
 def test_a_crawl_and_what_reads_it_work_without_any_extra(plain: Path, tmp_path: Path) -> None:
-    try:
-        has_browser = bool(find_browser(""))
-    except NoBrowser:
-        has_browser = False
-    folder = str(tmp_path / "c")
+    is_rendered, folder = has_browser(), str(tmp_path / "c")
     with served(Site()) as port:
         seed = f"http://app.test:{port}/"
         options = ["--resolve", "app.test=127.0.0.1", "--allow-address", "127.0.0.0/8"]
         options += ["--delay", "0.05s", "--contact", "a@b.example"]
         options += ["--set", "politeness.address_delay_s=0"]
         commands = [
-            ["crawl", seed, "--dir", folder, "--render", "auto" if has_browser else "never"],
+            ["crawl", seed, "--dir", folder, "--render", "auto" if is_rendered else "never"],
             ["status", folder],
             ["explain", folder, seed],
             ["sql", folder, 'SELECT url, "end" FROM renders UNION SELECT url, title FROM pages'],
             ["export", folder, "pages", "--output", str(tmp_path / "pages.parquet")],
             ["audit", folder],
         ]
-        commands[0] += options
+        commands[0] += [*options, *sandbox_options()]
         said = run(plain, _RUN_ALL, json.dumps(commands))
     assert said.count("done ") == len(commands)
-    assert not has_browser or (f"http://app.test:{port}/found" in said and "quiet" in said), said
+    assert not is_rendered or (f"http://app.test:{port}/found" in said and "quiet" in said), said
