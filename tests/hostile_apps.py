@@ -12,7 +12,7 @@ from crawling import HTML, page
 from hostile_scripts import COSTLY, HINTS, WAYS_OUT, with_script
 from lycosa.synthetic import Response
 
-STRANGERS, OWN, PAIR_PAGES, PAIR_EACH = 10_000, 400, 12, 49
+FLOOD, OWN, PAIR_PAGES, PAIR_EACH = 10_000, 400, 12, 49
 DECOY, VICTIM, CLOSED = "decoy.example", "victim.example", "closed.example"
 COSTLY_HOSTS = {f"costly-{name.lower().replace(' ', '-')}.example": name for name in COSTLY}
 SECRET = "a-secret-of-this-machine"
@@ -101,7 +101,11 @@ _PAGES = {
     "hints.example": HINTS.replace("127.0.0.1:PORT", f"{DECOY}:PORT"),
     "past.example": _PAST_REQUESTS,
     "flood.example": with_script(
-        f"for (let i = 0; i < {STRANGERS}; i++) {{ new Image().src = 'http://s' + i + '.example:PORT/x.png';"
+        f"for (let i = 0; i < {FLOOD / 2:.0f}; i++) {{ new Image().src = 'http://f' + i + '.example:PORT/x.png';"
+        "fetch('http://d' + i + '.example:PORT/data').catch(() => 0) }"
+    ),
+    "strangers.example": with_script(
+        "for (let i = 0; i < 200; i++) { new Image().src = 'http://s' + i + '.example:PORT/x.png';"
         "fetch('http://d' + i + '.example:PORT/data').catch(() => 0) }"
     ),
     "own.example": with_script(

@@ -29,7 +29,8 @@ inner.contentWindow.open('http://' + at + '/inner');
 alert(1); confirm(2); prompt(3); onbeforeunload = (e) => { e.preventDefault(); return 'stay'; };
 const link = document.createElement('a'); link.download = 'x.bin';
 link.href = URL.createObjectURL(new Blob(['x'.repeat(1e6)])); document.body.append(link); link.click();
-navigator.serviceWorker.register('/sw.js').catch(() => say('no-service-worker'));
+try { navigator.serviceWorker.register('/sw.js').catch(() => say('no-service-worker')) }
+catch { say('no-service-worker') }
 try { new SharedWorker('/shared.js') } catch { say('no-shared-worker') }
 new WebSocket('ws://' + at + '/socket').onerror = () => say('no-socket');
 try { new RTCPeerConnection({iceServers: [{urls: 'stun:' + at}]}) } catch { say('no-webrtc') }

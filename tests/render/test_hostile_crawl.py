@@ -135,10 +135,10 @@ def judge_log(log: RequestLog, apps: HostileApps) -> None:
             paths.setdefault(each.host.partition(":")[0], Counter())[each.path] += 1
     counts = {host: len(found) for host, found in sorted(paths.items())}
     print(counts)
-    strangers = [host for host in paths if host[1:].removesuffix(".example").isdigit()]
-    assert 40 <= len(strangers) <= 50
-    assert {host[0] for host in strangers} == {"s"}, "data of other sites"
-    assert sum(counts[host] for host in strangers) <= 50
+    strangers = Counter(host[0] for host in paths if host[1:].removesuffix(".example").isdigit())
+    assert 40 <= strangers["s"] <= 50  # requests of a page for other sites
+    assert strangers["f"] <= 50  # none, where the page is so busy that it cannot be read
+    assert not strangers["d"], "data of other sites"
     own = [path for path in paths["own.example"] if path.startswith("/i/")]
     assert 190 <= len(own) <= 200
     assert 400 <= counts[VICTIM] <= 500
