@@ -10,7 +10,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import duckdb
@@ -182,3 +182,63 @@ def test_real_pages_are_rendered_although_browser_and_crawl_are_killed(tmp_path:
     assert rendered["/"] == ("quiet", "/found /restless")
     assert rendered["/found"] == ("quiet", "found by a script")
     assert rendered["/restless"][0] == "busy"
+
+
+_KILLS, _APPS = 9, 8
+
+
+@needs_browser
+@pytest.mark.long
+def test_real_pages_are_the_same_whatever_is_killed_again_and_again(tmp_path: Path) -> None:
+    """A browser, the renderer and the worker, in turns, each when something was requested again."""
+    site = scripted_by_javascript()
+    names = [f"/app{number}" for number in range(_APPS)]
+    links = str(names).replace("'", '"').encode()
+    kind = [("Content-Type", "application/json")]
+    site.answers["/data.json"] = Response(200, kind, links)
+    for name in names:
+        run = LATE.replace("/data.json", f"{name}.json")
+        site.answers |= {
+            name: shell(f"{name}.js"),
+            f"{name}.json": Response(200, kind, b'["/end"]'),
+        }
+        for path, text in (
+            (f"{name}.js", APP.replace("/late", f"{name}-late")),
+            (f"{name}-late.js", run),
+        ):
+            site.answers[path] = Response(200, [("Content-Type", "text/javascript")], text.encode())
+    dead, done = list[int](), Counter[str]()
+    with (
+        served(site) as port,
+        crawl_of(tmp_path, f"http://app.test:{port}/", {}) as program,
+    ):
+        for number in range(_KILLS):
+            before = site.asked.total()
+            site.await_that(
+                lambda before=before: (
+                    site.asked.total() > before or program.process.poll() is not None
+                ),
+                f"a request after {number} kills: {program}",
+            )
+            module = ("browser", "renderer_process", "worker_process")[number % 3]
+            if module == "browser":
+                site.await_that(
+                    lambda: browsers_of(program) or program.process.poll() is not None, program
+                )
+                pids = browsers_of(program)[:1]
+            else:
+                pids = [child_of_module(program.process.pid, module)]
+                dead += group_of(pids[0]) if module == "renderer_process" and pids[0] else pids
+            for pid in filter(None, pids):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+                    done[module] += 1
+        assert program.wait(10 * _LONGEST_S) == 0, str(program)
+    print(done)
+    assert done.total() >= _KILLS // 2
+    await_death([pid for pid in dead if pid])
+    rendered = renders_of(tmp_path)
+    assert {path: rendered[path] for path in ["/", *names]} == {
+        "/": ("quiet", " ".join(names)),
+        **dict.fromkeys(names, ("quiet", "/end")),
+    }
