@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 import msgspec
 import pytest
 
+from browser_sandbox import permits_sandbox
 from lycosa.base.model.rendered_page import (
     ArchiveQuery,
     MissingAnswer,
@@ -68,7 +69,7 @@ def _kind(url: str) -> str:
 @asynccontextmanager
 async def open_renderer(config: BrowserConfig | None = None) -> AsyncIterator[ChromiumRenderer]:
     """A renderer. Skips the test where there is no Chromium."""
-    config = config or BrowserConfig()
+    config = config or BrowserConfig(has_sandbox=permits_sandbox())
     try:
         find_browser(config.program)
     except NoBrowser as error:

@@ -18,7 +18,15 @@ _ROUND_S = 0.4
 
 
 def scripted(section: RenderSection, folder: Path) -> ScriptedRenderer:
-    """A renderer with a process that stands for its browser: it ends only when it is killed."""
+    """A renderer with a process that stands for its browser: it ends only when it is killed.
+
+    It keeps no pipe of the crawl open: whoever reads one would wait for it, too.
+    """
     (folder / "browser").touch()
-    subprocess.Popen([sys.executable, "-S", "-c", "import signal; signal.pause()"])
+    subprocess.Popen(
+        [sys.executable, "-S", "-c", "import signal; signal.pause()"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     return ScriptedRenderer(asyncio.sleep, _ROUND_S)

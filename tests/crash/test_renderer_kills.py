@@ -21,23 +21,16 @@ import duckdb
 import msgspec
 import pytest
 
+from browser_sandbox import has_browser, sandbox_options
 from clusters import Program, await_death
 from crawling import page
-from killing import children_of
-from lycosa.stages.render.browser_process import NoBrowser, find_browser
+from killing import child_of_module, children_of, group_of
 from lycosa.synthetic import Response
 from rendering import script, shell
 from scripted_build import ENVIRONMENT
 from serving import served
 
-
-def _has_browser() -> bool:
-    with suppress(NoBrowser):
-        return bool(find_browser(""))
-    return False
-
-
-needs_browser = pytest.mark.skipif(not _has_browser(), reason="needs Chromium")
+needs_browser = pytest.mark.skipif(not has_browser(), reason="needs Chromium")
 _LONGEST_S = 60.0
 _PAGES = 3
 
@@ -74,28 +67,6 @@ class Apps:
                 self._news.wait(0.05)
 
 
-def command_of(pid: int) -> str:
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/cmdline").read_bytes().decode().replace("\0", " ")
-    return ""
-
-
-def group_of(pid: int) -> list[int]:
-    """The living processes of the process group."""
-    found = []
-    for place in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):
-            fields = place.read_text().rpartition(")")[2].split()
-            if int(fields[2]) == pid and fields[0] != "Z":
-                found.append(int(place.parent.name))
-    return found
-
-
-def child(program: Program, module: str) -> int:
-    """The child of the program that runs a module of ours; 0 when there is none."""
-    return next((pid for pid in program.children() if module in command_of(pid)), 0)
-
-
 @contextmanager
 def crawl_of(
     folder: Path, url: str, environment: Mapping[str, str], *options: str
@@ -107,6 +78,7 @@ def crawl_of(
         *("--set", "render.mode=always", "--set", "politeness.address_delay_s=0"),
         # A host whose request was cut off waits for the longest delay that there is.
         *("--set", "politeness.max_adaptive_delay_s=0.5", *options),
+        *sandbox_options(),
         environment=environment,
     )
     try:
@@ -132,8 +104,11 @@ def test_renders_are_the_same_when_renderers_and_a_worker_are_killed(tmp_path: P
     ):
 
         def kill(module: str) -> None:
-            site.await_that(lambda: child(program, module), f"a process of {module}: {program}")
-            pid = child(program, module)
+            site.await_that(
+                lambda: child_of_module(program.process.pid, module),
+                f"a process of {module}: {program}",
+            )
+            pid = child_of_module(program.process.pid, module)
             killed.extend(group_of(pid) if "renderer" in module else [pid])
             os.kill(pid, signal.SIGKILL)
 
@@ -184,7 +159,7 @@ def scripted_by_javascript() -> Apps:
 
 def browsers_of(program: Program) -> list[int]:
     """The browsers that the renderer of a crawl has started, and what stands before them."""
-    renderer = child(program, "renderer_process")
+    renderer = child_of_module(program.process.pid, "renderer_process")
     return children_of(renderer) if renderer else []
 
 
@@ -201,7 +176,7 @@ def test_real_pages_are_rendered_although_browser_and_crawl_are_killed(tmp_path:
                 os.kill(pid, signal.SIGKILL)
             site.await_that(lambda: site.asked["/restless.js"], f"a second page: {program}")
             site.await_that(lambda: browsers_of(program), f"a second browser: {program}")
-            group = group_of(child(program, "renderer_process"))
+            group = group_of(child_of_module(program.process.pid, "renderer_process"))
             assert len(group) > 2
             program.process.kill()
             program.wait()
@@ -223,9 +198,11 @@ def test_a_renderer_begins_and_ends_with_the_setting(tmp_path: Path) -> None:
         options = ("--set", "render.mode=never", "--continuous", "--api", f"127.0.0.1:{api}")
         with crawl_of(tmp_path, f"http://app.test:{port}/", ENVIRONMENT, *options) as program:
             site.await_that(lambda: site.asked["/"], str(program))
-            assert not child(program, "renderer_process")
+            assert not child_of_module(program.process.pid, "renderer_process")
             change(api, "settings", {"values": {"render.mode": "always"}}, "PATCH")
-            site.await_that(lambda: child(program, "renderer_process"), str(program))
+            site.await_that(
+                lambda: child_of_module(program.process.pid, "renderer_process"), str(program)
+            )
             url = f"http://app.test:{port}/"
 
             def is_ordered() -> bool:
@@ -236,7 +213,9 @@ def test_a_renderer_begins_and_ends_with_the_setting(tmp_path: Path) -> None:
             site.await_that(is_ordered, str(program))
             site.await_that(lambda: site.asked["/p2.json"], str(program))
             change(api, "settings", {"values": {"render.mode": "never"}}, "PATCH")
-            site.await_that(lambda: not child(program, "renderer_process"), str(program))
+            site.await_that(
+                lambda: not child_of_module(program.process.pid, "renderer_process"), str(program)
+            )
             with pytest.raises(HTTPError, match="409"):
                 change(api, "frontier/renders", {"urls": [url]}, "POST")
 
@@ -257,3 +236,63 @@ def free_port() -> Iterator[tuple[int, socket.socket]]:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield taken.getsockname()[1], taken
+
+
+_KILLS, _APPS = 9, 8
+
+
+@needs_browser
+@pytest.mark.long
+def test_real_pages_are_the_same_whatever_is_killed_again_and_again(tmp_path: Path) -> None:
+    """A browser, the renderer and the worker, in turns, each when something was requested again."""
+    site = scripted_by_javascript()
+    names = [f"/app{number}" for number in range(_APPS)]
+    links = str(names).replace("'", '"').encode()
+    kind = [("Content-Type", "application/json")]
+    site.answers["/data.json"] = Response(200, kind, links)
+    for name in names:
+        run = LATE.replace("/data.json", f"{name}.json")
+        site.answers |= {
+            name: shell(f"{name}.js"),
+            f"{name}.json": Response(200, kind, b'["/end"]'),
+        }
+        for path, text in (
+            (f"{name}.js", APP.replace("/late", f"{name}-late")),
+            (f"{name}-late.js", run),
+        ):
+            site.answers[path] = Response(200, [("Content-Type", "text/javascript")], text.encode())
+    dead, done = list[int](), Counter[str]()
+    with (
+        served(site) as port,
+        crawl_of(tmp_path, f"http://app.test:{port}/", {}) as program,
+    ):
+        for number in range(_KILLS):
+            before = site.asked.total()
+            site.await_that(
+                lambda before=before: (
+                    site.asked.total() > before or program.process.poll() is not None
+                ),
+                f"a request after {number} kills: {program}",
+            )
+            module = ("browser", "renderer_process", "worker_process")[number % 3]
+            if module == "browser":
+                site.await_that(
+                    lambda: browsers_of(program) or program.process.poll() is not None, program
+                )
+                pids = browsers_of(program)[:1]
+            else:
+                pids = [child_of_module(program.process.pid, module)]
+                dead += group_of(pids[0]) if module == "renderer_process" and pids[0] else pids
+            for pid in filter(None, pids):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+                    done[module] += 1
+        assert program.wait(10 * _LONGEST_S) == 0, str(program)
+    print(done)
+    assert done.total() >= _KILLS // 2
+    await_death([pid for pid in dead if pid])
+    rendered = renders_of(tmp_path)
+    assert {path: rendered[path] for path in ["/", *names]} == {
+        "/": ("quiet", " ".join(names)),
+        **dict.fromkeys(names, ("quiet", "/end")),
+    }

@@ -13,11 +13,14 @@ import pytest
 import lycosa
 from crawling import QUICK, Pages, crawl_folder, page, robots
 from lycosa.base.calls import (
+    Call,
     CallRefusal,
     CallReply,
     GivenVerdicts,
     OrderRenders,
+    RendersLent,
     RenderVerdict,
+    TakeRenders,
 )
 from lycosa.base.config.sections import RefetchRule, RefetchSection
 from lycosa.base.model.end import End
@@ -34,6 +37,7 @@ from lycosa.inspect.sql_query import ask, wanted_tables
 from lycosa.stages.extract.code_messages import ExtensionAnswer, GivenDocument
 from lycosa.stages.extract.code_source import load_code
 from lycosa.stages.extract.inline_code import InlineCode
+from lycosa.stages.frontier.render_rows import MOST_LOSSES
 from lycosa.state.store.journal_rows import JournalRow, remarks_of
 from lycosa.state.store.render_facts import RENDER_LINE
 from lycosa.synthetic import Faults, Response
@@ -274,6 +278,36 @@ def test_a_page_that_kills_browsers_is_given_up_after_three_rounds(
     end = crawl_folder(folder, web, [f"{SITE}/"], rendering(), meanwhile=renderers)
     assert end is End.FINISHED
     assert len(renderers.given) == 3
+    assert audit(folder).is_clean
+
+
+def test_a_page_that_kills_its_renderer_is_given_up_and_others_are_rendered(tmp_path: Path) -> None:
+    pages = {f"{SITE}/": shell("/a.js", links='<a href="/deadly">x</a>')}
+    web = Pages({**pages, f"{SITE}/a.js": script(), f"{SITE}/deadly": shell("/a.js")})
+    renderers, killed = Renderers(), list[str]()
+
+    async def with_deaths(assembled: Assembled) -> None:
+        async def ask(partition: int, call: Call) -> CallReply:
+            if isinstance(call, TakeRenders):
+                call = msgspec.structs.replace(call, run=f"process {len(killed)}")
+            reply = await assembled.calls.answer(partition, call)
+            if not isinstance(reply, RendersLent):
+                return reply
+            deadly = [each for each in reply.renders if each.task.url.endswith("/deadly")]
+            killed.extend(each.task.url for each in deadly)
+            return reply if not deadly else RendersLent([])
+
+        owner_of = assembled.intake.partition_of_host
+        partition = next(iter(assembled.worker.frontier.partitions))
+        tasks.append(asyncio.create_task(renderers.run(ask, owner_of, partition)))
+
+    tasks: list[asyncio.Task[None]] = []
+    folder = tmp_path / "crawl"
+    assert (
+        crawl_folder(folder, web, [f"{SITE}/"], rendering(), meanwhile=with_deaths) is End.FINISHED
+    )
+    assert len(killed) == MOST_LOSSES
+    assert {each[0].task.url for each in renderers.given} == {f"{SITE}/"}
     assert audit(folder).is_clean
 
 

@@ -292,8 +292,13 @@ class World:
     # -- what processes reach
 
     def inquiry_register(self, process: Process, assembled: Assembled) -> None:
-        """The shard's owner answers from now on; one before it, which may still live, does not."""
-        incoming = assembled.incoming
+        """The shard's owner answers from now on; one before it, which may still live, does not.
+
+        A machine that hung while it claimed the shard comes late: callers know a later owner.
+        """
+        known, incoming = self.owners.get(process.shard), assembled.incoming
+        if known is not None and known.term > process.term:
+            return
         self.owners[process.shard] = process
         self._mesh.receivers.register_partition(
             process.shard,

@@ -7,7 +7,13 @@ from lycosa.base.model.capture import Want
 from lycosa.base.model.finished_render import RoundNote
 from lycosa.base.model.render_row import CapturedPage, RenderOutcome, RenderRow
 from lycosa.base.urls.identity import hash8, host_of
-from lycosa.stages.frontier.render_rows import LOST, MOST_FAILURES, TOO_OLD, RenderRows
+from lycosa.stages.frontier.render_rows import (
+    LOST,
+    MOST_FAILURES,
+    MOST_LOSSES,
+    TOO_OLD,
+    RenderRows,
+)
 from lycosa.state.kv.memory_table import MemoryKeyValue
 from lycosa.state.kv.overlay import Overlay
 from lycosa.state.shard.counters import Counters
@@ -186,6 +192,19 @@ def test_a_lending_without_a_result_is_a_failure_and_the_page_is_due_again() -> 
     world.rows.lend(page, 600.0)
     ended = [(found, end) for found, _, end in world.rows.expire(600.0)]
     assert ended == [(page, LOST)]
+
+
+def test_a_page_that_failed_is_due_after_all_others() -> None:
+    world = World()
+    page, _ = world.begin(PAGE, priority=200)
+    other, _ = world.begin("http://a.example/other")
+    world.rows.lend(page, 60.0)
+    assert not world.rows.fail(page, RoundNote(1, LOST), MOST_LOSSES)
+    place = world.rows.next_due(0.0)
+    assert place is not None and place[2] == other
+    world.rows.lend(other, 60.0)
+    place = world.rows.next_due(0.0)
+    assert place is not None and place[2] == page
 
 
 def test_what_is_given_back_is_no_failure() -> None:

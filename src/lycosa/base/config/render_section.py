@@ -109,8 +109,8 @@ class RenderSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     memory_bytes: Annotated[
         int,
         setting(
-            "Maximum memory of a renderer process with its browser; beyond it the browser is"
-            " replaced.",
+            "Maximum memory of a renderer process with its browsers, one for each page at a time,"
+            " which have equal parts; a browser that needs more is replaced.",
             ge=300_000_000,
         ),
     ] = 2_000_000_000

@@ -12,6 +12,9 @@ import msgspec
 from lycosa.base.model.capture import Want
 from lycosa.base.reasons import Reason
 
+FOREIGN_DESTINATIONS = frozenset({"script", "style", "font", "image"})
+"""What a page gets of another site: no data, media or documents."""
+
 MAX_WANT_CHARS = 2048
 """Maximum length of the URL of a want. Hundreds of them may travel in one parcel."""
 

@@ -13,6 +13,8 @@ import asyncio
 import secrets
 from collections.abc import Awaitable, Callable
 
+import msgspec
+
 from lycosa.base.calls import (
     MOST_RENDERS,
     CallRefusal,
@@ -37,11 +39,26 @@ _TAKE_S, _SHORTEST_S, _LONGEST_S = 5.0, 0.1, 1.0
 _SILENT_S = 2.0  # a worker that did not answer is not asked for that time
 _AGAIN_S = 1.0
 _RETURN_S = 2.0  # in which pages are given back at the end
+_OWN_BYTES = 200_000_000  # of the process itself, and program code that is mapped
+_LEAST_BYTES = 300_000_000  # of one browser; the whole Chromium takes 240 MB for a small page
 _NO_BROWSER_S = 10.0  # between two tries to start a browser
 
 
 async def _packed(rendered: Rendered) -> bytes:
     return await asyncio.to_thread(pack_rendered, rendered)  # up to 100 MB
+
+
+def browser_bytes(memory_bytes: int, pages: int) -> int:
+    """The memory of one browser of a renderer process that may have ``memory_bytes``.
+
+    Each page has a browser. The parts are equal, so that one page cannot take that of the others.
+    """
+    return max((memory_bytes - _OWN_BYTES) // max(pages, 1), _LEAST_BYTES)
+
+
+def process_bytes(memory_bytes: int, pages: int) -> int:
+    """The memory of a renderer process with its browsers: more if a browser could not start."""
+    return max(memory_bytes, _OWN_BYTES + pages * _LEAST_BYTES)
 
 
 class RenderLoop:
@@ -200,10 +217,14 @@ class RenderLoop:
             self._captures, self._crawl.addressing, lent.records, lent.task.site, lent.places
         )
         bound_s = min(2 * lent.task.bounds.whole_s, lent.within_s)
+        bounds = lent.task.bounds
+        memory_bytes = browser_bytes(bounds.memory_bytes, self._most)
+        bounds = msgspec.structs.replace(bounds, memory_bytes=memory_bytes)
+        task = msgspec.structs.replace(lent.task, bounds=bounds)
         renderer = self._idle.pop() if self._idle else self._new_renderer()
         try:
             async with asyncio.timeout(bound_s):
-                rendered = await renderer.render(lent.task, archive)
+                rendered = await renderer.render(task, archive)
         except TimeoutError:
             rendered = Rendered(RenderEnd.HUNG, f"no result within {bound_s:.0f} s")
         except Exception as error:

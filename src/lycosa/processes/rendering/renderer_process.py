@@ -43,7 +43,7 @@ from lycosa.base.system.private_folder import private_folder
 from lycosa.base.system.process_memory import group_bytes
 from lycosa.processes.rendering.body_cache import BodyCache
 from lycosa.processes.rendering.capture_caller import CaptureCaller
-from lycosa.processes.rendering.render_loop import RenderLoop
+from lycosa.processes.rendering.render_loop import RenderLoop, process_bytes
 from lycosa.processes.rendering.renderer_job import RendererJob, decode_renderer_job
 from lycosa.service.api.api_job import ApiJob, ApiSettings
 from lycosa.service.api.places import CoordinatedCrawl, reach_crawl
@@ -123,11 +123,13 @@ class RendererProcess:
         """Send the state every second. Raises ``TooMuchMemory``; ``held`` gives bytes in use."""
         while True:
             memory = held()
-            self._send(pages.report(memory))
-            self._over_bound = self._over_bound + 1 if memory > section.memory_bytes else 0
+            report = pages.report(memory)
+            self._send(report)
+            most = process_bytes(section.memory_bytes, report.most)
+            self._over_bound = self._over_bound + 1 if memory > most else 0
             if self._over_bound >= _MEMORY_LOOKS:
                 raise TooMuchMemory(
-                    f"{memory / 1e6:,.0f} MB in use, and {section.memory_bytes / 1e6:,.0f} MB"
+                    f"{memory / 1e6:,.0f} MB in use, and {most / 1e6:,.0f} MB"
                     " are allowed (render.memory_bytes)"
                 )
             await asyncio.sleep(_REPORT_S)

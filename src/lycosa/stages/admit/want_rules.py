@@ -7,12 +7,11 @@ other sites it gets only what pages load without scripts too, and only with shor
 
 from __future__ import annotations
 
-from lycosa.base.model.wanted import MAX_WANT_CHARS
+from lycosa.base.model.wanted import FOREIGN_DESTINATIONS, MAX_WANT_CHARS
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import target_of
 from lycosa.stages.admit.refusal import Refusal
 
-FOREIGN_DESTINATIONS = frozenset({"script", "style", "font", "image"})
 MAX_QUERY = 256
 """Maximum number of bytes of a query that another site gets."""
 

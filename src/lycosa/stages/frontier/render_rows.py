@@ -44,6 +44,9 @@ from lycosa.state.shard.counters import Counters, count
 MOST_FAILURES = 3
 """Rounds in a row without a document, after which a render ends."""
 
+MOST_LOSSES = 6
+"""The same when the last one ended with its renderer process, which is seldom the page's doing."""
+
 LOST, TOO_OLD, TURNED_OFF = "lost", "too_old", "turned_off"
 """Ends of a render: no renderer gave a result in time, its capture is too old, or the settings were
 changed so that the page is not rendered any more."""
@@ -75,7 +78,7 @@ class RenderRows:
         self._table, self._counters = table, counters
         self._section = section
         self._rows: dict[bytes, RenderRow] = {}
-        self._due: list[tuple[int, int, bytes]] = []  # -priority, lending, page
+        self._due: list[tuple[int, int, bytes]] = []  # place in the order, lending, page
         self._waits: list[tuple[float, int, bytes]] = []  # until, lending, page
         self._ages: list[tuple[float, int, bytes]] = []  # began, number, page
         self._lent: dict[bytes, float] = {}
@@ -196,9 +199,10 @@ class RenderRows:
         """The best page that a renderer may take: its place in the order, and the page."""
         self._end_waits(now)
         while self._due:
-            _, lending, page = self._due[0]
+            place, lending, page = self._due[0]
             row = self._rows.get(page)
-            if row is None or row.lending != lending or row.open or page in self._lent:
+            is_old = row is None or (place, lending) != (_place_of(row), row.lending)
+            if is_old or row is None or row.open or page in self._lent:
                 heappop(self._due)
                 continue
             return self._due[0]
@@ -212,6 +216,10 @@ class RenderRows:
     def lend(self, page: bytes, until: float) -> None:
         """Give a page that is due to a renderer until a crawl time."""
         self._lent[page] = until
+
+    def lent_until(self, page: bytes) -> float:
+        """Crawl time at which the lending of a page ends; 0 when no renderer has it."""
+        return self._lent.get(page, 0.0)
 
     def take_back(self, page: bytes) -> None:
         """A renderer gives a page back without a result, and without any fault of the page."""
@@ -237,8 +245,11 @@ class RenderRows:
 
     # -- results
 
-    def fail(self, page: bytes, note: RoundNote) -> bool:
-        """A round ended without a document; return whether the render is over by that."""
+    def fail(self, page: bytes, note: RoundNote, most: int = MOST_FAILURES) -> bool:
+        """A round ended without a document; return whether the render is over by that.
+
+        Else the page is due after all those that have not failed: it may be what stops a renderer.
+        """
         row = self._rows[page]
         self._lent.pop(page, None)
         row.failures += 1
@@ -247,7 +258,7 @@ class RenderRows:
         story.rounds.append(note)
         self._put_story(page, story)
         self._put(page, row)
-        is_over = note.end in _HOPELESS or row.failures >= MOST_FAILURES
+        is_over = note.end in _HOPELESS or row.failures >= most
         if not is_over:
             self._line_up(page, row)
         return is_over
@@ -378,7 +389,7 @@ class RenderRows:
         if row.open:
             heappush(self._waits, (row.until, row.lending, page))
         else:
-            heappush(self._due, (-row.page.priority - 256 * row.is_ordered, row.lending, page))
+            heappush(self._due, (_place_of(row), row.lending, page))
 
     def _put(self, page: bytes, row: RenderRow) -> None:
         self._table.put(render_key(page), encode_record(row))
@@ -391,6 +402,11 @@ class RenderRows:
             self._lent.pop(page, None)
             self._table.delete(render_key(page))
             self._table.delete(story_key(page))
+
+
+def _place_of(row: RenderRow) -> int:
+    """Its place among the pages that are due, the lowest first."""
+    return 1024 * row.failures - row.page.priority - 256 * row.is_ordered
 
 
 def _parts(hashes: bytes) -> Iterator[bytes]:

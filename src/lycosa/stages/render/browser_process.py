@@ -34,6 +34,11 @@ _PROGRAMS = (
 )
 _NOBODY = 65534
 _START_S = 20.0
+_NO_SANDBOX = "No usable sandbox"
+_WITHOUT_SANDBOX = (
+    ", which needs user namespaces; permit them, or set render.container_sandbox where a container "
+    "is the sandbox"
+)
 _STARTER = Path(__file__).with_name("browser_start.py")
 
 # What a page could otherwise reach the network by without a request, or what only costs time.
@@ -219,9 +224,10 @@ async def start_browser(
             process.kill()
             await asyncio.to_thread(process.wait)
         shutil.rmtree(folder, ignore_errors=True)
-        raise NoBrowser(
-            f"{program} does not start: {said or error or type(error).__name__}"
-        ) from error
+        why = said or str(error) or type(error).__name__
+        if _NO_SANDBOX in why:
+            why = "the kernel refuses its sandbox" + _WITHOUT_SANDBOX
+        raise NoBrowser(f"{program} does not start: {why}") from error
 
 
 def _start(

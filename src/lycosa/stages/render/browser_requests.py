@@ -22,6 +22,7 @@ from lycosa.base.model.rendered_page import (
     RenderTask,
     StoredAnswer,
 )
+from lycosa.base.model.wanted import FOREIGN_DESTINATIONS
 from lycosa.base.ports import Archive
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.cache_busters import with_callback, without_busters
@@ -186,6 +187,10 @@ class PageRequests:
             return "icon"  # of a tab; a browser without windows does not ask for it
         return "prefetch" if _is_prefetch(paused) else ""
 
+    def _is_fetchable(self, query: ArchiveQuery) -> bool:
+        """Whether the crawl fetches for a page what this is (``admit.want_rules`` decides)."""
+        return query.destination in FOREIGN_DESTINATIONS or self._is_of_site(query.url)
+
     def _is_of_site(self, url: str) -> bool:
         name, site = name_of(host_of(url)), self._task.site
         return name == site or name.endswith(f".{site}")
@@ -236,7 +241,11 @@ class PageRequests:
     def _want(
         self, session: str, paused: Paused, query: ArchiveQuery, found: MissingAnswer
     ) -> None:
-        if found.reason is Reason.NONE:
+        if found.reason is Reason.NONE and not self._is_fetchable(query):
+            # It must not use up what the page may want of other sites.
+            label = Reason.WANT_ELSEWHERE.label
+            self._fail(session, paused, query, label, is_counted=False)
+        elif found.reason is Reason.NONE:
             url = query.also or query.url
             self._wants.setdefault(url, Want(url, query.destination))
             self._fail(session, paused, query, "wanted", is_counted=False)

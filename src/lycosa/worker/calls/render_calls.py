@@ -31,11 +31,11 @@ _MOST_RENDERERS, _MOST_HELD = 1000, 1000
 
 
 class _Holder:
-    """What a renderer process was lent and has not given back, in that order."""
+    """What a renderer process was lent until when and has not given back, in that order."""
 
     def __init__(self, run: str) -> None:
         self.run = run
-        self.pages: dict[tuple[bytes, int], Partition] = {}
+        self.pages: dict[tuple[bytes, int], tuple[Partition, float]] = {}
 
 
 class RenderCalls:
@@ -61,7 +61,9 @@ class RenderCalls:
         holder = self._holder(call.renderer, call.run)
         lent = self._desk.take(call.most)
         for each in lent:
-            holder.pages[each.row, each.lending] = self._partitions[each.partition]
+            partition = self._partitions[each.partition]
+            until = partition.renders.lent_until(each.row)
+            holder.pages[each.row, each.lending] = partition, until
         use = RendererUse(
             call.renderer, len(holder.pages), call.at_once, call.browser, call.trouble
         )
@@ -76,8 +78,8 @@ class RenderCalls:
         if found is not None and found.run == run:
             return found
         if found is not None:
-            for (row, lending), partition in found.pages.items():
-                self._desk.hand_back(partition, row, lending)
+            for (row, lending), (partition, until) in found.pages.items():
+                self._desk.lose(partition, row, lending, until)
         elif len(self._holders) >= _MOST_RENDERERS:
             del self._holders[next(iter(self._holders))]
         self._holders[renderer] = _Holder(run)

@@ -37,7 +37,7 @@ from lycosa.base.urls.identity import InvalidUrl, host_of
 from lycosa.stages.frontier.back_queue import QueueEntry
 from lycosa.stages.frontier.lease import Lease
 from lycosa.stages.frontier.partition import Partition
-from lycosa.stages.frontier.render_rows import TURNED_OFF
+from lycosa.stages.frontier.render_rows import LOST, MOST_LOSSES, TURNED_OFF
 from lycosa.stages.schedule.render_choice import with_render
 from lycosa.worker.intake.render_queue import RenderQueue
 from lycosa.worker.render.render_counts import RenderCounts
@@ -178,6 +178,17 @@ class RenderDesk:
             return RenderVerdict.LATE
         partition.renders.take_back(page)
         return RenderVerdict.TAKEN
+
+    def lose(self, partition: Partition, page: bytes, lending: int, until: float) -> None:
+        """Note that the process which had a page until that time ended without giving it back.
+
+        A page may be what ends the process, so this counts, and is not repeated endlessly.
+        """
+        row = self._row(partition, page, lending)
+        if row is None or partition.renders.lent_until(page) != until or page in self._storing:
+            return  # its time was over: that has counted, and another renderer may have it
+        if partition.renders.fail(page, RoundNote(int(self._clock.wall()), LOST), MOST_LOSSES):
+            self._give_up(partition, page, row, LOST)
 
     def _row(self, partition: Partition, page: bytes, lending: int) -> RenderRow | None:
         row = partition.renders.get(page)
