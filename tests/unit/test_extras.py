@@ -20,7 +20,7 @@ EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"][
     "optional-dependencies"
 ]
 PARTS = ["api", "cassandra", "cluster", "iceberg", "objects", "office", "postgres", "redis"]
-PARTS += ["parsel", "traces"]
+PARTS += ["parsel", "traces", "all"]
 
 
 def installed(folder: Path, origin: dict[str, object] | None) -> Distribution:

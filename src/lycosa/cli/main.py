@@ -51,6 +51,7 @@ _COMMANDS = {
     "serve": "Run a crawl as a service, or coordinate many machines.",
     "node": "Run this machine's share of a crawl on many machines.",
     "identity": "Keys that sign requests, and the page for site owners.",
+    "docs": "The documents of this version.",
     "health": "Whether a node or coordinator on this machine runs.",
 }
 
