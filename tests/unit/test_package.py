@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
+import json
 import os
 import re
 import subprocess
@@ -13,6 +14,7 @@ import tarfile
 import tomllib
 import zipfile
 from email.parser import Parser
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -166,3 +168,18 @@ def test_a_page_is_printed_or_a_near_one_named() -> None:
     assert re.search(r"(?m)^politeness +\w", listed) and "decisions/memory" in listed
     wrong = CliRunner().invoke(cli, ["docs", "politenes"])
     assert wrong.exit_code == 2 and "did you mean 'politeness'?" in wrong.output
+
+
+def test_the_recording_of_a_first_crawl_is_short_small_and_of_these_commands() -> None:
+    cast = ROOT / "docs" / "pictures" / "first-crawl.cast"
+    head, *events = map(json.loads, cast.read_text("utf-8").splitlines())
+    assert head["version"] == 2
+    times = [when for when, _, _ in events]
+    assert times == sorted(times) and 20 < times[-1] < 90
+    assert all(later - before <= 2.01 for before, later in pairwise(times))
+    shown = "".join(text for _, _, text in events)
+    script = (ROOT / "script" / "recording").read_text("utf-8")
+    for command in re.findall(r"(?m)^    [f'\"]+lycosa (\w+)", script):
+        assert f"lycosa {command}" in shown.replace("\r\n", "")
+    assert "Every check passed" in shown and "rror" not in shown
+    assert sum(cast.with_suffix(each).stat().st_size for each in (".cast", ".svg")) < 200_000
