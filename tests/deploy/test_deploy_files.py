@@ -232,7 +232,10 @@ def test_the_units_have_the_same_restrictions() -> None:
 
 
 def test_health_is_written_where_probes_look() -> None:
-    assert f'"{HEALTH}"' in DOCKERFILE
+    assert COMPOSE["x-health"]["test"] == ["CMD", "lycosa", "health", HEALTH]
+    for name, service in COMPOSE["services"].items():
+        has_file = "--health" in service.get("command", [])
+        assert has_file == (service.get("healthcheck") == COMPOSE["x-health"]), name
     for where, words in COMMANDS:
         if words[0] in ("serve", "node") and not where.endswith("sh"):
             if "--health" not in words:
@@ -246,7 +249,10 @@ def test_health_is_written_where_probes_look() -> None:
 
 
 def test_one_user_in_image_compose_file_and_chart() -> None:
-    (uid,) = re.findall(r"(?m)^USER (\d+):\1$", DOCKERFILE)
+    (uid,) = set(re.findall(r"(?m)^USER (\d+):\1$", DOCKERFILE))
+    for stage in re.split(r"(?m)^FROM ", DOCKERFILE)[1:]:
+        name = stage.split()[2]
+        assert name in ("build", "plain") or f"\nUSER {uid}:{uid}\n" in stage, name
     assert f"--uid {uid} " in DOCKERFILE
     assert f"--gid {uid} " in DOCKERFILE
     assert f"uid={uid},gid={uid}" in (DEPLOY / "compose" / "compose.yaml").read_text("utf-8")
@@ -261,8 +267,8 @@ def test_one_user_in_image_compose_file_and_chart() -> None:
 
 def test_what_programs_write_is_on_volumes_that_belong_to_them() -> None:
     """The root file system is read-only; a new volume gets the owner of the image's folder."""
-    (made,) = re.findall(r"install -d -o lycosa -g lycosa ([\s\S]*?)\nCOPY", DOCKERFILE)
-    folders = made.replace("\\", "").split()
+    made = re.findall(r"install -d -o lycosa -g lycosa ([\s\S]*?)\n(?:COPY| +&&)", DOCKERFILE)
+    folders = " ".join(made).replace("\\", "").split()
     home = re.findall(r"HOME=(\S+)", DOCKERFILE)[0]
     for name, service in COMPOSE["services"].items():
         if service["image"] != "lycosa":
@@ -368,10 +374,10 @@ def test_systemd_understands_the_units(unit: Path, tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def _rendered(*options: str) -> subprocess.CompletedProcess[str]:
+def _rendered(*options: str, release: str = "news") -> subprocess.CompletedProcess[str]:
     program = helm_program()
     assert program is not None
-    command = [str(program), "template", "news", str(CHART), "--kube-version", "1.30.0", *options]
+    command = [str(program), "template", release, str(CHART), "--kube-version=1.30.0", *options]
     return subprocess.run(command, capture_output=True, text=True)
 
 
@@ -384,11 +390,16 @@ ALL = (
     '--set=cluster.kafka.security.sasl\\.password=a"b',
     "--set=nodes.nodeSelector.disk=fast,nodes.tolerations[0].operator=Exists",
 )
+INGRESS = (
+    *TOKEN,
+    "--set=api.enabled=true,api.tokens.existingSecret=a,api.ingress.enabled=true",
+    "--set=api.ingress.host=crawl.example.org,api.ingress.tlsSecret=c,api.ingress.className=nginx",
+)
 FEW = (*TOKEN, "--set=nodes.autoscaling.enabled=false,networkPolicy.enabled=false")
 
 
 @needs_helm
-@pytest.mark.parametrize("options", [ALL, FEW], ids=["all", "few"])
+@pytest.mark.parametrize("options", [ALL, FEW, INGRESS], ids=["all", "few", "ingress"])
 def test_the_chart_makes_objects_of_kubernetes(options: tuple[str, ...], tmp_path: Path) -> None:
     lint = [str(helm_program()), "lint", "--strict", str(CHART), *options]
     done = subprocess.run(lint, capture_output=True, text=True)
@@ -408,10 +419,7 @@ def test_the_chart_makes_objects_of_kubernetes(options: tuple[str, ...], tmp_pat
 def test_the_chart_writes_a_cluster_file_that_finds_its_coordinator(
     options: tuple[str, ...], tmp_path: Path
 ) -> None:
-    made = {
-        f"{each['kind']} {each['metadata']['name']}": each
-        for each in yaml.safe_load_all(_rendered(*options).stdout)
-    }
+    made = _objects(_rendered(*options).stdout)
     text = made["Secret news-lycosa-cluster"]["stringData"]["cluster.toml"]
     given = _cluster_file(text, tmp_path)
     assert given.name == "news"
@@ -435,8 +443,68 @@ def test_the_chart_writes_a_cluster_file_that_finds_its_coordinator(
         assert given.tls is not None
 
 
+API = (
+    *INGRESS,
+    "--set=api.serviceMonitor.enabled=true,api.serviceMonitor.token.existingSecret=p",
+    "--set=api.serviceMonitor.labels.release=prometheus",
+)
+
+
+def _objects(text: str) -> dict[str, Any]:
+    made = (each for each in yaml.safe_load_all(text) if each)
+    return {f"{each['kind']} {each['metadata']['name']}": each for each in made}
+
+
+@needs_helm
+def test_ingress_and_monitor_lead_to_the_port_of_the_interface() -> None:
+    made = _objects(_rendered(*API).stdout)
+    service = made["Service news-lycosa-coordinator"]
+    ports = {each["name"] for each in service["spec"]["ports"]}
+    rule = made["Ingress news-lycosa-api"]["spec"]["rules"][0]
+    backend = rule["http"]["paths"][0]["backend"]["service"]
+    assert backend == {"name": "news-lycosa-coordinator", "port": {"name": "api"}}
+    monitor = made["ServiceMonitor news-lycosa"]
+    assert monitor["metadata"]["labels"]["release"] == "prometheus"
+    wanted = monitor["spec"]["selector"]["matchLabels"].items()
+    chosen = [
+        name
+        for name, each in made.items()
+        if each["kind"] == "Service" and wanted <= each["metadata"]["labels"].items()
+    ]
+    assert chosen == ["Service news-lycosa-coordinator"]
+    (endpoint,) = monitor["spec"]["endpoints"]
+    assert endpoint["port"] in ports and endpoint["path"] == "/metrics"
+    assert endpoint["authorization"]["credentials"] == {"name": "p", "key": "token"}
+
+
+@needs_helm
+def test_two_releases_in_a_namespace_share_no_name() -> None:
+    long = "a-release-whose-name-is-so-long-that-it-must-be-cut"
+    releases = ["news", "news-lycosa", "lycosa", f"{long}-1", f"{long}-2"]
+    names: set[str] = set()
+    crawls: set[str] = set()
+    for release in releases:
+        made = _objects(_rendered(*API, release=release).stdout)
+        assert not names & made.keys(), release
+        names |= made.keys()
+        assert all(len(name.partition(" ")[2]) <= 52 for name in made)
+        (cluster,) = (each for name, each in made.items() if name.endswith("-cluster"))
+        crawls |= set(re.findall(r'(?m)^name = "(.*)"$', cluster["stringData"]["cluster.toml"]))
+    assert crawls == set(releases), "topics begin with the name of the crawl"
+
+
+@needs_helm
+def test_an_image_may_be_named_by_its_digest() -> None:
+    digest = "sha256:" + "0" * 64
+    made = _rendered(*TOKEN, f"--set=image.digest={digest}").stdout
+    assert set(re.findall(r'image: "(.*)"', made)) == {f"lycosa@{digest}"}
+
+
 @needs_helm
 def test_the_chart_refuses_what_cannot_work() -> None:
+    plain = _rendered(*API, "--set=api.ingress.tlsSecret=").stderr
+    assert "tokens would be sent without encryption" in plain
+    assert "need api.enabled" in _rendered(*API, "--set=api.enabled=false").stderr
     assert "token.existingSecret or tls.existingSecret is needed" in _rendered().stderr
     many = _rendered(*TOKEN, "--set=nodes.autoscaling.maxReplicas=9").stderr
     assert "9 nodes, but cluster.nodes is 4" in many

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 import shlex
@@ -20,7 +21,7 @@ EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"][
     "optional-dependencies"
 ]
 PARTS = ["api", "cassandra", "cluster", "iceberg", "objects", "office", "postgres", "redis"]
-PARTS += ["parsel", "traces"]
+PARTS += ["parsel", "traces", "all"]
 
 
 def installed(folder: Path, origin: dict[str, object] | None) -> Distribution:
@@ -50,9 +51,34 @@ def test_a_checkout_has_a_script_for_its_optional_parts(tmp_path: Path, part: st
 def test_another_installation_is_given_the_packages_of_the_part(
     tmp_path: Path, part: str, origin: dict[str, object] | None
 ) -> None:
-    python, *words = shlex.split(install_command(part, installed(tmp_path, origin)))
-    assert (python, words[:3]) == (sys.executable, ["-m", "pip", "install"])
-    assert words[3:] == EXTRAS[part]
+    words = shlex.split(install_command(part, installed(tmp_path, origin)))
+    by_pip = [sys.executable, "-m", "pip", "install"]
+    by_uv = ["uv", "pip", "install", "--python", sys.executable]
+    by = by_pip if importlib.util.find_spec("pip") else by_uv
+    assert words == [*by, *EXTRAS[part]]
+
+
+@pytest.mark.parametrize("has_pip", [True, False])
+def test_an_environment_without_pip_is_told_of_uv(tmp_path: Path, has_pip: bool) -> None:
+    packages = [each for each in sys.path if has_pip or not (Path(each) / "pip").is_dir()]
+    code = (
+        f"import sys; sys.path[:] = {packages!r} + [{str(tmp_path)!r}, {str(ROOT / 'src')!r}];"
+        "from importlib.metadata import PathDistribution; from pathlib import Path;"
+        "from lycosa.base.config.extras import install_command;"
+        "print(install_command('api', PathDistribution(next(Path(sys.argv[1]).iterdir()))))"
+    )
+    if has_pip:
+        (tmp_path / "pip").mkdir()
+        (tmp_path / "pip" / "__init__.py").touch()
+    folder = tmp_path / "metadata"
+    folder.mkdir()
+    installed(folder, None)
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code, folder], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    expected = f"{sys.executable} -m pip" if has_pip else "uv pip install --python"
+    assert done.stdout.startswith(expected)
 
 
 def test_the_script_knows_every_part_and_refuses_others() -> None:

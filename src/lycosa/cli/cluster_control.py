@@ -96,7 +96,7 @@ def resume(file: Path, why: str, by: str) -> int:
 def change(file: Path, pairs: tuple[str, ...], why: str, by: str) -> int:
     """Change settings of all workers at once, for example politeness.delay_s=5s.
 
-    Only some settings can change while a crawl runs, those that docs/settings.md of the source
+    Only some settings can change while a crawl runs, those that `lycosa docs settings`
     marks "Live": the delays of hosts, the refetch of pages, fetch.slots and fetch.own_pages.
     """
     from lycosa.base.config.live_settings import check_live

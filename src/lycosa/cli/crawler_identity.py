@@ -27,7 +27,7 @@ In this order, once:
   serve the folder site at https://crawler.example, then start the crawl with
   --set agent.page=... --set agent.key_directory=... --set agent.key_file=/etc/lycosa/signing.pem
 
-docs/identity.md has a server's settings for the folder, the rotation of keys, and more.
+`lycosa docs identity` has a server's settings for the folder, the rotation of keys, and more.
 """
 _NEW_EPILOG = """
 \b

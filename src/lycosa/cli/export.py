@@ -43,16 +43,16 @@ headings, author, dates and structured data, renders has a row for each time tha
 page ran, and urls and hosts have the present state. Of a page that was rendered, the tables pages,
 texts and content have the better text, and text_from says which one it is. Of an extractor NAME,
 the table items.NAME has each item that it made of any capture, and the table NAME the items of each
-URL as they are now (docs/items.md). wacz is the whole crawl as one file that archives exchange and
-browsers replay (docs/replay.md): WARC files, index, pages and their digests. crawl-log is
-Heritrix's log of the crawl, commoncrawl a folder in the layout of Common Crawl's releases: links to
-the WARC files, lists of paths, the ZipNum index and the columnar index (docs/other-formats.md).
-Content that a site refuses to the purpose of the crawl (agent.purpose) is left out; --purpose
-exports for another one, from the journals of the crawl. The default is JSON lines on
-standard output. The crawl may be running: committed rows are exported, and nothing is changed. A
-reader may stop early (| head) without an error. Times are UTC. `lycosa sql DIR "DESCRIBE pages"`
-lists the columns. In CSV, text that begins with = + - @ gets an apostrophe in front, because a
-spreadsheet would treat it as a formula. JSON lines and Parquet keep every character.
+URL as they are now (`lycosa docs items`). wacz is the whole crawl as one file that archives
+exchange and browsers replay (`lycosa docs replay`): WARC files, index, pages and their digests.
+crawl-log is Heritrix's log of the crawl, commoncrawl a folder in the layout of Common Crawl's
+releases: links to the WARC files, lists of paths, the ZipNum index and the columnar index (`lycosa
+docs other-formats`). Content that a site refuses to the purpose of the crawl (agent.purpose) is
+left out; --purpose exports for another one, from the journals of the crawl. The default is JSON
+lines on standard output. The crawl may be running: committed rows are exported, and nothing is
+changed. A reader may stop early (| head) without an error. Times are UTC. `lycosa sql DIR "DESCRIBE
+pages"` lists the columns. In CSV, text that begins with = + - @ gets an apostrophe in front,
+because a spreadsheet would treat it as a formula. JSON lines and Parquet keep every character.
 """
 _RECORD = "record"  # the purpose of a crawl that only records
 _WITHOUT_CONTENT = ("urls", "hosts")  # tables that have no content, so no purpose changes them

@@ -41,10 +41,10 @@ Examples:
   lycosa feed items.products crawls/shop.example --to products.db a table of a SQLite database
   lycosa feed changes crawls/example.org --follow --to postgresql://crawler@db.example/crawls
 
-The rows of pages and dlq are those of the topics of a cluster; docs/formats.md of the source has
-the fields. Those of items.NAME are the items that the extractor NAME made, with _url, _fetched,
-_capture, _version and _item (docs/items.md). The crawl may be running. It does no work for this
-command, so a slow reader does not slow it down.
+The rows of pages and dlq are those of the topics of a cluster; `lycosa docs formats` has the
+fields. Those of items.NAME are the items that the extractor NAME made, with _url, _fetched,
+_capture, _version and _item (`lycosa docs items`). The crawl may be running. It does no work for
+this command, so a slow reader does not slow it down.
 
 Each row is given once. With --output FILE this holds whenever the command is killed: the file
 FILE.position says how far FILE goes, and the next call continues there. A program that reads a pipe
@@ -58,7 +58,7 @@ With --to TARGET the rows go to a database or files, with the position, so each 
   opensearch:https://HOST:9200/INDEX            ?key=url has one document a URL, the newest
   parquet:DIR?splits=train:98,test:2            a data set as Hugging Face has them, with its card
   iceberg:CATALOGUE/NAMESPACE.TABLE             a catalogue of .pyiceberg.yaml
-A target that is away is tried again after growing pauses. docs/exporters.md of the source has the
+A target that is away is tried again after growing pauses. `lycosa docs exporters` has the
 guarantees and examples of each.
 """
 

@@ -61,7 +61,7 @@ def log_options(function: Callable[..., Any]) -> Callable[..., Any]:
             metavar="FILE",
             callback=_take,
             expose_value=False,
-            help="Log events and each fetch to FILE (docs/logs.md of the source).",
+            help="Log events and each fetch to FILE (`lycosa docs logs`).",
         ),
     ):
         function = add(function)

@@ -56,6 +56,7 @@ _COMMANDS = {
     "identity": "Keys that sign requests, and the page for site owners.",
     "completion": "Completion for bash, zsh or fish.",
     "man": "Manual pages.",
+    "docs": "The documents of this version.",
     "health": "Whether a node or coordinator on this machine runs.",
 }
 

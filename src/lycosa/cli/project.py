@@ -28,10 +28,11 @@ Examples:
   lycosa project postgres --cluster cluster.toml                   a crawl on many machines
   lycosa project postgres crawls/shop --schema shop --once --json  a second crawl in the database
 
-The schema gets the tables urls, hosts and crawl_log, and the view dead_letters; docs/registry.md of
-the source has queries. Rows and position are written in one transaction, so the tables are always
-the state after a commit of the crawl. Stop and start the command at any time: it continues where
-the database is. While the database is away, it waits and tries again; the crawl is not affected.
+The schema gets the tables urls, hosts and crawl_log, and the view dead_letters; see
+`lycosa docs registry` for queries. Rows and position are written in one transaction, so the tables
+are always the state after a commit of the crawl. Stop and start the command at any time: it
+continues where the database is. While the database is away, it waits and tries again; the crawl is
+not affected.
 
 Write no password into --dsn, because other users of the machine see it in the list of processes:
 use the variable {_POSTGRES}, PGPASSWORD, or ~/.pgpass.
@@ -51,7 +52,7 @@ The keyspace must exist; you decide about its copies:
   CREATE KEYSPACE lycosa WITH replication = {{'class': 'NetworkTopologyStrategy', 'dc1': 3}}
 
 It gets the tables urls, urls_by_host, dead_letters, hosts, crawl_log and crawl_log_by_url;
-docs/registry.md of the source has queries. Every row has the timestamp of its commit, so repeated
+`lycosa docs registry` has queries. Every row has the timestamp of its commit, so repeated
 and late writes change nothing. Stop and start the command at any time: it continues where the
 database is. While the database is away, or too few of its nodes answer, it waits and tries again;
 the crawl is not affected.

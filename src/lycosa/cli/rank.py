@@ -40,8 +40,8 @@ Examples:
 The links that the crawl has stored, of the newest content of each page, and redirects are the
 edges. The result is a new folder ranks/NUMBER with vertices, edges and ranks, in the form of Common
 Crawl's web graphs, and ranks.json, which says what it is made of. On a cluster it goes to object
-storage. docs/ranks.md has the meaning of every number, and a Spark job for more links than one
-machine can rank.
+storage. `lycosa docs ranks` has the meaning of every number, and a Spark job for more links than
+one machine can rank.
 
 The crawl may run: nothing else is changed. A run that is interrupted or killed continues with the
 same command, over the links that were stored when it began. The crawl needs its links

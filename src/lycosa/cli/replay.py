@@ -43,8 +43,8 @@ Examples:
 
 What is committed is shown, also of a crawl that runs; give the command again for what comes later.
 Nothing is copied or changed, and what a page loads comes from the archive or is answered 404. The
-command ends with Ctrl-C. docs/replay.md says what
-replays, and what does not.
+command ends with Ctrl-C. `lycosa docs replay` says what replays, and what does
+not.
 """
 _PORT = 8094
 _HOST = "replay.localhost"
@@ -156,7 +156,7 @@ def _tell(prepared: ReplayFolder, address: str, as_json: bool) -> None:
     if prepared.removed:
         click.echo(
             f"lycosa: the WARC files of {counted(prepared.removed, 'segment')} were removed after"
-            " their upload: their captures are not shown (docs/replay.md)",
+            " their upload: their captures are not shown (lycosa docs replay)",
             err=True,
         )
     click.echo("lycosa: Ctrl-C ends the replay", err=True)

@@ -48,7 +48,7 @@ Examples:
   lycosa serve --cluster cluster.toml --api                   with the HTTP interface
 
 A crawl that is served on this machine does not end when it has nothing to do: it is given URLs,
-paused, stopped and resumed by HTTP (docs/api.md and docs/service.md of the source). SIGTERM or
+paused, stopped and resumed by HTTP (`lycosa docs api`, `lycosa docs service`). SIGTERM or
 Ctrl-C ends the service in order; the same command resumes the crawl.
 
 A coordinator that is started takes over from the one before it, which then ends. SIGTERM or Ctrl-C

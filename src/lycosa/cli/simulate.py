@@ -33,7 +33,7 @@ Examples:
 
 Frontier, delays, robots.txt, retries and refetches run with the crawler's code, in virtual time, on
 a sample of the hosts that has the same share of cores, bandwidth and fetch slots. The counts are
-scaled up; docs/simulation.md of the source has the law and its accuracy. Settings are those of
+scaled up; `lycosa docs simulation` has the law and its accuracy. Settings are those of
 `lycosa crawl`: --config, --set, LYCOSA_... The cost of a page is in the model: --let
 means.page_ms=3, or --means-of a past crawl. Limits (--max-pages and others) and scope rules are not
 simulated.

@@ -32,7 +32,7 @@ Examples:
   lycosa use-ranks crawls/news --none                    go by links alone again
 
 The crawl may be running. What waits keeps its place; a host whose rank is higher than its URLs were
-queued with gets a better place when it lines up next. docs/priority.md says how ranks count.
+queued with gets a better place when it lines up next. `lycosa docs priority` says how ranks count.
 
 \b
 Exit codes: 0 done, 1 the crawl does not answer, 2 bad usage, or a file that is no file of ranks

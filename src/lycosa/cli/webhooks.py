@@ -44,7 +44,7 @@ requests that are signed as Standard Webhooks describes; the next request is sen
 answered with 200 to 299. A URL that fails is tried again after 1 s, 2 s, 4 s and so on, and holds
 no other up. One that failed for longer than frontier.changes_days, so that changes are lost
 to it, is told nothing more until --since says where to continue; the crawl must not run then.
-docs/exporters.md of the source has the requests and a receiver.
+`lycosa docs exporters` has the requests and a receiver.
 """
 
 

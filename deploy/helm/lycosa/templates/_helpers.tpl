@@ -1,7 +1,15 @@
+{{/* Every name begins with this one, so a namespace may have several crawls. A long one is cut, and then
+     ends with a digest: two releases never have the same. */}}
 {{- define "lycosa.fullname" -}}
-{{- if contains "lycosa" .Release.Name }}{{ .Release.Name | trunc 40 | trimSuffix "-" }}
-{{- else }}{{ printf "%s-lycosa" .Release.Name | trunc 40 | trimSuffix "-" }}
+{{- $name := .Values.fullnameOverride | default (ternary .Release.Name (printf "%s-lycosa" .Release.Name) (eq .Release.Name "lycosa")) }}
+{{- if gt (len $name) 40 }}{{ printf "%s-%s" ($name | trunc 33 | trimSuffix "-") ($name | sha256sum | trunc 6) }}
+{{- else }}{{ $name }}
 {{- end }}
+{{- end }}
+
+{{/* The name of the crawl, which topics begin with. */}}
+{{- define "lycosa.crawl" -}}
+{{ .Values.cluster.name | default .Release.Name }}
 {{- end }}
 
 {{- define "lycosa.selector" -}}
@@ -21,7 +29,9 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
 
 {{- define "lycosa.image" -}}
-{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- if .Values.image.digest }}{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{- else }}{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end }}
 {{- end }}
 
 {{/* Parts of every pod. */}}
@@ -132,6 +142,9 @@ readinessProbe:
 {{- define "lycosa.checked" -}}
 {{- if not (or .Values.token.existingSecret .Values.tls.existingSecret) }}
 {{- fail "token.existingSecret or tls.existingSecret is needed: without one, machines cannot prove themselves to each other" }}
+{{- end }}
+{{- if and (or .Values.api.ingress.enabled .Values.api.serviceMonitor.enabled) (not .Values.api.enabled) }}
+{{- fail "api.ingress and api.serviceMonitor need api.enabled" }}
 {{- end }}
 {{- $most := ternary .Values.nodes.autoscaling.maxReplicas .Values.nodes.replicas .Values.nodes.autoscaling.enabled }}
 {{- if gt (int $most) (int .Values.cluster.nodes) }}

@@ -7,6 +7,7 @@ its metadata lists.
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 import shlex
@@ -28,7 +29,14 @@ def install_command(extra: str, installed: Distribution | None = None) -> str:
         for requirement in installed.requires or []
         if (found := _EXTRA.search(requirement)) is not None and found[1] == extra
     ]
-    return shlex.join([sys.executable, "-m", "pip", "install", *needed])
+    return shlex.join([*_installer(), *needed])
+
+
+def _installer() -> list[str]:
+    """pip of this environment. One that uv made, also for uvx, has none."""
+    if importlib.util.find_spec("pip") is None:
+        return ["uv", "pip", "install", "--python", sys.executable]
+    return [sys.executable, "-m", "pip", "install"]
 
 
 def _checkout(installed: Distribution) -> Path | None:
