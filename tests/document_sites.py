@@ -3,14 +3,15 @@
 ``python document_sites.py FOLDER SCRIPT`` serves every host at ports 80 and 443 of loopback, in a
 network namespace that has nothing else if one is possible, and runs ``SCRIPT`` by bash in
 ``FOLDER``. Names of hosts, and the authority of their certificates, are given to ``lycosa`` by
-environment variables, so commands are those of the document. The sites change when the file
-``FOLDER/.next-day`` exists.
+environment variables, so commands are those of the document. After the command ``tomorrow`` the
+sites have changed, and the clock of each Python program is a day later.
 """
 
 from __future__ import annotations
 
 import gzip
 import os
+import random
 import shutil
 import signal
 import ssl
@@ -25,17 +26,18 @@ from pathlib import Path
 import trustme
 
 from pdf_files import pdf_file
+from s3_server import s3_program
 
 HTML = "text/html; charset=utf-8"
 _MENU = '<nav><a href="/">Home</a> <a href="/about">About</a> <a href="/docs/">Manual</a></nav>'
 _TOPICS = ("install", "start", "watch", "resume", "export", "archive", "limits", "politeness")
-_SENTENCES = (
-    "The {0} of a crawl begins with a list of addresses that somebody chose for a reason.",
-    "Whoever reads about {0} for the first time should try it on a small site before a large one.",
-    "A good {0} leaves a record, so that others can follow what was done and why.",
-    "Most questions about {0} are answered by the log, which has a line for each request.",
-    "Our advice on {0} is short: wait between two requests, and say who you are.",
-)
+_NOUNS = (
+    "bridge river council school engine garden market teacher winter letter window village station"
+    " mountain farmer doctor picture harbour library kitchen summer forest machine captain theatre"
+    " hospital island painter factory museum orchard railway sailor tower valley workshop bakery"
+    " chapel lantern meadow quarry stable tunnel vineyard warehouse archive basket carpet drawer"
+).split()
+_VERBS = "opened closed repaired painted visited moved described measured bought sold".split()
 PNG = (
     b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x02\x00\x00\x00\x90wS\xde"
     + b"\x00\x00\x00\x0cIDATx\x9cc\xf8\xcf\xc0\x00\x00\x03\x01\x01\x00\xc9\xfe\x92\xef\x00\x00\x00\x00IEND\xaeB`\x82"
@@ -52,8 +54,15 @@ def page(title: str, body: str, head: str = "") -> bytes:
 
 
 def words(topic: str) -> str:
-    """Some paragraphs about a topic."""
-    return "".join(f"<p>{each.format(topic)}</p>" for each in _SENTENCES)
+    """Some paragraphs about a topic; two topics have different ones."""
+    choice = random.Random(topic)
+    return "".join(
+        f"<p>On {choice.choice(('Monday', 'Friday', 'Sunday'))} the {choice.choice(_NOUNS)} near the"
+        f" {choice.choice(_NOUNS)} was {choice.choice(_VERBS)}, because the"
+        f" {choice.choice(_NOUNS)} of the {topic} had been {choice.choice(_VERBS)} by the people who"
+        f" live next to the {choice.choice(_NOUNS)}.</p>"
+        for _ in range(8)
+    )
 
 
 def links(*paths: str) -> str:
@@ -76,7 +85,7 @@ def example_org(path: str, is_next_day: bool) -> tuple[int, str, bytes] | None:
     if path == "/about":
         return 200, HTML, page("About us", words("company"))
     if path == "/docs/":
-        return 200, HTML, page("Manual", words("manual") + links(*manual))
+        return 200, HTML, page("Manual", words("manual") + links(*manual, "/docs/print/start"))
     if path == "/files/":
         return 200, HTML, page("Files", links("/files/report.pdf", "/files/prices.pdf"))
     if path in ("/files/report.pdf", "/files/prices.pdf"):
@@ -147,7 +156,7 @@ def answer(host: str, path: str, is_next_day: bool) -> tuple[int, str, bytes]:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    day = Path(".next-day")
+    day = Path("tomorrow")
 
     def do_GET(self) -> None:
         host = self.headers.get("Host", "").partition(":")[0]
@@ -209,13 +218,25 @@ def serve(folder: Path) -> Path:
     return folder / "authority.pem"
 
 
+_CLOCK = """
+import os, time
+if os.path.exists({day!r}):
+    time.time = lambda real=time.time: real() + 86400
+    time.time_ns = lambda real=time.time_ns: real() + 86400 * 10**9
+"""
+
+
 def environment(folder: Path, authority: Path) -> dict[str, str]:
     """What a command gets: names of hosts, and delays that do not matter on loopback."""
     home = folder / "home"
     home.mkdir()
+    (home / "sitecustomize.py").write_text(_CLOCK.format(day=str(_Handler.day)))
     return {
         "PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
         "HOME": str(home),
+        "PYTHONPATH": str(home),
+        "S3_PROGRAM": str(s3_program()),
+        "TOMORROW": str(_Handler.day),
         "LANG": "C.UTF-8",
         "COLUMNS": "100",
         "CURL_CA_BUNDLE": str(authority),
@@ -224,6 +245,8 @@ def environment(folder: Path, authority: Path) -> dict[str, str]:
         "LYCOSA_FETCH__ALLOW_ADDRESSES": '["127.0.0.0/8"]',
         "LYCOSA_FETCH__CA_FILE": str(authority),
         "LYCOSA_POLITENESS__DELAY_S": "0.01",
+        "LYCOSA_POLITENESS__ADAPTIVE_FACTOR": "0",
+        "LYCOSA_FRONTIER__FINISH_WAIT_S": "60",
         "LYCOSA_POLITENESS__ADDRESS_DELAY_S": "0",
     }
 
@@ -232,7 +255,7 @@ def main(folder: Path, script: str) -> int:
     """Run the script of a page; gives its exit code."""
     if shutil.which("ip"):
         subprocess.run(["ip", "link", "set", "lo", "up"], check=False, capture_output=True)
-    _Handler.day = folder / "work" / ".next-day"
+    _Handler.day = folder / "tomorrow"
     try:
         authority = serve(folder)
     except PermissionError as error:
@@ -243,8 +266,9 @@ def main(folder: Path, script: str) -> int:
         ["bash", script], cwd=folder / "work", env=environment(folder, authority),
         stdin=subprocess.DEVNULL, start_new_session=True,
     )  # fmt: skip
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     try:
-        return shell.wait(float(os.environ.get("DOCUMENT_PATIENCE_S", "300")))
+        return shell.wait()
     finally:
         try:  # what runs in the background of the page
             os.killpg(shell.pid, signal.SIGKILL)
