@@ -95,7 +95,7 @@ def example_org(path: str, is_next_day: bool) -> tuple[int, str, bytes] | None:
         changed = "<p>This paragraph was added today.</p>" * is_next_day
         return 200, HTML, page(f"How to {topic}", words(topic) + (changed if topic == "start" else ""))
     if path == "/docs/print/start":
-        return 200, HTML, page("How to start", words("start"))
+        return 200, HTML, page("How to start", words("start") + "<p>Print view.</p>")
     return None
 
 
@@ -235,6 +235,8 @@ def environment(folder: Path, authority: Path) -> dict[str, str]:
         "PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
         "HOME": str(home),
         "PYTHONPATH": str(home),
+        "ROOT": str(Path(__file__).parents[1]),
+        "SERVICES_CACHE": os.environ.get("SERVICES_CACHE", str(Path.home() / ".cache/lycosa-services")),
         "S3_PROGRAM": str(s3_program()),
         "TOMORROW": str(_Handler.day),
         "LANG": "C.UTF-8",

@@ -63,15 +63,15 @@ def blocks(page: Path) -> list[Block]:
     found: list[Block] = []
     for each in _all_blocks(page):
         if each.has_commands:
-            first = each.lines[0]
-            found.append(each._replace(reason=each.reason or named.get(first, "")))
+            written = (why for key, why in named.items() if each.lines[0].startswith(key))
+            found.append(each._replace(reason=each.reason or next(written, "")))
         elif each.language == "text" and found and not found[-1].printed:
             found[-1] = found[-1]._replace(printed=each.lines)
     return found
 
 
 def reasons() -> dict[str, dict[str, str]]:
-    """Why blocks are not run, by page and first line: of pages without comments for tests."""
+    """Why blocks are not run, by page and the beginning of the first line."""
     table: dict[str, dict[str, dict[str, str]]] = tomllib.loads(TABLE.read_text("utf-8"))
     return {page: rows.get("not_run", {}) for page, rows in table.items()}
 
@@ -133,9 +133,9 @@ _NUMBER = re.compile(r"\d[\d,.:]*(?: ?(?:[kMG]?B|ms|[smhd])\b)?")
 
 
 def missing(printed: tuple[str, ...], output: str) -> list[str]:
-    """The lines that an output lacks, or has in another order; numbers may differ."""
-    real = iter([_shape(each) for each in output.splitlines()])
-    return [each for each in printed if (shape := _shape(each)) not in ("", "...") and shape not in real]
+    """The lines that an output lacks. Numbers and spaces may differ, and the order of lines."""
+    real = {_shape(each) for each in output.splitlines()} | {"", "..."}
+    return [each for each in printed if _shape(each) not in real]
 
 
 def _shape(line: str) -> str:
