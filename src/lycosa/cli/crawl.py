@@ -121,6 +121,11 @@ Exit codes: 0 finished, 1 internal error, 2 bad usage or settings, 3 stopped by 
 )
 @click.option("--delay", metavar="TIME", help="Minimum pause between two requests to a host [1s].")
 @click.option(
+    "--refetch",
+    metavar="TIME",
+    help="Fetch each page again after 20h, 7d; kept with the crawl [when it is worth a request].",
+)
+@click.option(
     "--extension",
     multiple=True,
     metavar="FILE.py:NAME",

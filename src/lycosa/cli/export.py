@@ -26,6 +26,7 @@ _EPILOG = """
 Examples:
   lycosa export crawls/example.org pages
   lycosa export crawls/example.org content --output content.parquet
+  lycosa export crawls/example.org text --main --output corpus.parquet     a corpus: one text a page
   lycosa export crawls/example.org links --format csv --output links.csv
   lycosa export crawls/example.org urls --where "state = 'failed'"         the dead letters
   lycosa export crawls/example.org hosts --format parquet --output hosts.parquet
@@ -38,7 +39,10 @@ Examples:
   lycosa export crawls/example.org commoncrawl --output release
 
 The tables pages and links have one row per captured page and per link in it, fetches has robots.txt
-files and sitemaps too, texts has the visible text of each page, content its main text, Markdown,
+files and sitemaps too. text has the newest text of each page that was answered with success, its
+language, the page with nearly the same text (duplicate_of), and what the site says about its use;
+with --main the text is the main text, without menus and footers, where the page has one. texts has
+the visible text of each capture, content its main text, Markdown,
 headings, author, dates and structured data, renders has a row for each time that the scripts of a
 page ran, and urls and hosts have the present state. Of a page that was rendered, the tables pages,
 texts and content have the better text, and text_from says which one it is. Of an extractor NAME,
@@ -65,7 +69,8 @@ _FORMS = {
     ".json": "jsonl",
 }
 _WACZ = "wacz"
-_TABLES = "pages", "links", "content", "texts", "renders", "urls", "hosts", "fetches"
+_TEXT = "text"
+_TABLES = "pages", "links", _TEXT, "content", "texts", "renders", "urls", "hosts", "fetches"
 _LAYOUT = "commoncrawl"
 _FILES_OF_OTHERS = ("crawl-log", _LAYOUT)
 _ITEMS = re.compile(r"(?:items\.)?[a-z][a-z0-9_]{0,62}")
@@ -103,6 +108,12 @@ _NAMES = {"csv": "CSV", "parquet": "Parquet", "jsonl": "JSON lines"}
     help="CSV: no apostrophe before text that a spreadsheet would treat as a formula.",
 )
 @click.option(
+    "--main",
+    "is_main",
+    is_flag=True,
+    help="text: the main text, of a crawl with --set store.content=true.",
+)
+@click.option(
     "--purpose",
     metavar="USES",
     help="For these uses instead of those of the crawl: search,ai-train; or record for everything.",
@@ -137,6 +148,7 @@ def command(
     output: str,
     where: str,
     is_raw: bool,
+    is_main: bool,
     purpose: str | None,
     unstated: str | None,
     key_file: Path | None,
@@ -151,11 +163,13 @@ def command(
     if kind != _WACZ and (key_file or title):
         option = "--sign" if key_file else "--title"
         raise click.UsageError(f"{option} is for wacz: a table has no place for it")
+    if is_main and kind != _TEXT:
+        raise click.UsageError(f"--main is for text: {kind} has its own columns")
     if kind in _WITHOUT_CONTENT and (purpose is not None or unstated is not None):
         option = "--unstated" if purpose is None else "--purpose"
         raise click.UsageError(
-            f"{option} is for tables with content (pages, links, content, texts, renders, fetches):"
-            f" {kind} has the state of the crawl, which is the same for every purpose"
+            f"{option} is for tables with content (pages, links, text, content, texts, renders,"
+            f" fetches): {kind} has the state of the crawl, which is the same for every purpose"
         )
     if kind in _FILES_OF_OTHERS:
         if form or where or is_raw or purpose is not None or unstated is not None:
@@ -167,7 +181,16 @@ def command(
         policy = _other_policy(reader, purpose, unstated)
         if kind == _WACZ:
             return run_wacz(reader, output, policy, key_file, title, as_json)
-        return run(reader, kind, form or "", output, where, as_json, is_raw, policy)
+        return run(
+            reader,
+            f"main_{_TEXT}" if is_main else kind,
+            form or "",
+            output,
+            where,
+            as_json,
+            is_raw,
+            policy,
+        )
 
 
 def _write_others(

@@ -47,6 +47,8 @@ _SETTING_OF_FLAG = {
     "upload_remove": "upload.remove",
     "earlier": "earlier.archives",
 }
+_INTERVALS = ("refetch.first_s", "refetch.min_s", "refetch.max_s")
+"""Where these are equal, that is the interval of all pages by each rule: ``--refetch``."""
 
 
 def crawl_settings(folder: Path, options: dict[str, Any], tell: Callable[[str], None]) -> Settings:
@@ -75,6 +77,8 @@ def crawl_settings(folder: Path, options: dict[str, Any], tell: Callable[[str], 
         for name, value in options.items()
         if name in _SETTING_OF_FLAG and value not in (None, ())
     }
+    if interval := options.get("refetch"):
+        flags.update(dict.fromkeys(_INTERVALS, interval))
     saved, code = saved_settings(folder), tuple[str, ...]()
     if saved is not None:
         code, saved = saved.extensions.code, without_code(saved)

@@ -23,6 +23,12 @@ import duckdb
 from lycosa.base.preferences.use_policy import UsePolicy
 from lycosa.inspect.committed_state import CrawlReader
 from lycosa.inspect.crawl_tables import STATE, CrawlTables
+from lycosa.inspect.page_texts import (
+    MAIN_TEXTS,
+    PAGE_TEXTS,
+    create_page_texts,
+    tables_of_texts,
+)
 from lycosa.inspect.printable import clean, json_text, neutral
 from lycosa.inspect.sql_query import explained, fetched, no_table, refuse_writes
 from lycosa.inspect.state_rows import STATE_COLUMNS, state_rows, write_state
@@ -46,8 +52,7 @@ def rows_of(
     if kind in STATE and not where:
         yield [column[0] for column in STATE_COLUMNS[kind]], state_rows(reader, kind)
         return
-    hides = not reader.gives_private
-    with CrawlTables(reader, [kind], policy=policy, hides_private=hides) as tables:
+    with _opened(reader, kind, policy) as tables:
         tables.lock()
         cursor = _select(tables, kind, where)
         yield (
@@ -153,6 +158,15 @@ def _csv_cell(value: object, style: CsvStyle) -> str:
     return clean(text) if style.is_shown else text
 
 
+@contextmanager
+def _opened(reader: CrawlReader, kind: str, policy: UsePolicy | None) -> Iterator[CrawlTables]:
+    """The tables that an export of ``kind`` reads."""
+    wanted, hides = tables_of_texts(reader, kind), not reader.gives_private
+    with CrawlTables(reader, wanted, policy=policy, hides_private=hides) as tables:
+        create_page_texts(tables.connection, kind)
+        yield tables
+
+
 def _select(tables: CrawlTables, kind: str, where: str) -> duckdb.DuckDBPyConnection:
     """Rows by a condition.
 
@@ -161,7 +175,7 @@ def _select(tables: CrawlTables, kind: str, where: str) -> duckdb.DuckDBPyConnec
     condition = f" WHERE ({where}\n)" if where else ""
     statement = f"SELECT * FROM {kind}{condition}"
     try:
-        if kind not in tables.names():
+        if kind not in (*tables.names(), PAGE_TEXTS, MAIN_TEXTS):
             raise no_table(tables, kind)
         refuse_writes(statement)
         return tables.connection.execute(
@@ -189,8 +203,7 @@ def _write_parquet(
             .fetchone()
         )
         return int(counted[0]) if counted else 0
-    hides = not reader.gives_private
-    with CrawlTables(reader, [kind], policy=policy, hides_private=hides) as tables:
+    with _opened(reader, kind, policy) as tables:
         tables.lock(path)
         # reports a wrong condition as it was given, not as part of COPY
         _select(tables, kind, f"({where}\n) AND false" if where else "false")
