@@ -85,7 +85,7 @@ _GROUPS = {
 
 def _cli() -> Iterator[str]:
     yield from [*_wrapped(_CLI_INTRO), ""]
-    root = click.Context(cli, info_name="lycosa")
+    root = click.Context(cli, info_name="lycosa", **cli.context_settings)
     names = cli.list_commands(root)
     groups = {title: listed.split() for title, listed in _GROUPS.items()}
     grouped = [name for listed in groups.values() for name in listed]
