@@ -17,7 +17,7 @@ from pathlib import Path
 import click
 import pyarrow as pa
 
-from lycosa.base.reasons import Cause, Reason
+from lycosa.base.reasons import Reason
 from lycosa.cli.main import cli
 from lycosa.cli.output import ExitCode
 from lycosa.inspect.state_rows import HOST_COLUMNS, URL_COLUMNS
@@ -181,12 +181,6 @@ def _exit_codes() -> Iterator[str]:
 
 # -- reasons --------------------------------------------------------------------------------------
 
-_CAUSES = {
-    Cause.OURS: "this crawl",
-    Cause.THEIRS: "the site",
-    Cause.NETWORK: "network",
-    Cause.TIME: "time",
-}
 _KINDS = {
     "Not requested, by a rule that needs only the URL": range(1, 40),
     "Not requested, by what the crawl knows": range(40, 80),
@@ -250,7 +244,7 @@ def _reasons() -> Iterator[str]:
         for each in sorted(Reason, key=lambda reason: reason.label):
             if each in numbers:
                 meaning, remedy = _cell(each.meaning), _REMEDIES.get(each, "")
-                yield f"| `{each.label}` | {_CAUSES[each.cause]} | {meaning} | {remedy} |"
+                yield f"| `{each.label}` | {each.cause.words} | {meaning} | {remedy} |"
 
 
 # -- tables ---------------------------------------------------------------------------------------
