@@ -146,19 +146,20 @@ def _help(text: str) -> Iterator[str]:
 # -- exit codes -----------------------------------------------------------------------------------
 
 _AFTER = {
-    ExitCode.FINISHED: "",
-    ExitCode.INTERNAL: "the message names the damaged file, or the file with the traceback",
-    ExitCode.USAGE: "the message names the wrong word and suggests the nearest valid one. No folder"
+    "FINISHED": "",
+    "INTERNAL": "the message names the damaged file, or the file with the traceback",
+    "USAGE": "the message names the wrong word and suggests the nearest valid one. No folder"
     " is created for a new crawl. No seed that can be crawled has this code too",
-    ExitCode.LIMIT: "URLs are queued: give the same command to resume, with another limit or none",
-    ExitCode.INTERRUPTED: "give the command in the summary. Other causes: seeds were not read to"
+    "LIMIT": "URLs are queued: give the same command to resume, with another limit or none",
+    "INTERRUPTED": "give the command in the summary. Other causes: seeds were not read to"
     " their end or not parsed, files were not uploaded, a feed lacks rows, or the disk was full"
     " (free some space first)",
-    ExitCode.NOTHING_FETCHED: "a line for each seed gives the cause and a remedy;"
+    "NOTHING_FETCHED": "a line for each seed gives the cause and a remedy;"
     " `lycosa explain DIR SEED` says more",
-    ExitCode.INCOMPLETE: "the summary names the hosts with the reasons. Give the same command"
+    "INCOMPLETE": "the summary names the hosts with the reasons. Give the same command"
     " later, or `lycosa host resume DIR HOST` for a retired host. A broad crawl nearly always has"
     " such hosts",
+    "BROKEN_LINKS": "the report names each link and its page; `--fail-on` says which of them count",
 }
 
 
@@ -170,7 +171,7 @@ def _exit_codes() -> Iterator[str]:
     )
     yield from ["", "| code | meaning | what to do |", "|---|---|---|"]
     for code in ExitCode:
-        yield f"| {code.value} | {code.meaning} | {_AFTER[code]} |"
+        yield f"| {code.value} | {code.meaning} | {_AFTER[code.name]} |"
     yield ""
     yield from _wrapped(
         "A reader that closes the pipe early (`lycosa export DIR urls | head`) causes no error: the"
