@@ -94,7 +94,7 @@ def site_config() -> str:
         return ", ".join(f'"{name}"' for name in names)
 
     text = re.sub(r'"([\w/-]*\*\.md)"', expanded, CONFIG.read_text("utf-8"))
-    return re.sub(r"^ *(\{ .* = \[\] \})?,\n", "", text, flags=re.MULTILINE)
+    return re.sub(r"^ *(\{ .* = (\[\])? \})?,\n", "", text, flags=re.MULTILINE)
 
 
 def copy_pages() -> None:
