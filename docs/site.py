@@ -14,9 +14,13 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -125,7 +129,7 @@ def build() -> int:
     copy_pages()
     # Colours are one escape sequence a character, which nobody reads in the log of a CI run.
     built = subprocess.run(
-        [_program(), "build", "--clean", "--strict"],
+        [_program("zensical"), "build", "--clean", "--strict"],
         cwd=SITE,
         capture_output=True,
         text=True,
@@ -138,10 +142,35 @@ def build() -> int:
     return built.returncode
 
 
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        """Requests are not worth a line each."""
+
+
+def check() -> int:
+    """Check the links of the built site as a visitor meets them, by ``lycosa check links``."""
+    handler = partial(_Quiet, directory=str(SITE / "site"))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server, TemporaryDirectory() as folder:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        port = server.server_address[1]
+        options = ["--no-external", "--allow-address", "127.0.0.1", "--delay", "0s"]
+        told = subprocess.run(
+            [_program("lycosa"), "check", "links", f"http://127.0.0.1:{port}/", *options],
+            cwd=folder,  # the crawl of the check is made below it
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+        server.shutdown()
+    if told.returncode:
+        sys.stderr.write(told.stderr)
+    return told.returncode
+
+
 def serve(address: str) -> int:
     """Serve the site, and copy pages that change, until Ctrl-C."""
     copy_pages()
-    server = subprocess.Popen([_program(), "serve", "--dev-addr", address], cwd=SITE)
+    server = subprocess.Popen([_program("zensical"), "serve", "--dev-addr", address], cwd=SITE)
     try:
         while server.poll() is None:
             time.sleep(1)
@@ -151,8 +180,8 @@ def serve(address: str) -> int:
     return server.wait()
 
 
-def _program() -> str:
-    return str(Path(sys.executable).parent / "zensical")
+def _program(name: str) -> str:
+    return str(Path(sys.executable).parent / name)
 
 
 def _arguments() -> argparse.Namespace:
@@ -164,9 +193,14 @@ def _arguments() -> argparse.Namespace:
         metavar="HOST:PORT",
         help="serve it at this address, and follow changes",
     )
+    parser.add_argument(
+        "--check", action="store_true", help="also check the links of the built site"
+    )
     return parser.parse_args()
 
 
 if __name__ == "__main__":
     given = _arguments()
-    sys.exit(serve(given.serve) if given.serve else build())
+    if given.serve:
+        sys.exit(serve(given.serve))
+    sys.exit(build() or (check() if given.check else 0))
