@@ -34,6 +34,8 @@ OTHERS = {
     "bench/README.md": "project/benchmarks.md",
     "bench/RESULTS.md": "project/results.md",
     "tests/data/README.md": "project/test-data.md",
+    "SECURITY.md": "project/security.md",
+    "CODE_OF_CONDUCT.md": "project/conduct.md",
 }
 """Pages outside of ``docs/``, and their places on the site."""
 _LINK = re.compile(r"(\]\()([^)#\s:]+)(#[^)\s]*)?(\))")
@@ -87,15 +89,21 @@ def _unescaped(text: str, code: re.Match[str]) -> str:
 def sources() -> Iterator[Path]:
     """Every page of the site, in the repository."""
     yield from sorted(DOCS.rglob("*.md"))
-    yield from (ROOT / name for name, place in OTHERS.items() if place != "index.md")
+    for name, place in OTHERS.items():
+        if place != "index.md" and (ROOT / name).is_file():
+            yield ROOT / name
 
 
 def site_config() -> str:
     """``zensical.toml`` with the files that stars stand for."""
 
     def expanded(found: re.Match[str]) -> str:
-        names = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.glob(found[1]))
-        return ", ".join(f'"{name}"' for name in names)
+        paths = sorted(DOCS.glob(found[1]), key=lambda path: path.stem)
+        index = DOCS / found[1].replace("*", "index")
+        if index.is_file():  # in the order of its list
+            listed = index.read_text("utf-8")
+            paths.sort(key=lambda path: path != index and listed.find(f"({path.name})"))
+        return ", ".join(f'"{path.relative_to(DOCS).as_posix()}"' for path in paths)
 
     text = re.sub(r'"([\w/-]*\*\.md)"', expanded, CONFIG.read_text("utf-8"))
     return re.sub(r"^ *(\{ .* = (\[\])? \})?,\n", "", text, flags=re.MULTILINE)

@@ -232,7 +232,7 @@ def test_every_document_is_in_the_navigation_or_in_the_list_of_decisions() -> No
     decisions = (ROOT / "docs" / "decisions" / "index.md").read_text("utf-8")
     found = {*listed, *(f"decisions/{name}" for name in re.findall(r"\(([\w-]+\.md)\)", decisions))}
     pages = {str(site["place_of"](path)) for path in site["sources"]()}
-    assert pages - found == {"project/test-data.md"}
+    assert pages - found <= {f"project/{name}.md" for name in ("test-data", "security", "conduct")}
     assert found <= pages
 
 
