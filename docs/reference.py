@@ -238,7 +238,7 @@ def _reasons() -> Iterator[str]:
         " the settings of this crawl, the site, the network, or only time."
     )
     yield ""
-    yield from ["```sh", 'lycosa sql DIR "SELECT reason, count(*) FROM urls GROUP BY ALL"', "```"]
+    yield from ["```text", 'lycosa sql DIR "SELECT reason, count(*) FROM urls GROUP BY ALL"', "```"]
     for title, numbers in _KINDS.items():
         yield from ["", f"## {title}", "", "| reason | cause | meaning | what to do |"]
         yield "|---|---|---|---|"
