@@ -348,7 +348,7 @@ def test_the_same_command_is_advised_only_where_it_may_help(
     reasons: dict[str, int], states: dict[str, int], helps: bool
 ) -> None:
     said = text_of(outcome("finished", states=states, reasons=reasons), ExitCode.NOTHING_FETCHED)
-    assert ("the same command tries again" in said) is helps
+    assert ("give the same command to try again" in said) is helps
     assert ("the same command would not help" in said) is not helps
 
 
@@ -372,7 +372,7 @@ def test_failures_and_remarks_are_told_apart_and_none_is_neither() -> None:
     lines = summary_lines(Path("x"), ended, ExitCode.FINISHED, Config(), FilesThere(["warc"], []))
     names = [line.split()[1].rstrip(":") for line in lines if line.startswith("   ")]
     assert names == ["http_client_error", "robots_disallowed", "duplicate", "content_type"]
-    assert lines.index("not fetched:") < lines.index("fetched, with a remark:")
+    assert lines.index("not fetched:") < lines.index("stored, but notable:")
     assert (
         "none"
         not in summary_values(Path("x"), ended, ExitCode.FINISHED, [], FilesThere([], []))[
@@ -412,7 +412,7 @@ def test_hosts_add_up() -> None:
     )
     assert (
         hosts_in_words(progress)
-        == "9: 2 fetching, 1 ready, 2 waiting for a place, 1 made to wait, 1 parked, 2"
+        == "9: 2 fetching, 1 ready, 2 waiting for room in memory, 1 made to wait, 1 parked, 2"
         " between requests or done"
     )
     assert (hosts_in_words(Progress()), counted(1, "host"), counted(1234, "host")) == (

@@ -83,7 +83,7 @@ def test_the_queue_at_the_present_rate_is_the_forecast_when_no_host_needs_longer
 def test_it_is_a_lower_bound_while_urls_are_found() -> None:
     rates, progress = _crawled(60, captures=20, found=30)
     said = estimate_of(_at(rates, progress))
-    assert said.startswith("at least ") and "30 a second are still found" in said
+    assert said.startswith("at least ") and "30 new URLs a second" in said
 
 
 def test_the_hosts_that_need_longest_are_named_and_counted() -> None:

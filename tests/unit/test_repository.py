@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ast
 import re
+import runpy
 import subprocess
 import tomllib
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ import click
 import pytest
 
 import lycosa
+from lycosa.base.config.fields import fields
 from lycosa.cli.main import cli
 
 ROOT = Path(__file__).parents[2]
@@ -131,6 +133,7 @@ def test_locks_have_every_dependency_with_hashes_and_name_no_index() -> None:
         "test": extras["dev"],
         "fuzz": extras["fuzz"],
         "bench": extras["bench"],
+        "docs": extras["docs"],
         "image": [
             *extras["api"],
             *extras["cluster"],
@@ -203,27 +206,6 @@ def test_commands_and_options_in_the_documents_exist(document: Path) -> None:
         assert (ROOT / "script" / script).is_file(), script
 
 
-def test_the_options_that_the_readme_lists_are_those_of_crawl() -> None:
-    readme = (ROOT / "README.md").read_text("utf-8")
-    section = readme.partition("## Options of `lycosa crawl`")[2].partition("\n## ")[0]
-    listed = set(re.findall(r"`(--[a-z-]+)", section.partition("Every command")[0]))
-    assert listed == {name for name in _options(COMMANDS["crawl"]) if name.startswith("--")} - {
-        "--help"
-    }
-
-
-def test_the_commands_that_the_readme_lists_are_all_there_are() -> None:
-    readme = (ROOT / "README.md").read_text("utf-8")
-    assert (
-        set(
-            re.findall(
-                r"`lycosa ([\w-]+)`", readme.partition("Every command has")[2].partition("\n\n")[0]
-            )
-        )
-        == COMMANDS.keys()
-    )
-
-
 def test_the_readme_uses_only_names_that_are_stable() -> None:
     used = set(re.findall(r"\blycosa\.([A-Z]\w+)", (ROOT / "README.md").read_text("utf-8")))
     assert used <= set(lycosa.__all__)
@@ -245,11 +227,27 @@ def test_links_between_documents_lead_somewhere(document: Path) -> None:
             }, target
 
 
-def test_every_document_is_found_from_the_index() -> None:
-    index = (ROOT / "docs" / "index.md").read_text("utf-8")
-    for path in sorted((ROOT / "docs").rglob("*.md")):
-        name = path.relative_to(ROOT / "docs").as_posix()
-        assert name == "index.md" or f"({name})" in index, name
+def test_every_document_is_in_the_navigation_or_in_the_list_of_decisions() -> None:
+    site = runpy.run_path(str(ROOT / "docs" / "site.py"))
+    listed = re.findall(r'"([\w/-]+\.md)"', site["site_config"]())
+    assert len(listed) == len(set(listed))
+    decisions = (ROOT / "docs" / "decisions" / "index.md").read_text("utf-8")
+    found = {*listed, *(f"decisions/{name}" for name in re.findall(r"\(([\w-]+\.md)\)", decisions))}
+    pages = {str(site["place_of"](path)) for path in site["sources"]()}
+    assert pages - found <= {f"project/{name}.md" for name in ("test-data", "security", "conduct")}
+    assert found <= pages
+
+
+def test_pages_of_the_reference_are_current() -> None:
+    reference = runpy.run_path(str(ROOT / "docs" / "reference.py"))
+    for name, text in reference["pages"]().items():
+        assert (ROOT / "docs" / name).read_text("utf-8") == text, "run `python docs/reference.py`"
+
+
+def test_remedies_of_reasons_name_settings_that_exist() -> None:
+    keys = set(fields())
+    for key in re.findall(r"`([a-z]+\.[a-z_]+)", (ROOT / "docs" / "reasons.md").read_text("utf-8")):
+        assert key in keys, key
 
 
 @pytest.mark.parametrize("document", ["CONTRIBUTING.md", "docs/architecture.md"])

@@ -11,6 +11,7 @@ import ast
 import re
 import runpy
 import tokenize
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -63,6 +64,40 @@ AVOIDED = {
 
 # Modules whose strings are the text of pages, and no messages.
 PAGE_TEXTS = {"synthetic/bad_answers.py"}
+
+
+MACHINERY = r"errands?|parcels?|workbench|outbox(?:es)?|front queues?|back queues?|refills?|demands"
+"""Words of the glossary that people who only use the program do not need."""
+ABOUT_THE_MACHINERY = {
+    "cluster.md": "topics and checks of a cluster have these names",
+    "simulation.md": "says which parts are simulated",
+    "deployment.md": "what shards cost",
+    "priority.md": "explains the queues",
+    "cold-archive.md": "explains the tables",
+    "registry.md": "explains the commits",
+    "metrics.md": "each part of the program has its numbers",
+}
+
+
+def _user_pages() -> list[Path]:
+    """The pages of the navigation up to the reference."""
+    site = runpy.run_path(str(ROOT / "docs" / "site.py"))
+    config = tomllib.loads(site["site_config"]())["project"]
+    names: list[str] = []
+    for section in config["nav"]:
+        if section.keys() & {"Start", "How-to", "Guide", "Operate", "Compare", "For site owners"}:
+            names += re.findall(r"'([\w/-]+\.md)'", str(section))
+    return [ROOT / "README.md", *(ROOT / "docs" / name for name in names)]
+
+
+@pytest.mark.parametrize("document", _user_pages(), ids=_name)
+def test_pages_for_users_do_without_words_of_the_machinery(document: Path) -> None:
+    prose = _prose(document)
+    found = [
+        f"{document.name}:{prose.count(chr(10), 0, hit.start()) + 1}: {hit[0]!r}"
+        for hit in re.finditer(rf"(?i)\b(?:{MACHINERY})\b", prose)
+    ]
+    assert found == [] or document.name in ABOUT_THE_MACHINERY
 
 
 def _prose(document: Path) -> str:

@@ -17,6 +17,11 @@ class Cause(Enum):
     NETWORK = "network"  # names, connections, TLS
     TIME = "time"  # something took too long
 
+    @property
+    def words(self) -> str:
+        """The party as people say it: ``this crawl``, ``the site``."""
+        return {"ours": "this crawl", "theirs": "the site"}.get(self.value, self.value)
+
 
 class Reason(IntEnum):
     """A reason; the value is its number on disk."""
@@ -273,7 +278,7 @@ _TABLE: dict[Reason, tuple[Cause, str]] = {
     Reason.INTERNAL: (_O, "an error of the crawler; see the log"),
     Reason.NOT_MODIFIED: (_T, "not modified since the last fetch"),
     Reason.DUPLICATE: (_T, "the same body as an earlier capture"),
-    Reason.NEAR_DUPLICATE: (_T, "text within three bits of an earlier capture"),
+    Reason.NEAR_DUPLICATE: (_T, "nearly the same text as an earlier capture (stored as well)"),
     Reason.PARSE_KILLED: (_T, "the parser crashed or was killed at the document"),
     Reason.PARSE_TIMEOUT: (_C, "parsing took more processor time than the limit"),
     Reason.PARSE_STALLED: (

@@ -38,7 +38,6 @@ Examples:
   lycosa audit crawls/example.org             recount URLs, check 2,000 captures and every pause
   lycosa audit crawls/example.org --all       read and parse every capture again
   lycosa audit crawls/example.org --hosts     list the shortest pause of every host
-
   lycosa audit --cluster cluster.toml --feed  from any machine; also lists what cannot be proved
 
 The exit code is 0 when every check passes, and 1 with the first ten breaches when one fails. What

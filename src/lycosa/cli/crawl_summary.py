@@ -251,8 +251,8 @@ def nothing_line(progress: Progress, unfetched: Unfetched | None = None) -> str:
     reasons = {Reason[name.upper()] for name, number in progress.reasons.items() if number}
     may_pass = bool(progress.states.get("queued")) or (unfetched is not None and unfetched.may_pass)
     if may_pass or any(each.is_failure and each not in LASTING for each in reasons):
-        return "nothing could be fetched; the same command tries again"
-    return "nothing could be fetched, and the same command would not help while the cause remains"
+        return "no page was fetched; give the same command to try again"
+    return "no page was fetched, and the same command would not help while the cause remains"
 
 
 def _idle_lines(outcome: CrawlOutcome, section: RefetchSection) -> list[str]:
@@ -398,7 +398,7 @@ def reason_lines(reasons: Mapping[str, int]) -> list[str]:
         for name, number in reasons.items()
         if name != Reason.NONE.label and number
     ]
-    for title, is_remark in (("not fetched:", False), ("fetched, with a remark:", True)):
+    for title, is_remark in (("not fetched:", False), ("stored, but notable:", True)):
         found = sorted(
             (item for item in counted_reasons if is_a_remark(item[0]) is is_remark),
             key=lambda item: -item[1],

@@ -28,7 +28,7 @@ Examples:
   lycosa export crawls/example.org content --output content.parquet
   lycosa export crawls/example.org text --main --output corpus.parquet     a corpus: one text a page
   lycosa export crawls/example.org links --format csv --output links.csv
-  lycosa export crawls/example.org urls --where "state = 'failed'"         the dead letters
+  lycosa export crawls/example.org urls --where "state = 'failed'"         failed for good
   lycosa export crawls/example.org hosts --format parquet --output hosts.parquet
   lycosa export crawls/example.org pages --where "fetch_status = 200 AND language = 'de'" | head
   lycosa export --cluster cluster.toml hosts --output hosts.csv

@@ -257,9 +257,9 @@ def _print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 @click.pass_context
 def cli(ctx: click.Context, debug: bool) -> None:
-    """A polite web crawler that loses nothing.
+    """Save web sites as WARC files and tables.
 
-    Crawls sites into WARC, CDXJ and Parquet, and answers why any URL was or was not fetched.
+    Obeys robots.txt, survives crashes, and says why any URL was or was not fetched.
     """
     ctx.obj = debug
 

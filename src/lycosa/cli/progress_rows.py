@@ -70,7 +70,7 @@ def hosts_in_words(progress: Progress) -> str:
     parts = [
         (progress.running, "fetching"),
         (progress.hosts_ready, "ready"),
-        (progress.hosts_front, "waiting for a place"),
+        (progress.hosts_front, "waiting for room in memory"),
         (progress.hosts_snoozed, "made to wait"),
         (progress.hosts_parked, "parked"),
         (progress.hosts_retired, "retired"),
@@ -182,7 +182,7 @@ def estimate_of(progress: Progress) -> str:
     elif found.rate:
         said += f" at {found.rate:.3g} URLs a second"
     if found.is_least and found.found:
-        said += f"; {found.found:.3g} a second are still found"
+        said += f"; {found.found:.3g} new URLs a second"
     return said
 
 

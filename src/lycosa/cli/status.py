@@ -355,7 +355,10 @@ def _print_states(status: CrawlStatus) -> None:
     )
     emit("\nhosts")
     emit_pairs(
-        ((name, human_count(number)) for name, number in sorted(status.hosts_by_state.items())),
+        (
+            ("nothing waits" if name == "exhausted" else name, human_count(number))
+            for name, number in sorted(status.hosts_by_state.items())
+        ),
         indent="  ",
     )
 

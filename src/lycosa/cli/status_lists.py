@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lycosa.base.reasons import Cause
 from lycosa.cli.output import (
     Column,
     emit,
@@ -127,7 +128,7 @@ def _reasons(title: str) -> tuple[Column[ReasonLine], ...]:
     return (
         Column(title, lambda x: x.reason),
         Column("count", lambda x: human_count(x.count)),
-        Column("cause", lambda x: x.cause),
+        Column("cause", lambda x: Cause(x.cause).words),
         Column("meaning", lambda x: x.meaning),
     )
 

@@ -40,7 +40,7 @@ class PolitenessSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     ] = 10.0
     max_adaptive_delay_s: Annotated[
         float,
-        setting("Maximum of the delay that follows from the duration of the last fetch.", ge=0),
+        setting("Longest delay that a slow server causes by the time of its last answer.", ge=0),
     ] = 30.0
     jitter: Annotated[
         float,

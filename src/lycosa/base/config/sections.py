@@ -364,7 +364,7 @@ class FrontierSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
         int, setting("Maximum number of URLs of one host in memory.", ge=1, le=10000)
     ] = 48
     workbench: Annotated[
-        int, setting("Maximum number of hosts on the workbench of one worker.", ge=1)
+        int, setting("Maximum number of hosts that one worker holds in memory.", ge=1)
     ] = 20_000
     finish_wait_s: Annotated[
         float, setting("A crawl is finished when nothing is due within this time.", ge=0)

@@ -410,7 +410,7 @@ class ClusterNode:
         now = time.monotonic()
         if not waits:
             if running.is_wait_shown:
-                self._show(f"shard {shard} waits no longer", shard)
+                self._show(f"shard {shard} continues", shard)
             running.is_wait_shown, running.next_note = False, now + _LONG_WAIT_S
         elif now >= running.next_note:
             running.is_wait_shown, running.next_note = True, now + _WAITS_S
