@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,7 +61,7 @@ def crawl_settings(folder: Path, options: dict[str, Any], tell: Callable[[str], 
     import msgspec
 
     from lycosa.base.config.sections import LimitSection
-    from lycosa.base.config.sources import DEFAULT, SettingsError, load_settings
+    from lycosa.base.config.sources import SettingsError, load_settings
     from lycosa.state.folder.live_changes import saved_changes, settle
     from lycosa.state.folder.manifest import has_manifest, prepare_folder
     from lycosa.state.folder.saved_config import saved_settings, without_code
@@ -88,15 +88,7 @@ def crawl_settings(folder: Path, options: dict[str, Any], tell: Callable[[str], 
     settings = load_settings(
         options["config_file"], os.environ, options["pairs"], flags, base=saved
     )
-    if code and settings.origin("extensions.code") == DEFAULT:
-        names = " ".join(f"--extension {shlex.quote(each)}" for each in code)
-        raise SettingsError(
-            [
-                f"extensions.code: the crawl has extensions, and code runs only when the command"
-                f" names it again: add {clean(names)}, or --set extensions.code= to continue"
-                " without"
-            ]
-        )
+    _check_code(settings, code)
     if (file := settings.config.fetch.ca_file) and not Path(file).is_file():
         raise SettingsError(
             [f"{settings.origin('fetch.ca_file')}: fetch.ca_file: there is no file {file}"]
@@ -108,6 +100,21 @@ def crawl_settings(folder: Path, options: dict[str, Any], tell: Callable[[str], 
     for line in lines:
         tell(clean(line))
     return msgspec.structs.replace(settings, config=config)
+
+
+def _check_code(settings: Settings, code: Sequence[str]) -> None:
+    """Raises ``SettingsError`` if the crawl has user code that the command does not name."""
+    from lycosa.base.config.sources import DEFAULT, SettingsError
+
+    if code and settings.origin("extensions.code") == DEFAULT:
+        names = " ".join(f"--extension {shlex.quote(each)}" for each in code)
+        raise SettingsError(
+            [
+                f"extensions.code: the crawl has extensions, and code runs only when the command"
+                f" names it again: add {clean(names)}, or --set extensions.code= to continue"
+                " without"
+            ]
+        )
 
 
 def _check_end(settings: Settings) -> None:

@@ -147,10 +147,10 @@ def read_profile_rule(text: str) -> ProfileRule:
     if len(rest) != 1:
         form = "header NAME file:FILE" if kind is ProfileKind.HEADER else f"{word} file:FILE"
         raise ValueError(f"write {form} (or env:NAME) after the matcher, and nothing else")
-    return ProfileRule(matcher, kind, name, read_place(rest[0], kind), on_http)
+    return ProfileRule(matcher, kind, name, read_secret_place(rest[0], kind), on_http)
 
 
-def read_place(text: str, kind: ProfileKind | None = None) -> SecretPlace:
+def read_secret_place(text: str, kind: ProfileKind | None = None) -> SecretPlace:
     """Where a secret is. Raises ``ValueError`` for anything else, which may be the secret."""
     form, colon, name = text.partition(":")
     if form == "file" and colon and name.startswith("/"):
@@ -199,7 +199,7 @@ def _connection_rule(matcher: UrlMatcher, kind: ProfileKind, words: list[str]) -
         return ProfileRule(matcher, kind)
     if not 1 <= len(words) <= 2:
         raise ValueError("write proxy http://HOST:PORT, and file:FILE with its USER:PASSWORD")
-    secret = read_place(words[1]) if len(words) == 2 else None
+    secret = read_secret_place(words[1]) if len(words) == 2 else None
     return ProfileRule(matcher, kind, proxy_url(words[0]), secret)
 
 
