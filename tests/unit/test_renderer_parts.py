@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from crawling import QUICK, Pages, crawl_folder
 from lycosa.base.calls import (
     AskedCapture,
     Call,
@@ -26,6 +27,8 @@ from lycosa.base.calls import (
 )
 from lycosa.base.config.sections import Config, RenderMode, RenderSection
 from lycosa.base.logs.log_writer import opened_log
+from lycosa.base.messages.progress import Progress, total
+from lycosa.base.messages.renderer_messages import RendererUse, summed_uses
 from lycosa.base.model.packed_render import (
     MOST_PACKED_BYTES,
     UnreadableRender,
@@ -56,6 +59,8 @@ from lycosa.processes.rendering.renderer_process import (
 from lycosa.service.api.places import PartitionFinder
 from lycosa.state.exchange import NoAnswer
 from lycosa.synthetic.virtual_clock import run_virtual
+from lycosa.worker.assemble import Assembled
+from lycosa.worker.worker_progress import ProgressReport
 
 SITE = "http://app.example"
 
@@ -456,11 +461,6 @@ def test_a_result_is_given_until_it_is_taken(owners: Owners, tmp_path: Path) -> 
 
 
 def test_a_result_that_is_too_large_loses_its_picture_and_then_its_document() -> None:
-    noise = os.urandom(MOST_PACKED_BYTES - 1000)
-    kept = unpack_rendered(
-        pack_rendered(Rendered(RenderEnd.QUIET, html="<p>", screenshot=noise + bytes(2000)))
-    )
-    assert kept.html == "<p>"
     both = Rendered(RenderEnd.QUIET, html="<p>", screenshot=os.urandom(MOST_PACKED_BYTES + 1))
     assert unpack_rendered(pack_rendered(both)) == Rendered(RenderEnd.QUIET, html="<p>")
     large = Rendered(RenderEnd.QUIET, url="u", html="x" * 101_000_000)
@@ -516,3 +516,29 @@ def test_a_process_that_holds_too_much_memory_ends_after_five_looks(
         return keeper.reports
 
     assert virtual(run) == 2 + 5
+
+
+def test_renderers_of_several_workers_are_shown_once_with_all_their_pages() -> None:
+    busy = RendererUse("b", 2, 4, "Chrome/150")
+    both = summed_uses([busy, RendererUse("a", trouble="no browser: why"), RendererUse("b", 1, 4)])
+    assert [each.line() for each in both] == [
+        "a: no browser: why",
+        "b: 3 of 4 pages in work, Chrome/150",
+    ]
+    reports = [Progress(renderers=[busy]), Progress(renderers=[busy])]
+    assert total(reports).renderers == [RendererUse("b", 4, 4, "Chrome/150")]
+
+
+def test_a_desk_knows_the_renderers_that_asked_in_the_last_minute(tmp_path: Path) -> None:
+    seen: list[list[RendererUse]] = []
+
+    async def meanwhile(assembled: Assembled) -> None:
+        assert assembled.renders is not None
+        call = TakeRenders("b", 3, "Chrome/150", "run", 4)
+        await assembled.calls.answer(0, call)
+        seen.append(ProgressReport(assembled, QUICK).make_report().renderers)
+        await asyncio.sleep(61)
+        seen.append(assembled.renders.renderers())
+
+    crawl_folder(tmp_path / "crawl", Pages({}), [f"{SITE}/"], meanwhile=meanwhile)
+    assert seen == [[RendererUse("b", 0, 4, "Chrome/150")], []]

@@ -32,9 +32,9 @@ class ActionRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
     ``action`` is a word: ``pause``, ``resume`` and ``retire`` of a host, ``retry`` and ``drop`` of
     dead letters, ``reparse`` of documents, ``render`` of pages, ``pause_crawl``, ``resume_crawl``,
     ``stop_crawl``, ``set``, ``set_extension`` and ``seed`` of the crawl. ``subject`` is the host,
-    or describes the dead letters, documents, settings, code or seeds. ``changed`` counts hosts or
-    URLs; of seeds it is the number that was given. ``rest`` says where a decision about dead
-    letters continues, and is empty when it is complete.
+    or describes the dead letters, documents, pages, settings, code or seeds. ``changed`` counts
+    hosts or URLs; of seeds it is the number that was given. ``rest`` says where a decision about
+    dead letters continues, and is empty when it is complete.
     """
 
     call: str

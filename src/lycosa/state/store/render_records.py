@@ -218,8 +218,6 @@ def render_row(rows: RowBuilder, built: BuiltRender, segment: str, offset: int) 
         body_segment=layout.stem_of(body[0]) if body[0] else "",
         body_offset=body[1],
         content=parsed.content,
-        items=rows.items_of(render.items) if render.items else {},
-        remarks=render.remarks,
         render=facts,
         privacy=render.privacy,
     )

@@ -264,6 +264,9 @@ class SegmentStore:
         segment = self._segment_for(built.member.length, moment)
         offset, name = segment.length, segment.name
         row = render_row(self._rows, built, name, offset)
+        if render.items or render.remarks:
+            items = self._rows.items_of(render.items)
+            row = msgspec.structs.replace(row, items=items, remarks=render.remarks)
         segment.add_record(built.member, journal.encode_line(row))
         return Location(layout.warc_name(name), offset, row.length, row.record_id)
 
