@@ -14,9 +14,9 @@ import click
 
 from lycosa.cli.link_check_options import (
     CheckRefused,
-    check_options,
     config_of_check,
     names_crawler,
+    options_of_check,
     place_of_check,
 )
 from lycosa.cli.output import ExitCode, clean, emit
@@ -176,7 +176,7 @@ def command(given: tuple[str, ...], folder: Path | None, **options: Any) -> Exit
 def _run(given: tuple[str, ...], folder: Path | None, options: dict[str, Any]) -> ExitCode:
     from lycosa.state.folder.lock import CrawlLock
 
-    checked = check_options(options)
+    checked = options_of_check(options)
     place, seeds = place_of_check(given, folder)
     config, others = (config_of_check(place, options, is_site=each) for each in (True, False))
     if checked.checks_others and checked.may_fetch and not names_crawler(config):

@@ -75,7 +75,7 @@ def _statuses(given: Sequence[str]) -> tuple[int, ...]:
     return tuple(map(int, found))
 
 
-def check_options(options: dict[str, Any]) -> SiteCheckOptions:
+def options_of_check(options: dict[str, Any]) -> SiteCheckOptions:
     from lycosa.base.config.units import read_seconds
     from lycosa.inspect.linked.report_files import SUFFIXES
     from lycosa.processes.link_checks.site_check import SiteCheckOptions
