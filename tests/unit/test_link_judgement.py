@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as some
 
 from lycosa.base.config.sections import CanonicalSection
 from lycosa.base.model.discovered import LinkKind
@@ -260,3 +264,27 @@ def test_a_finding_that_moves_to_another_line_is_not_new() -> None:
 def test_findings_of_a_page_are_in_the_order_of_its_lines() -> None:
     found = [LinkFinding("timeout", Severity.ERROR, PAGE, URL, "w", line=n) for n in (3, 1, 2)]
     assert [each.line for each in by_page(found)[PAGE]] == [1, 2, 3]
+
+
+@given(
+    some.dictionaries(
+        some.integers(0, 7),
+        some.one_of(
+            some.integers(0, 9).map(lambda to: moved(f"{URL}{to}", 302)),
+            some.sampled_from([OK, UrlAnswer(FAILED, 404, Reason.HTTP_CLIENT_ERROR)]),
+        ),
+    )
+)
+def test_every_link_ends_whatever_redirects_to_what(graph: dict[int, UrlAnswer]) -> None:
+    answers = {f"{URL}{number}": answer for number, answer in graph.items()}
+    judge = LinkJudge(answers, is_own)
+    for number in range(10):
+        found = judge.verdict(f"{URL}{number}")
+        steps = [f"{URL}{number}", *found.chain]
+        is_circle = len(set(steps)) < len(steps)
+        assert (found.rule == "redirect-loop") == is_circle
+        assert all(answers[one].redirect_to == other for one, other in pairwise(steps))
+        end = answers.get(steps[-1])
+        if not is_circle:
+            assert (found.rule == "") == (end is OK)
+            assert (found.rule == "not-checked") == (end is None)

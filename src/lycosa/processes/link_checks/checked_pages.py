@@ -27,6 +27,7 @@ from lycosa.state.store.journal_rows import UNCHANGED, JournalRow
 from lycosa.state.store.stored_data import RecordError
 
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
+_BEGINNINGS = frozenset({LinkKind.SEED, LinkKind.GIVEN, LinkKind.REDIRECT})
 _NO_HISTORY = History()
 _NO_ANSWER = frozenset(
     each for each in Reason if each.is_failure and each < Reason.HTTP_CLIENT_ERROR
@@ -46,7 +47,11 @@ class OwnPlaces:
         config: Config = load_saved_settings(reader).config
         self.rule = config.scope.rule
         self._site_of = reader.sites.site_of if self.rule is ScopeRule.SITE else None
-        self._places = {self._place(entry.url) for entry in reader.urls() if not entry.record.depth}
+        self._places = {
+            self._place(entry.url)
+            for entry in reader.urls()
+            if not entry.record.depth and entry.record.kind in _BEGINNINGS
+        }
 
     def __contains__(self, url: object) -> bool:
         assert isinstance(url, str)
