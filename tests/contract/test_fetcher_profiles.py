@@ -272,6 +272,18 @@ async def test_the_address_of_a_target_is_judged_before_the_proxy_is_asked(
         assert fetched.reason is Reason.ADDRESS_FORBIDDEN and not proxy.asked
 
 
+async def test_a_handle_that_had_a_proxy_is_not_used_without(world: World, rules: Rules) -> None:
+    server = await world.serve(always(_OK))
+    with logging_proxy() as proxy:
+        fetcher = world.fetcher(hooks=rules.hooks(f"a.example.org proxy {proxy.url}"))
+        a, b = f"http://a.example.org:{server.port}/", f"http://b.example.org:{server.port}/"
+        asked = []
+        for url in (a, b, f"{a}\ud800", b):
+            await fetcher.fetch(FetchRequest(url, "127.0.0.1", limits=PATIENT))
+            asked.append(len(proxy.asked))
+        assert asked == [1, 1, 1, 1]
+
+
 async def test_hosts_without_a_proxy_are_requested_directly(world: World, rules: Rules) -> None:
     server = await world.serve(always(_OK))
     with logging_proxy() as proxy:

@@ -19,8 +19,10 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 
 from logging_proxy import logging_proxy
+from lycosa.cli.main import cli
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -93,10 +95,11 @@ def lycosa(*arguments: object) -> subprocess.CompletedProcess[bytes]:
 
 
 def printed(*arguments: object) -> bytes:
-    done = lycosa(*arguments)
-    assert done.returncode == 0, done.stderr
-    assert not any(each in done.stdout + done.stderr for each in SECRETS)
-    return done.stdout
+    """What a reading command prints, run in this process."""
+    done = CliRunner().invoke(cli, [*map(str, arguments)], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    assert not any(each in done.output_bytes for each in SECRETS)
+    return done.stdout_bytes
 
 
 def everything(folder: Path) -> Iterator[tuple[str, bytes]]:

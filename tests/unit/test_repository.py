@@ -45,7 +45,6 @@ LARGE_MODULES = {
 }
 LARGE_FUNCTIONS = {
     "lycosa/state/store/journal_rows.py:build_row": "one journal line, field by field",
-    "lycosa/stages/fetch/http_client.py:fetch": "all that happens around one request, in its order",
     "lycosa/state/store/render_records.py:render_row": "one journal line, field by field",
 }
 MANY_PARAMETERS: dict[str, str] = {}

@@ -19,13 +19,15 @@ from lycosa.base.config.profile_texts import (
     check_profile_rules,
     read_profile_rule,
 )
-from lycosa.base.config.sections import RequestsSection
+from lycosa.base.config.sections import Config, RequestsSection
 from lycosa.base.config.sources import SettingsError, load_settings
 from lycosa.base.urls.identity import Sites
 from lycosa.cli.request_options import rules_given
+from lycosa.service.api.places import PartitionFinder
 from lycosa.stages.fetch.profile import hide_cookies, hide_values
 from lycosa.stages.fetch.request_profiles import RequestProfiles
 from lycosa.stages.fetch.secret_values import SecretError
+from lycosa.stages.fetch.silence import ProxySilence
 
 SECRET = "Zk7-secret"
 
@@ -232,3 +234,24 @@ def test_private_urls_are_those_of_rules_with_secrets() -> None:
     private = PrivateUrls(("a.example basic file:/x", "* proxy http://p:1"))
     assert "https://www.a.example/x" in private and "https://b.example/" not in private
     assert "https://a.example/" not in PrivateUrls(())
+
+
+def test_a_page_of_another_site_is_rendered_without_private_captures() -> None:
+    config = Config(requests=RequestsSection(rules=("in.example basic file:/x",)))
+    addressing = PartitionFinder(config, Sites())
+    assert addressing.may_show("https://www.in.example/a", "in.example")
+    assert not addressing.may_show("https://www.in.example/a", "other.example")
+    assert addressing.may_show("https://other.example/a", "in.example")
+
+
+def test_a_proxy_is_silent_until_something_is_answered() -> None:
+    proxies = ProxySilence()
+    assert proxies.reason(0.0) == ""
+    proxies.note_failure("refused", 10.0)
+    proxies.note_failure("refused", 100.0)
+    assert (proxies.outage_s(130.0), proxies.reason(130.0)) == (120.0, "refused")
+    assert proxies.reason(300.0) == ""  # nothing was tried for long
+    proxies.note_failure("refused", 400.0)
+    assert proxies.outage_s(400.0) == 1.0
+    proxies.note_answer()
+    assert proxies.reason(400.0) == ""

@@ -176,7 +176,7 @@ class CurlFetcher:
         except (pycurl.error, UnicodeError, ValueError) as error:
             # libcurl refuses the URL before anything was sent; the handle has half of the options,
             # and is reset.
-            self._recycle(transfer)
+            self._put_back(transfer, not is_dressed)
             return _unsent(request, wall, Reason.UNPARSABLE, str(error))
         wait = OpenTransfer(transfer, self._running_multi(), self._clock.monotonic)
         self._open.add(wait)
@@ -195,10 +195,7 @@ class CurlFetcher:
             self._open.discard(wait)
             transfer.release_buffers()
             # libcurl has not finished with a handle that was removed in the middle of a transfer
-            if wait.is_whole and not self._is_closed and not is_dressed:
-                self._recycle(transfer)
-            else:
-                transfer.curl.close()
+            self._put_back(transfer, wait.is_whole and not self._is_closed and not is_dressed)
 
     async def close(self) -> None:
         """End open transfers (they return ``INTERNAL``) and close all connections.
@@ -280,8 +277,8 @@ class CurlFetcher:
             self._may_send,
         )
 
-    def _recycle(self, transfer: Transfer) -> None:
-        if len(self._idle) < _POOLED_HANDLES:
+    def _put_back(self, transfer: Transfer, is_reusable: bool) -> None:
+        if is_reusable and len(self._idle) < _POOLED_HANDLES:
             self._idle.append(transfer)
         else:
             transfer.curl.close()
