@@ -107,6 +107,8 @@ class VirtualTimePage(LoadedPage):
                 await self.expired.wait()
         except TimeoutError:
             return False
+        # Else its clock would stand still, and scrolling would wait for a frame in vain.
+        self._devtools.tell("Emulation.setVirtualTimePolicy", {"policy": "advance"}, self._session)
         return await self._look(deadline) is not None
 
 

@@ -37,6 +37,7 @@ Returns those that are settled at once; each other one is settled once, later.
 """
 
 _DESTINATIONS = {LinkKind.SCRIPT: "script", LinkKind.STYLE: "style"}
+_ICON = "favicon"  # other icons are not asked for by a browser with windows
 
 
 class RenderQueue:
@@ -207,7 +208,7 @@ class RenderQueue:
 
 
 def loads_of(links: Sequence[Link]) -> list[Want]:
-    """The scripts and style sheets among links; other requisites are wanted when a round asks."""
+    """The scripts, style sheets and the icon among links; a round asks for other requisites."""
     found = []
     for link in links:
         destination = _DESTINATIONS.get(link.kind, "")
@@ -215,4 +216,7 @@ def loads_of(links: Sequence[Link]) -> list[Want]:
         path = link.url.partition("?")[0]
         if destination == "script" or (destination and path.endswith(".css")):
             found.append(Want(link.url, destination))
+        elif destination and _ICON in path:
+            # Renders do not show it; browsers that replay the page ask for it.
+            found.append(Want(link.url, "image"))
     return found
