@@ -277,8 +277,8 @@ def await_death(pids: list[int], longest_s: float = 30.0) -> None:
     for pid in pids:
         try:
             fd = os.pidfd_open(pid)
-        except ProcessLookupError:
-            continue
+        except (ProcessLookupError, FileNotFoundError):
+            continue  # it is gone; a thread may have its number now
         try:
             waiting = select.poll()
             waiting.register(fd, select.POLLIN)

@@ -1,6 +1,7 @@
 """Histories of a crawl on many nodes, two thousand with 4 to 8 shards and a hundred with 40, without a
-breach; five hundred on machines that lose their parsers, and two hundred in which operators and
-callers take part or everything happens at once; planted bugs, all found.
+breach; five hundred on machines that lose their parsers, five hundred in which pages are rendered on
+four machines, and two hundred in which operators and callers take part or everything happens at
+once; planted bugs, all found.
 
 ``tests/nodes`` says what happens in a history: the crawler's own coordinator, node logic, workers,
 commits and exchange in virtual time, over a Kafka, an object store and inbox topics in memory.
@@ -26,6 +27,7 @@ from nodes.plants import PLANTS
 from nodes.plugin import Plugin
 from nodes.pools import Pool
 from nodes.refetches import Refetches
+from nodes.renders import Renders
 from nodes.shaky import Shaky
 from nodes.stops import Stops
 from nodes.unparsed import Unparsed
@@ -34,6 +36,7 @@ from proofs.seeds import find_plant, on_all_cores
 
 _SEEDS, _LARGE, _SHORT = 2000, 100, 6
 _LARGE_SHARDS, _LARGE_NODES = 40, 5
+_RENDERING_SHARE = 4  # by how much histories with renderers are fewer
 _TOLD_S = 60.0
 WITH_PLUGINS: dict[str, tuple[int, tuple[type[Plugin], ...]]] = {
     "machines without parsers": (4, (Unparsed,)),
@@ -89,6 +92,8 @@ def prove(work: Path, short: bool, seeds: int = 0, first: int = 0) -> list[str]:
             for what, (share, plugins) in WITH_PLUGINS.items()
         ),
     ]
+    rendering = range(first, first + max(small // _RENDERING_SHARE, 1))
+    told.append(_lived(work, rendering, "four nodes and renderers", (Renders,), (4, 4)))
     if large:
         what = f"{_LARGE_SHARDS} shards on {_LARGE_NODES} nodes"
         size = (_LARGE_SHARDS, _LARGE_NODES)

@@ -168,7 +168,7 @@ def judge_renders(folder: Path) -> None:
     app = next(each for url, each in texts.items() if url.endswith("/"))
     assert app["end"] == "quiet" and "a link to /found" in app["text"], app
     assert any(url.endswith("/found") for url in texts)
-    pages = rows(
-        folder, "SELECT count(*) AS n FROM pages WHERE fetch_status = 200 AND mime LIKE '%html%'"
-    )
-    print(pages, len(found))
+    html = "fetch_status = 200 AND content_mime_type = 'text/html'"
+    pages = rows(folder, f"SELECT url FROM pages WHERE {html}")
+    assert {each["url"] for each in pages} == {each["url"] for each in found}
+    assert len(pages) == len(found)

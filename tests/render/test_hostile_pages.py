@@ -109,7 +109,7 @@ async def test_hostile_pages_cost_what_they_may_and_end_with_a_result() -> None:
 
 @pytest.mark.long
 async def test_ten_thousand_requests_of_strangers_become_few_wants() -> None:
-    script = "for (let i = 0; i < 12000; i++) fetch('https://h' + i + '.test/').catch(() => 0)"
+    script = "for (let i = 0; i < 12000; i++) new Image().src = 'https://h' + i + '.test/'"
     archive = BodyArchive({PAGE: with_script(script)})
     async with open_renderer() as renderer:
         rendered = await render(renderer, archive)

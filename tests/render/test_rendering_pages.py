@@ -7,6 +7,7 @@ import pytest
 from body_archive import PAGE, BodyArchive, open_renderer, render, stored
 from lycosa.base.model.capture import Want
 from lycosa.base.model.rendered_page import RenderEnd
+from lycosa.base.reasons import Reason
 from lycosa.stages.render.browser_process import BrowserConfig
 
 pytestmark = pytest.mark.browser
@@ -21,6 +22,7 @@ self.cb = say; self.cb_1700000000001 = say;
 say(new Date().toISOString()); say(Math.random()); say(crypto.randomUUID());
 fetch('https://api.test/data.json', {headers: {'x-key': '1'}}).then((r) => r.json())
   .then((d) => say('data ' + d.a));
+fetch('https://counter.test/data').catch(() => 0);  // data of another site is never wanted
 new Worker('/worker.js').onmessage = (e) => say('worker ' + e.data);
 setTimeout(() => say('late'), 5000);
 customElements.define('x-box', class extends HTMLElement {
@@ -58,9 +60,9 @@ async def test_a_page_is_what_its_scripts_make_of_stored_answers() -> None:
     assert "needs scripts" not in rendered.html
     assert [each.url for each in rendered.frames] == [f"{PAGE}frame.html"]
     assert rendered.wants == (Want(f"{PAGE}missing.js", "script"),)
-    assert {each.url for each in rendered.requests} > _BODIES.keys() - {
-        "https://cdn.test/jsonp?callback=cb"
-    }
+    asked = {each.url: each.refusal for each in rendered.requests}
+    assert asked.keys() > _BODIES.keys() - {"https://cdn.test/jsonp?callback=cb"}
+    assert asked["https://counter.test/data"] == Reason.WANT_ELSEWHERE.label
     assert rendered.changed.keys() == {"preflight", "cors", "framing", "matched", "jsonp"}
     assert rendered.console == ("a complaint",)
     assert "a fault" in rendered.errors[0]
