@@ -236,8 +236,13 @@ class BudgetSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         ),
     ] = 1000
     park_s: Annotated[
-        float, setting("First wait of a parked host; it doubles each time.", ge=1)
-    ] = 600.0
+        float,
+        setting(
+            "First wait of a parked host; it doubles each time. A run does not wait for a host that"
+            " is parked for longer than frontier.finish_wait_s.",
+            ge=1,
+        ),
+    ] = 1200.0
     pages_per_linking_site: Annotated[
         int,
         setting(
