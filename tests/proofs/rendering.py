@@ -20,7 +20,6 @@ import json
 import os
 import socket
 import subprocess
-import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -199,8 +198,8 @@ def _proxy(folder: Path, programs: Path, work: Path) -> Iterator[str]:
         for _ in range(600):
             with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
                 break
-            assert process.poll() is None, (work / "log").read_text()[-2000:]
-            time.sleep(0.1)
+            with suppress(subprocess.TimeoutExpired):
+                raise AssertionError(f"pywb ended with {process.wait(0.1)}")
         yield f"http://127.0.0.1:{port}"
     finally:
         process.terminate()
