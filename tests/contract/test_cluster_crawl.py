@@ -58,7 +58,7 @@ def test_two_nodes_crawl_what_one_machine_crawls_and_can_continue(
         crawling = cluster.crawl(seed_at(port))
         for node in nodes:
             node.await_line("shard [0-9] runs here in term [0-9]+, .* 127.0.0.1:[0-9]+")
-        other = cluster.node("a", "--folder", "another")
+        other = cluster.node("a", "--work", "another")
         other.await_line("refuses this node: a node 'a' is connected from")
         other.process.send_signal(signal.SIGTERM)
         assert other.wait() == 0
@@ -115,7 +115,7 @@ def test_a_crawl_continues_although_another_program_wrote_into_all_its_topics(
         assert serving.wait() == 0
         kafka.write(f"{cluster.name}.control", 0, junk, b"settings")
         cluster.serve()
-        audit = cluster.run("audit", "--cluster", "cluster.toml", "--feed")
+        audit = cluster.run("audit", "--cluster", "cluster.toml", "--topic")
         assert audit.wait() == 0, str(audit)
 
 

@@ -226,7 +226,7 @@ def test_explain_prints_one_sentence_and_the_facts(
 def test_audit_says_what_it_checked_and_gives_0(
     finished: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, text = told(capsys, "audit", finished, "--all", "--hosts")
+    code, text = told(capsys, "audit", finished, "--all", "--pauses")
     assert code == 0 and "Every check passed" in text and "www.example.org" in text
     report = told_json(capsys, "audit", finished)
     assert report["clean"] and report["breaches"] == 0

@@ -82,10 +82,10 @@ def test_a_second_node_in_a_folder_is_refused_and_another_folder_is_the_way_out(
     place: Place,
 ) -> None:
     place.make_crawl()
-    first = place.node("--name", "a", "--folder", "here")
+    first = place.node("--name", "a", "--work", "here")
     first.await_line(r"a: node of news in here: up to 2 of 2 shards", 60)
-    said = place.refused("--name", "b", "--folder", "here")
-    assert f"here is in use by process {first.process.pid}" in said and "--folder DIR" in said
+    said = place.refused("--name", "b", "--work", "here")
+    assert f"here is in use by process {first.process.pid}" in said and "--work DIR" in said
     other = place.node("--name", "b")
     other.await_line("b: node of news in nodes/news/b", 60)
     for node in (first, other):
@@ -93,7 +93,7 @@ def test_a_second_node_in_a_folder_is_refused_and_another_folder_is_the_way_out(
         assert node.wait(60) == 0
     (place.folder / "here" / "more").write_text("x")
     (place.folder / "here" / "node.json").unlink()
-    assert "not the folder of a node" in place.refused("--folder", "here")
+    assert "not the folder of a node" in place.refused("--work", "here")
 
 
 def test_a_node_tells_once_that_no_coordinator_answers_and_leaves_when_it_is_told_to(

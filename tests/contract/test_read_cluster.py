@@ -208,7 +208,7 @@ def test_status_counts_the_same_and_lists_the_shards(asking: Asking) -> None:
 
 
 def test_a_clean_crawl_passes_the_audit(asking: Asking, both: Both) -> None:
-    folder, cluster = map(json.loads, asking.ask("audit", "--json", "--all", "--hosts"))
+    folder, cluster = map(json.loads, asking.ask("audit", "--json", "--all", "--pauses"))
     assert cluster["clean"] is True
     checked = [
         {check["name"]: check["checked"] for check in each["checks"]} for each in (folder, cluster)
@@ -380,7 +380,7 @@ def test_topics_that_are_missing_are_named(
 
 
 def test_options_of_clusters_need_a_cluster(both: Both, capsys: pytest.CaptureFixture[str]) -> None:
-    for args in (["audit", "--feed"], ["explain", "--links"], ["status", "--cache", "x"]):
+    for args in (["audit", "--topic"], ["explain", "--links"], ["status", "--cache", "x"]):
         extra = ["http://a.example/"] if args[0] == "explain" else []
         assert main([args[0], str(both.folder), *extra, *args[1:]]) == 2
         assert "--cluster" in capsys.readouterr().err

@@ -61,7 +61,7 @@ def read(cluster: RealCluster, command: str, *arguments: str) -> tuple[int, str]
 
 
 def audited(cluster: RealCluster) -> dict[str, Any]:
-    code, text = read(cluster, "audit", "--all", "--feed", "--json")
+    code, text = read(cluster, "audit", "--all", "--topic", "--json")
     report: dict[str, Any] = json.loads(text)
     assert (code, report["clean"]) == (0, True), report["checks"]
     assert {"parcels", "pages feed", "outlinks"} <= {check["name"] for check in report["checks"]}

@@ -101,7 +101,7 @@ def called(cluster: RealCluster, *arguments: str) -> tuple[int, str, str]:
 
 def rescued(cluster: RealCluster, *options: str) -> dict[str, Any]:
     code, answer, notes = called(
-        cluster, "cluster", "rescue", "cluster.toml", "--folder", "rescue", "--json", *options
+        cluster, "cluster", "rescue", "cluster.toml", "--work", "rescue", "--json", *options
     )
     assert code == 0, notes
     report: dict[str, Any] = json.loads(answer)
@@ -190,9 +190,7 @@ def test_a_rescue_that_is_killed_is_repeated_and_ends_the_same(cluster: RealClus
         "beginning logs",
         "beginning logs",
     ):
-        killed = cluster.run(
-            "cluster", "rescue", "cluster.toml", "--folder", "rescue", "--progress"
-        )
+        killed = cluster.run("cluster", "rescue", "cluster.toml", "--work", "rescue", "--progress")
         killed.await_line(step)
         killed.end()
     report = rescued(cluster)

@@ -278,7 +278,7 @@ def test_what_programs_write_is_on_volumes_that_belong_to_them() -> None:
         volumes = {each[1] for each in mounts if each[0] in COMPOSE["volumes"]}
         assert volumes <= set(folders), f"{name}: {volumes - set(folders)} would be root's"
         words = service["command"]
-        written = {words[i + 1] for i, word in enumerate(words) if word in ("--folder", "--cache")}
+        written = {words[i + 1] for i, word in enumerate(words) if word in ("--work", "--cache")}
         if name == "coordinator":
             written.add(f"{home}/.cache")  # of commands that read the crawl, run there
         assert written <= volumes, name

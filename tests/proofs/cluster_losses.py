@@ -193,7 +193,7 @@ def remake_log(cluster: Cluster, crawl: Program) -> list[str]:
 
 def _rescued(cluster: Cluster) -> str:
     """Follows the commands that ``lycosa cluster rescue`` prints."""
-    command = ("cluster", "rescue", str(cluster.file), "--folder", str(cluster.work / "rescue"))
+    command = ("cluster", "rescue", str(cluster.file), "--work", str(cluster.work / "rescue"))
     refused = cluster.run(*command)
     assert refused.code == 2 and "kafka-topics.sh" in refused.err, refused
     names = [cluster.topics.changelog, cluster.topics.inbox]

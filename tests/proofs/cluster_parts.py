@@ -41,7 +41,7 @@ class Node(Program):
         name = f"n{number}"
         runtime = work / f"runtime{number}"
         runtime.mkdir()
-        command = [*LYCOSA, "node", "--cluster", str(file), "--folder", str(self.folder)]
+        command = [*LYCOSA, "node", "--cluster", str(file), "--work", str(self.folder)]
         command += ["--name", name, "--listen", f"127.0.2.{number}"]
         env = {
             **CREDENTIALS,

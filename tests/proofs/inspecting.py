@@ -57,7 +57,7 @@ def commands(folder: Path, url: str, out: Path) -> list[tuple[str, ...]]:
     place = str(folder)
     return [
         ("status", place, "--sites", "5"),
-        ("audit", place, "--all", "--hosts"),
+        ("audit", place, "--all", "--pauses"),
         ("explain", place, url),
         ("explain", place, f"{url}never/found"),
         *(("sql", place, question) for question in _QUESTIONS),

@@ -293,7 +293,7 @@ def test_groups_of_hosts_are_told_in_a_line_each() -> None:
         " host resume 'a b' r.example",
         "waiting: 6,000 URLs at 5 hosts: no connection within the limit: w0.example (1,200),"
         " w1.example (1,200), w2.example (1,200) and 2 more; the next try is due in 1 minute",
-        "and more hosts: lycosa status 'a b' --hosts 50 --by errors",
+        "and more hosts: lycosa status 'a b' --hosts 50 --order errors",
     ]
 
 

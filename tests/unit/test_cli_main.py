@@ -262,7 +262,7 @@ def test_debug_shows_the_traceback(tmp_path: Path) -> None:
 def test_exit_codes_reach_the_shell(tmp_path: Path) -> None:
     assert lycosa("config", "workers").returncode == 0
     assert lycosa("config", "--set", "no=1").returncode == 2
-    assert lycosa("config", "--file", str(tmp_path / "none.toml")).returncode == 2
+    assert lycosa("config", "--config", str(tmp_path / "none.toml")).returncode == 2
     assert lycosa("sql", str(tmp_path), "SELECT 1").returncode == 2
     assert lycosa("config", LYCOSA_WORKERS="many").returncode == 2
 

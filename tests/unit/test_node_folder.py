@@ -21,7 +21,7 @@ def acquired(path: Path, crawl: str = "id-1", patience_s: float = 20.0) -> NodeF
 
 def test_two_nodes_in_one_folder_are_refused_with_a_way_out(tmp_path: Path) -> None:
     first = acquired(tmp_path / "n")
-    with pytest.raises(NodeFolderError, match=r"is in use by process .*--folder DIR"):
+    with pytest.raises(NodeFolderError, match=r"is in use by process .*--work DIR"):
         acquired(tmp_path / "n")
     first.release()
     acquired(tmp_path / "n").release()

@@ -37,8 +37,8 @@ _EPILOG = """
 Examples:
   lycosa audit crawls/example.org             recount URLs, check 2,000 captures and every pause
   lycosa audit crawls/example.org --all       read and parse every capture again
-  lycosa audit crawls/example.org --hosts     list the shortest pause of every host
-  lycosa audit --cluster cluster.toml --feed  from any machine; also lists what cannot be proved
+  lycosa audit crawls/example.org --pauses    list the shortest pause of every host
+  lycosa audit --cluster cluster.toml --topic from any machine; also lists what cannot be proved
 
 The exit code is 0 when every check passes, and 1 with the first ten breaches when one fails. What
 cannot be checked, because files were removed after their upload and their store cannot be read, is
@@ -63,10 +63,16 @@ listed and does not change the code.
 )
 @click.option("--all", "everything", is_flag=True, help="Read and parse every capture.")
 @click.option(
-    "--hosts", is_flag=True, help="List the shortest pause of every host, smallest margin first."
+    "--pauses",
+    "hosts",
+    is_flag=True,
+    help="List the shortest pause of every host, smallest margin first.",
 )
 @click.option(
-    "--feed", "reads_feed", is_flag=True, help="With --cluster: compare the topic of captures too."
+    "--topic",
+    "reads_feed",
+    is_flag=True,
+    help="With --cluster: compare the topic of captures too.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(
@@ -85,7 +91,7 @@ def command(
     files. Nothing is written.
     """
     if reads_feed and cluster is None:
-        raise click.UsageError("--feed is for a crawl on machines: give --cluster FILE")
+        raise click.UsageError("--topic is for a crawl on machines: give --cluster FILE")
     place = CrawlPlace(folder, cluster, cache)
     report = run(place, 0 if everything else sample, hosts, reads_feed)
     if as_json:

@@ -52,7 +52,8 @@ Examples:
 @click.argument("file", type=CLUSTER_FILE)
 @click.option("--dry-run", is_flag=True, help="Report what would be found; change nothing.")
 @click.option(
-    "--folder",
+    "--work",
+    "folder",
     type=click.Path(path_type=Path, file_okay=False),
     help="Local folder for the tables of all shards; it must have room for all snapshots."
     " [default: in the user's cache folder]",

@@ -19,7 +19,7 @@ Examples:
   lycosa config politeness                       the settings of one section
   lycosa config politeness.delay_s fetch.slots   two settings in full, with type and bound
   lycosa config --toml > crawl.toml              a file to edit, for lycosa crawl --config FILE
-  lycosa config --file crawl.toml --set politeness.delay_s=2s --json
+  lycosa config --config crawl.toml --set politeness.delay_s=2s --json
   lycosa config --dir crawls/example.org         the settings of the last run of that crawl
 
 Sources, of which a later one replaces an earlier one: defaults, the settings saved with the crawl,
@@ -50,9 +50,7 @@ crawl, and a restart with the same options keeps it ([service](service.md#pause-
     "config", epilog=_EPILOG, short_help="Every setting with its value, source and meaning."
 )
 @click.argument("keys", nargs=-1, metavar="[KEY]...")
-@click.option(
-    "--file", "--config", "file", type=click.Path(path_type=Path), help="Settings file in TOML."
-)
+@click.option("--config", "file", type=click.Path(path_type=Path), help="Settings file in TOML.")
 @click.option(
     "--set", "pairs", multiple=True, metavar="KEY=VALUE", help="One setting; may be repeated."
 )

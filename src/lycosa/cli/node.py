@@ -68,7 +68,8 @@ Exit codes: 0 left the cluster in order, 1 internal error, 2 bad usage or settin
     help="The crawl's cluster.toml.",
 )
 @click.option(
-    "--folder",
+    "--work",
+    "folder",
     type=click.Path(path_type=Path, file_okay=False),
     help="Local folder of this node; it may be lost [nodes/CRAWL/NAME].",
 )

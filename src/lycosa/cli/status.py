@@ -44,8 +44,8 @@ _EPILOG = """
 Examples:
   lycosa status crawls/example.org                     URLs by state, errors, sizes, waits
   lycosa status crawls/example.org --hosts 50          the 50 hosts with most waiting URLs
-  lycosa status crawls/example.org --hosts --by errors the hosts with most failed requests
-  lycosa status crawls/example.org --hosts --by wait   the hosts whose next request is latest
+  lycosa status crawls/example.org --hosts --order errors the hosts with most failed requests
+  lycosa status crawls/example.org --hosts --order wait   the hosts whose next request is latest
   lycosa status crawls/example.org --sites             sites: pages, budget, linking sites
   lycosa status crawls/example.org --completeness      pages stored with what they load
   lycosa status crawls/example.org --sitemaps          sitemaps and feeds, and how far believed
@@ -103,7 +103,8 @@ _MAX_LACKING_SHOWN = 10
     " the N pages that lack most [20 without N].",
 )
 @click.option(
-    "--by",
+    "--order",
+    "by",
     type=click.Choice(["queue", "errors", "wait"]),
     default="queue",
     help=(

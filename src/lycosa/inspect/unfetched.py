@@ -149,7 +149,7 @@ class Unfetched(msgspec.Struct, frozen=True):
         lines = [group.line(crawl, now) for group in self.groups[:_MAX_GROUPS]]
         if len(self.groups) > _MAX_GROUPS or self.is_partial:
             lines.append(
-                f"and more hosts: lycosa status {shlex.quote(crawl)} --hosts 50 --by errors"
+                f"and more hosts: lycosa status {shlex.quote(crawl)} --hosts 50 --order errors"
             )
         return lines
 

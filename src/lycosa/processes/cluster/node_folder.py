@@ -88,7 +88,7 @@ class NodeFolder:
         except CrawlInUse as error:
             raise NodeFolderError(
                 f"{str(error).partition(';')[0]}; stop that node first (its workers end"
-                " with it), or give this one another folder: --folder DIR"
+                " with it), or give this one another folder: --work DIR"
             ) from error
         try:
             self._check(crawl, cluster)
@@ -190,11 +190,11 @@ class NodeFolder:
         except OSError as error:
             raise NodeFolderError(
                 f"{self.path} cannot be created ({error.strerror}); use a folder that you may"
-                " write to: --folder DIR"
+                " write to: --work DIR"
             ) from error
         if not os.access(self.path, os.W_OK | os.X_OK):
             raise NodeFolderError(
-                f"{self.path} is not writable; use another folder (--folder DIR), or change its"
+                f"{self.path} is not writable; use another folder (--work DIR), or change its"
                 " permissions"
             )
 
@@ -211,7 +211,7 @@ class NodeFolder:
                     else f"is not empty and not the folder of a node (it has {foreign[0]})"
                 )
                 raise NodeFolderError(
-                    f"{self.path} {what}; use an empty or a new folder: --folder DIR"
+                    f"{self.path} {what}; use an empty or a new folder: --work DIR"
                 ) from None
             return
         try:
@@ -224,5 +224,5 @@ class NodeFolder:
         if found.crawl != crawl:
             raise NodeFolderError(
                 f"{self.path} belongs to a node of another crawl ({found.cluster}, {found.crawl};"
-                f" this one is {cluster}, {crawl}); use another folder (--folder DIR), or delete it"
+                f" this one is {cluster}, {crawl}); use another folder (--work DIR), or delete it"
             )
