@@ -9,6 +9,7 @@ sites have changed, and the clock of each Python program is a day later.
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import os
 import random
@@ -31,13 +32,69 @@ from s3_server import s3_program
 HTML = "text/html; charset=utf-8"
 _MENU = '<nav><a href="/">Home</a> <a href="/about">About</a> <a href="/docs/">Manual</a></nav>'
 _TOPICS = ("install", "start", "watch", "resume", "export", "archive", "limits", "politeness")
-_NOUNS = (
-    "bridge river council school engine garden market teacher winter letter window village station"
-    " mountain farmer doctor picture harbour library kitchen summer forest machine captain theatre"
-    " hospital island painter factory museum orchard railway sailor tower valley workshop bakery"
-    " chapel lantern meadow quarry stable tunnel vineyard warehouse archive basket carpet drawer"
-).split()
-_VERBS = "opened closed repaired painted visited moved described measured bought sold".split()
+_NOUNS = [
+    "bridge",
+    "river",
+    "council",
+    "school",
+    "engine",
+    "garden",
+    "market",
+    "teacher",
+    "winter",
+    "letter",
+    "window",
+    "village",
+    "station",
+    "mountain",
+    "farmer",
+    "doctor",
+    "picture",
+    "harbour",
+    "library",
+    "kitchen",
+    "summer",
+    "forest",
+    "machine",
+    "captain",
+    "theatre",
+    "hospital",
+    "island",
+    "painter",
+    "factory",
+    "museum",
+    "orchard",
+    "railway",
+    "sailor",
+    "tower",
+    "valley",
+    "workshop",
+    "bakery",
+    "chapel",
+    "lantern",
+    "meadow",
+    "quarry",
+    "stable",
+    "tunnel",
+    "vineyard",
+    "warehouse",
+    "archive",
+    "basket",
+    "carpet",
+    "drawer",
+]
+_VERBS = [
+    "opened",
+    "closed",
+    "repaired",
+    "painted",
+    "visited",
+    "moved",
+    "described",
+    "measured",
+    "bought",
+    "sold",
+]
 PNG = (
     b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x02\x00\x00\x00\x90wS\xde"
     + b"\x00\x00\x00\x0cIDATx\x9cc\xf8\xcf\xc0\x00\x00\x03\x01\x01\x00\xc9\xfe\x92\xef\x00\x00\x00\x00IEND\xaeB`\x82"
@@ -66,7 +123,9 @@ def words(topic: str) -> str:
 
 
 def links(*paths: str) -> str:
-    return "".join(f'<p><a href="{each}">{each.rstrip("/").rpartition("/")[2]}</a></p>' for each in paths)
+    return "".join(
+        f'<p><a href="{each}">{each.rstrip("/").rpartition("/")[2]}</a></p>' for each in paths
+    )
 
 
 @cache
@@ -80,7 +139,9 @@ def example_org(path: str, is_next_day: bool) -> tuple[int, str, bytes] | None:
     if is_next_day:
         manual = [*manual[1:], "/docs/news"]
     if path == "/":
-        more = links("/about", "/docs/", "/files/", "/old", "/docs/missing", "https://example.net/gone")
+        more = links(
+            "/about", "/docs/", "/files/", "/old", "/docs/missing", "https://example.net/gone"
+        )
         return 200, HTML, page("Example", '<img src="/logo.png" alt="">' + words("work") + more)
     if path == "/about":
         return 200, HTML, page("About us", words("company"))
@@ -93,7 +154,11 @@ def example_org(path: str, is_next_day: bool) -> tuple[int, str, bytes] | None:
     if path in manual:
         topic = path.rpartition("/")[2]
         changed = "<p>This paragraph was added today.</p>" * is_next_day
-        return 200, HTML, page(f"How to {topic}", words(topic) + (changed if topic == "start" else ""))
+        return (
+            200,
+            HTML,
+            page(f"How to {topic}", words(topic) + (changed if topic == "start" else "")),
+        )
     if path == "/docs/print/start":
         return 200, HTML, page("How to start", words("start") + "<p>Print view.</p>")
     return None
@@ -103,7 +168,10 @@ def shop_example(path: str, is_next_day: bool) -> tuple[int, str, bytes] | None:
     """A shop with two categories; a lamp becomes cheaper."""
     if path == "/":
         return 200, HTML, page("Shop", links("/category/lamps", "/category/chairs"))
-    goods = {"lamps": (("1", "Desk lamp", 19.5), ("2", "Floor lamp", 80)), "chairs": (("3", "Chair", 45),)}
+    goods = {
+        "lamps": (("1", "Desk lamp", 19.5), ("2", "Floor lamp", 80)),
+        "chairs": (("3", "Chair", 45),),
+    }
     for category, products in goods.items():
         if path == f"/category/{category}":
             return 200, HTML, page(category, links(*(f"/product/{each}" for each, *_ in products)))
@@ -123,12 +191,20 @@ def news_example(path: str, is_next_day: bool) -> tuple[int, str, bytes] | None:
         return 200, HTML, page("The News", links(*reversed(stories)))
     if path == "/sitemap.xml":
         rows = "".join(f"<url><loc>https://news.example{each}</loc></url>" for each in stories)
-        return 200, "application/xml", f'<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{rows}</urlset>'.encode()
+        return (
+            200,
+            "application/xml",
+            f'<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{rows}</urlset>'.encode(),
+        )
     if path in stories:
         _, year, month, day, topic = path.split("/")
         date = f'<meta property="article:published_time" content="{year}-{month}-{day}">'
         changed = "<p>Correction: it begins in May.</p>" * (is_next_day and path == stories[0])
-        return 200, HTML, page(f"The {topic}, day {day}", words(f"{topic} of day {day}") + changed, date)
+        return (
+            200,
+            HTML,
+            page(f"The {topic}, day {day}", words(f"{topic} of day {day}") + changed, date),
+        )
     return None
 
 
@@ -161,11 +237,13 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         host = self.headers.get("Host", "").partition(":")[0]
         if self.path == "/old":
-            return self._send(301, "text/plain", b"", {"Location": "/about"})
+            self._send(301, "text/plain", b"", {"Location": "/about"})
+            return
         status, kind, body = answer(host, self.path, self.day.exists())
         tag = f'"{zlib.crc32(body):08x}"'
         if self.headers.get("If-None-Match") == tag:
-            return self._send(304, kind, b"", {"ETag": tag})
+            self._send(304, kind, b"", {"ETag": tag})
+            return
         more = {"ETag": tag}
         if kind.startswith("text/html") and "gzip" in self.headers.get("Accept-Encoding", ""):
             body, more["Content-Encoding"] = gzip.compress(body, mtime=0), "gzip"
@@ -192,7 +270,9 @@ class _Server(ThreadingHTTPServer):
     def get_request(self) -> tuple[object, object]:  # type: ignore[override]
         connection, address = self.socket.accept()
         if self.context is not None:
-            connection = self.context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
+            connection = self.context.wrap_socket(
+                connection, server_side=True, do_handshake_on_connect=False
+            )
         return connection, address
 
     def handle_error(self, request: object, client_address: object) -> None:
@@ -236,7 +316,9 @@ def environment(folder: Path, authority: Path) -> dict[str, str]:
         "HOME": str(home),
         "PYTHONPATH": str(home),
         "ROOT": str(Path(__file__).parents[1]),
-        "SERVICES_CACHE": os.environ.get("SERVICES_CACHE", str(Path.home() / ".cache/lycosa-services")),
+        "SERVICES_CACHE": os.environ.get(
+            "SERVICES_CACHE", str(Path.home() / ".cache/lycosa-services")
+        ),
         "S3_PROGRAM": str(s3_program()),
         "TOMORROW": str(_Handler.day),
         "LANG": "C.UTF-8",
@@ -272,10 +354,8 @@ def main(folder: Path, script: str) -> int:
     try:
         return shell.wait()
     finally:
-        try:  # what runs in the background of the page
+        with contextlib.suppress(ProcessLookupError):  # what runs in the background of the page
             os.killpg(shell.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
 
 
 if __name__ == "__main__":

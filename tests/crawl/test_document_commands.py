@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from documented import ROOT, Block, blocks, missing, pages, reasons, settings_of
+from kafka_broker import lacks_kafka
 from s3_server import s3_program
 
 SITES = ROOT / "tests" / "document_sites.py"
@@ -76,7 +77,10 @@ def session(page: Path, output: Path) -> str:
 def _isolated() -> list[str]:
     """A network of its own: no document reaches another one, and ports are free."""
     for command in (["unshare", "--net"], ["unshare", "--user", "--map-root-user", "--net"]):
-        if shutil.which("unshare") and not subprocess.run([*command, "true"], capture_output=True, check=False).returncode:
+        if (
+            shutil.which("unshare")
+            and not subprocess.run([*command, "true"], capture_output=True, check=False).returncode
+        ):
             return command
     return []
 
@@ -86,7 +90,7 @@ def test_the_commands_of_a_page_run(page: Path, tmp_path: Path) -> None:
     needs = settings_of(page).get("needs")
     if needs == "s3" and s3_program() is None:
         pytest.skip("needs a local S3 server: script/services s3")
-    if needs == "kafka" and (lacks := missing_for_kafka()):
+    if needs == "kafka" and (lacks := lacks_kafka()):
         pytest.skip(f"Kafka cannot be started, missing: {lacks} (script/services kafka)")
     output = tmp_path / "output"
     output.mkdir()
@@ -102,7 +106,9 @@ def test_the_commands_of_a_page_run(page: Path, tmp_path: Path) -> None:
     assert not done.returncode, f"{printed}\n{done.stderr}"
     for number, block in enumerate(run_by_test(page), 1):
         lacking = missing(block.printed, printed[str(number)])
-        assert not lacking, f"{block.page}:{block.line}: {lacking}\nprinted:\n{printed[str(number)]}"
+        assert not lacking, (
+            f"{block.page}:{block.line}: {lacking}\nprinted:\n{printed[str(number)]}"
+        )
 
 
 def test_reasons_are_of_blocks_that_exist() -> None:
@@ -112,4 +118,6 @@ def test_reasons_are_of_blocks_that_exist() -> None:
         assert unused == [], name
     for page in pages():
         for block in blocks(page):
-            assert len(block.reason.split()) != 1, f"{block.page}:{block.line}: a reason is a phrase"
+            assert len(block.reason.split()) != 1, (
+                f"{block.page}:{block.line}: a reason is a phrase"
+            )
