@@ -9,6 +9,7 @@ sites have changed, and the clock of each Python program is a day later.
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import os
 import random
@@ -236,11 +237,13 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         host = self.headers.get("Host", "").partition(":")[0]
         if self.path == "/old":
-            return self._send(301, "text/plain", b"", {"Location": "/about"})
+            self._send(301, "text/plain", b"", {"Location": "/about"})
+            return
         status, kind, body = answer(host, self.path, self.day.exists())
         tag = f'"{zlib.crc32(body):08x}"'
         if self.headers.get("If-None-Match") == tag:
-            return self._send(304, kind, b"", {"ETag": tag})
+            self._send(304, kind, b"", {"ETag": tag})
+            return
         more = {"ETag": tag}
         if kind.startswith("text/html") and "gzip" in self.headers.get("Accept-Encoding", ""):
             body, more["Content-Encoding"] = gzip.compress(body, mtime=0), "gzip"
@@ -351,10 +354,8 @@ def main(folder: Path, script: str) -> int:
     try:
         return shell.wait()
     finally:
-        try:  # what runs in the background of the page
+        with contextlib.suppress(ProcessLookupError):  # what runs in the background of the page
             os.killpg(shell.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
 
 
 if __name__ == "__main__":

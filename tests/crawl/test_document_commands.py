@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from documented import ROOT, Block, blocks, missing, pages, reasons, settings_of
+from kafka_broker import lacks_kafka
 from s3_server import s3_program
 
 SITES = ROOT / "tests" / "document_sites.py"
@@ -89,7 +90,7 @@ def test_the_commands_of_a_page_run(page: Path, tmp_path: Path) -> None:
     needs = settings_of(page).get("needs")
     if needs == "s3" and s3_program() is None:
         pytest.skip("needs a local S3 server: script/services s3")
-    if needs == "kafka" and (lacks := missing_for_kafka()):
+    if needs == "kafka" and (lacks := lacks_kafka()):
         pytest.skip(f"Kafka cannot be started, missing: {lacks} (script/services kafka)")
     output = tmp_path / "output"
     output.mkdir()

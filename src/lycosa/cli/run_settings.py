@@ -72,13 +72,7 @@ def crawl_settings(folder: Path, options: dict[str, Any], tell: Callable[[str], 
     from lycosa.cli.crawl_scope import surt_lines
 
     options = {**options, "surts": surt_lines(options.get("surts", ()))}
-    flags = {
-        _SETTING_OF_FLAG[name]: value
-        for name, value in options.items()
-        if name in _SETTING_OF_FLAG and value not in (None, ())
-    }
-    if interval := options.get("refetch"):
-        flags.update(dict.fromkeys(_INTERVALS, interval))
+    flags = _settings_of_flags(options)
     saved, code = saved_settings(folder), tuple[str, ...]()
     if saved is not None:
         code, saved = saved.extensions.code, without_code(saved)
@@ -127,6 +121,18 @@ def _check_end(settings: Settings) -> None:
         raise SettingsError(
             [f"{settings.origin('limits.until')}: limits.until: {limits.until} is in the past"]
         )
+
+
+def _settings_of_flags(options: dict[str, Any]) -> dict[str, Any]:
+    """The settings of the options that were given."""
+    flags = {
+        _SETTING_OF_FLAG[name]: value
+        for name, value in options.items()
+        if name in _SETTING_OF_FLAG and value not in (None, ())
+    }
+    if interval := options.get("refetch"):
+        flags.update(dict.fromkeys(_INTERVALS, interval))
+    return flags
 
 
 def _check_browser(settings: Settings, section: RenderSection) -> None:
