@@ -53,7 +53,7 @@ Exit codes: 0 no broken links, 7 broken links (new ones with --since), 2 bad usa
             3 stopped by a limit, 4 interrupted (the same command resumes), 5 nothing could be
             fetched
 
-docs/check-links.md has the rules with their severities, and recipes for CI.
+`lycosa docs check-links` has the rules with their severities, and recipes for CI.
 """
 
 

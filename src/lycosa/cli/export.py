@@ -133,7 +133,7 @@ _NAMES = {"csv": "CSV", "parquet": "Parquet", "jsonl": "JSON lines"}
 @click.option(
     "--private",
     is_flag=True,
-    help="With captures that were fetched with credentials (docs/requests.md).",
+    help="With captures that were fetched with credentials (`lycosa docs requests`).",
 )
 @click.option("--title", metavar="TEXT", default="", help="wacz: its title [Crawl of HOST].")
 @click.option(
