@@ -263,6 +263,7 @@ class FailingParser:
     def __init__(self, inner: Parser, urls: Collection[str]) -> None:
         self._inner, self._urls = inner, urls
         self.health, self.close = inner.health, inner.close
+        self.judge_scripts = inner.judge_scripts
 
     async def parse(self, document: ParseInput) -> Parsed:
         if document.url in self._urls:

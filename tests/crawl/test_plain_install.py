@@ -25,6 +25,7 @@ PLACES: dict[str, tuple[str, ...]] = {
     "confluent_kafka": KAFKA,
     **dict.fromkeys(("fastapi", "starlette", "pydantic", "h11", "jinja2"), INTERFACE),
     "acsylla": ("feeds.registry.cassandra_",),
+    "mcp": ("service.agents.",),
     "kreuzberg": ("stages.parse.office_reader",),
     "obstore": ("state.objects.remote",),
     "opentelemetry": ("worker.visit.traces",),

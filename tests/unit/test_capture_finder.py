@@ -6,6 +6,8 @@ import gzip
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
+
 from crawling import QUICK, Pages, crawl_folder, html, moved, page
 from lycosa.base.calls import AskedCapture, FoundCapture
 from lycosa.base.reasons import Reason
@@ -96,7 +98,7 @@ def test_captures_are_found_by_url_with_their_decoded_bodies(tmp_path: Path) -> 
         # a body that the renderer has is neither sent nor read again
         reads = segments.reads
         (known,) = await asking.ask(assembled, asked("/app.js", digest=app.digest))
-        assert known == FoundCapture(app.record, 200, app.headers, app.digest)
+        assert known == msgspec.structs.replace(app, body=b"")
         assert segments.reads == reads
         # a later round gets the record that an earlier one had, whatever the URL has now
         (pinned,) = await asking.ask(assembled, asked("/gone", record=app.record))

@@ -21,7 +21,7 @@ EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"][
     "optional-dependencies"
 ]
 PARTS = ["api", "cassandra", "cluster", "iceberg", "objects", "office", "postgres", "redis"]
-PARTS += ["parsel", "traces", "all"]
+PARTS += ["mcp", "parsel", "traces", "all"]
 
 
 def installed(folder: Path, origin: dict[str, object] | None) -> Distribution:
@@ -82,7 +82,7 @@ def test_an_environment_without_pip_is_told_of_uv(tmp_path: Path, has_pip: bool)
 
 
 def test_the_script_knows_every_part_and_refuses_others() -> None:
-    assert set(PARTS) == EXTRAS.keys() - {"dev", "fuzz", "bench"}
+    assert set(PARTS) == EXTRAS.keys() - {"dev", "fuzz", "bench", "docs"}
     script = (ROOT / "script" / "setup").read_text("utf-8")
     line = next(line for line in script.splitlines() if "kind=image" in line)
     assert set(PARTS) <= set(re.findall(r"\w+", line.partition(")")[0]))

@@ -63,6 +63,7 @@ from lycosa.worker.assemble import Assembled
 from lycosa.worker.worker_progress import ProgressReport
 
 SITE = "http://app.example"
+PAGE_SITE = "app.example"
 
 
 def virtual(work: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
@@ -269,7 +270,7 @@ def test_the_archive_gives_a_url_one_answer_and_tells_where_it_is(
     owners.stored[f"{SITE}/gone"] = FoundCapture(reason=Reason.HTTP_CLIENT_ERROR)
 
     async def run() -> None:
-        archive = CalledArchive(caller_of(owners, tmp_path), owners.addressing, {})
+        archive = CalledArchive(caller_of(owners, tmp_path), owners.addressing, {}, PAGE_SITE)
         queries = [ArchiveQuery(f"{SITE}/{each}") for each in ("a.js", "b.js", "gone", "a.js#x")]
         first, missing, gone, again = await archive.find(queries)
         assert isinstance(first, StoredAnswer) and isinstance(again, StoredAnswer)
@@ -291,7 +292,9 @@ def test_a_later_round_names_record_and_place(owners: Owners, tmp_path: Path) ->
     records, places = {f"{SITE}/a.js": "urn:uuid:1"}, {f"{SITE}/a.js": "w.warc.gz 1"}
 
     async def run() -> None:
-        archive = CalledArchive(caller_of(owners, tmp_path), owners.addressing, records, places)
+        archive = CalledArchive(
+            caller_of(owners, tmp_path), owners.addressing, records, PAGE_SITE, places
+        )
         await archive.find([ArchiveQuery(f"{SITE}/a.js?_=1", also=f"{SITE}/a.js")])
 
     virtual(run)
@@ -301,7 +304,7 @@ def test_a_later_round_names_record_and_place(owners: Owners, tmp_path: Path) ->
 
 def test_a_page_whose_owner_is_lost_is_not_to_blame(owners: Owners, tmp_path: Path) -> None:
     async def run() -> CalledArchive:
-        archive = CalledArchive(caller_of(owners, tmp_path), owners.addressing, {})
+        archive = CalledArchive(caller_of(owners, tmp_path), owners.addressing, {}, PAGE_SITE)
         owners.failures = 3
         (answer,) = await archive.find([ArchiveQuery(f"{SITE}/a.js")])
         assert isinstance(answer, MissingAnswer) and answer.reason is Reason.REQUEST_UNANSWERED

@@ -126,13 +126,18 @@ class CrawlTables:
                 path = self._folder / f"{kind}.parquet"
                 write_state(reader, kind, path, is_empty=kind not in filled)
                 self._view(kind, [path])
-            if hides_private:
-                self.connection.execute(_PRIVATE_URLS)
-            self._hides_private = hides_private
+            # Without any, tables are read as they are, in the order of their rows.
+            self._hides_private = hides_private and self._has_private()
         except BaseException:
             # Also for an interrupt from the keyboard: the temporary files may be large.
             self._stack.close()
             raise
+
+    def _has_private(self) -> bool:
+        """Whether there are private captures; their URLs are in a table then."""
+        self.connection.execute(_PRIVATE_URLS)
+        found = self.connection.execute(f"SELECT count(*) FROM {CHOICE}.private_urls").fetchone()
+        return found is not None and bool(found[0])
 
     def shown(self, kind: str) -> str:
         """What a statement selects from to have the rows of a table that may be given to others."""

@@ -321,6 +321,26 @@ def schema_of(example: Any, title: str = "", name: str = "") -> dict[str, Any]:
     return found | ({"title": title} if title else {})
 
 
+SCRAPED_EXAMPLE: dict[str, Any] = {
+    "asked": _URL,
+    "redirects": [],
+    "url": _URL,
+    "id": _ID,
+    "state": "fetched",
+    "reason": "",
+    "meaning": "",
+    "detail": "",
+    "status": 200,
+    "date": 1795368329.0,
+    "title": "A page",
+    "language": "en",
+    "media_type": "text/html",
+    "digest": "sha1:YOA6EL3WKNCH7WDXWYAPJY75B7JRSW6T",
+    "text": "Its visible text.",
+    "is_cut": False,
+}
+
+
 def shown_as(example: dict[str, Any], title: str) -> Documented:
     """What documents an answer with an object like this one; ``title`` names its type."""
     content = {"schema": schema_of(example, title), "example": example}

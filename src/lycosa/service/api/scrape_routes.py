@@ -18,6 +18,7 @@ from pydantic import Field
 from lycosa.base import calls
 from lycosa.base.model.url_state import UrlState
 from lycosa.base.urls.identity import InvalidUrl
+from lycosa.service.api.examples import SCRAPED_EXAMPLE, Documented, shown_as
 from lycosa.service.api.merging import decoded_about
 from lycosa.service.api.models import EXAMPLE_URL, Asked, JsonRow
 from lycosa.service.api.problems import Problem
@@ -33,6 +34,11 @@ _SHOWN = (
     *("status", "date", "title", "language", "media_type", "digest", "record_id", "may_use"),
     *("parse_reason", "outlinks", "links"),
 )
+
+_RESPONSES: Documented = {
+    **shown_as(SCRAPED_EXAMPLE, "ScrapedPage"),
+    202: {"description": "It waits for its turn"},
+}
 
 scrape_router = APIRouter(prefix="/scrape", tags=["pages"])
 
@@ -56,7 +62,7 @@ class ScrapeRequest(Asked):
     has_links: bool = Field(False, description="Whether the answer lists the links of the page")
 
 
-@scrape_router.post("", responses={202: {"description": "It waits for its turn"}})
+@scrape_router.post("", responses=_RESPONSES)
 async def scrape_page(request: Request, body: ScrapeRequest, response: Response) -> JsonRow:
     """One page as text: a fresh copy, or fetched by the crawl when the delay of its host allows.
 
@@ -74,7 +80,7 @@ async def scrape_page(request: Request, body: ScrapeRequest, response: Response)
     return await _answered(service, page, url, response, body.has_links)
 
 
-@scrape_router.get("/{id}", responses={202: {"description": "It waits for its turn"}})
+@scrape_router.get("/{id}", responses=_RESPONSES)
 async def show_scraped_page(
     request: Request,
     response: Response,
