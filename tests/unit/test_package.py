@@ -26,7 +26,7 @@ from lycosa.cli.main import cli
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-TOOLS = {"all", "bench", "dev", "fuzz"}
+TOOLS = {"all", "bench", "docs", "dev", "fuzz"}
 BUILD = "import sys; from hatchling.build import build_{0}; print(build_{0}(sys.argv[1]))"
 _VERSION = "Programming Language :: Python :: 3."
 
