@@ -16,7 +16,6 @@ from lycosa.base.config.sections import FetchSection, RenderSection
 from lycosa.base.model.end import End
 from lycosa.base.model.parsed import ParserHealth
 from lycosa.stages.frontier.visit_state import VisitState
-from lycosa.stages.politeness.crawl_pace import CrawlPace
 from lycosa.stages.schedule.fetch_outcome import is_unreached
 from lycosa.state.attempts import Suspicion
 from lycosa.worker.commit.commit_parts import CommitParts
@@ -50,7 +49,7 @@ class Worker:
         self._config = owned.job.config
         self.frontier, self._benched = owned.frontier, owned.on_workbench
         self._pipeline, self._lending = visit.pipeline, visit.lending
-        self._sender = visit.stages.sender
+        self._sender, self._pace = visit.stages.sender, visit.stages.sender.slots.pace
         self.committer, self.reparsing = commit.committer, commit.reparser
         self.archiver = commit.archiver
         self._archiving: asyncio.Task[None] | None = None
@@ -151,10 +150,6 @@ class Worker:
     def slots(self) -> int:
         """The number of requests in flight that the settings allow."""
         return self._slots
-
-    @property
-    def _pace(self) -> CrawlPace:
-        return self._sender.slots.pace
 
     @property
     def _max_running(self) -> int:
