@@ -9,6 +9,7 @@ sites have changed, and the clock of each Python program is a day later.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import gzip
 import os
@@ -209,6 +210,18 @@ def news_example(path: str, is_next_day: bool) -> tuple[int, str, bytes] | None:
 
 
 _SITES = {"shop.example": shop_example, "news.example": news_example}
+_LOGINS = tuple(
+    "Basic " + base64.b64encode(each).decode()
+    for each in (b"hedda:correct horse", b"reader:PASSWORD")
+)
+_LOCKED = {
+    "intranet.example": ("Authorization", _LOGINS),
+    "wiki.intranet.example": ("Authorization", _LOGINS),
+    "api.example": ("Authorization", ("Bearer TOKEN",)),
+    "stage.example": ("X-Access-Key", ("KEY",)),
+    "forum.example": ("Cookie", ("session=1",)),
+}
+"""What a request to a host needs: a header and its values. All else is answered by 401."""
 _SHARED = {
     "/style.css": (200, "text/css", b"body { font-family: sans-serif }"),
     "/logo.png": (200, "image/png", PNG),
@@ -238,6 +251,9 @@ class _Handler(BaseHTTPRequestHandler):
         host = self.headers.get("Host", "").partition(":")[0]
         if self.path == "/old":
             self._send(301, "text/plain", b"", {"Location": "/about"})
+            return
+        if host in _LOCKED and self.headers.get(_LOCKED[host][0]) not in _LOCKED[host][1]:
+            self._send(401, "text/plain", b"", {"WWW-Authenticate": 'Basic realm="documents"'})
             return
         status, kind, body = answer(host, self.path, self.day.exists())
         tag = f'"{zlib.crc32(body):08x}"'
@@ -282,6 +298,7 @@ class _Server(ThreadingHTTPServer):
 HOSTS = (
     "example.org", "*.example.org", "shop.example", "*.shop.example", "news.example",
     "*.news.example", "example.net", "*.example.net", "a.example", "b.example", "app.example",
+    *_LOCKED,
 )  # fmt: skip
 
 

@@ -8,6 +8,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import lycosa
 from lycosa.synthetic import SyntheticWeb, WebPlan
 from serving import served
@@ -26,7 +28,7 @@ def on_loopback(values: dict[str, object]) -> lycosa.Config:
     return lycosa.settings({**values, **here})
 
 
-def test_the_example_of_the_readme_runs(tmp_path: Path) -> None:
+def test_the_example_of_the_readme_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     example = re.findall(r"```python\n(.*?)```", README.read_text("utf-8"), re.DOTALL)[0]
     web = SyntheticWeb(WebPlan(hosts=1, pages=30))
     with served(web) as port:
@@ -34,11 +36,15 @@ def test_the_example_of_the_readme_runs(tmp_path: Path) -> None:
         code = example.replace("https://example.org/", seed).replace(
             "lycosa.settings(", "on_loopback("
         )
-        code = code.replace('folder="example"', f"folder={str(tmp_path / 'example')!r}")
+        code = code.replace('"example"', repr(str(tmp_path / "example")))
         names: dict[str, Any] = {"on_loopback": on_loopback}
         exec(compile(code, str(README), "exec"), names)
     report: lycosa.Report = names["report"]
     assert report.end.value == "limit"
     assert report.progress.captures == 20
-    assert len(names["titles"]) == 20 and seed in names["titles"]
-    assert any(names["titles"].values())
+    summary, *pages = capsys.readouterr().out.splitlines()
+    assert summary.startswith("limit 20 captures")
+    assert any(each.startswith(f"{seed} ") for each in pages)
+    urls, sizes = zip(*((each.split()[0], int(each.split()[-1])) for each in pages), strict=True)
+    assert len(set(urls)) == len(pages) > 10 and min(sizes) > 0
+    assert any(len(each.split()) > 2 for each in pages), "no page has a title"

@@ -64,8 +64,12 @@ def test_in_the_journal_each_option_is_a_key_of_its_own(tmp_path: Path) -> None:
 
 
 @each_kind
-@pytest.mark.parametrize("document", ["README.md", "docs/formats.md"])
-def test_the_documents_name_each_folder_and_option(document: str, kind: DerivedFile) -> None:
-    text = (ROOT / document).read_text("utf-8")
-    assert f"`{kind.name}/" in text
+@pytest.mark.parametrize("document", ["docs/start.md", "docs/formats.md"])
+def test_the_documents_name_each_folder(document: str, kind: DerivedFile) -> None:
+    assert f"`{kind.name}/" in (ROOT / document).read_text("utf-8")
+
+
+@each_kind
+def test_the_page_of_output_files_names_each_option(kind: DerivedFile) -> None:
+    text = (ROOT / "docs" / "formats.md").read_text("utf-8")
     assert not kind.option or not kind.is_setting or f"`store.{kind.option}" in text
