@@ -106,7 +106,7 @@ def test_a_file_is_the_origin_with_its_line(
 ) -> None:
     file = tmp_path / "c.toml"
     file.write_text("\nworkers = 5\n")
-    assert f"origin   {file}:2" in out(capsys, "--file", file, "workers")
+    assert f"origin   {file}:2" in out(capsys, "--config", file, "workers")
 
 
 def test_settings_saved_with_a_crawl_are_shown(
