@@ -44,6 +44,7 @@ _COMMANDS = {
     "extension": "Digests of your code, what a crawl runs, and its updates.",
     "host": "Show, pause, resume or retire a host of a crawl.",
     "use-ranks": "Let a crawl go by the ranks of a link graph.",
+    "own": "The tokens that prove your own hosts, which then have no delay.",
     "scope": "Show, try or change which URLs belong to a crawl.",
     "policy": "Show, try or change when pages are fetched again.",
     "render": "Render pages of a crawl again, from their stored captures.",

@@ -17,6 +17,7 @@ from lycosa.base.config.end_date import check_end_date
 from lycosa.base.config.fixed_intervals import check_intervals
 from lycosa.base.config.hours import check_hours
 from lycosa.base.config.near_names import near_name
+from lycosa.base.config.own_texts import check_own_hosts, check_own_secret
 from lycosa.base.config.patterns import compile_pattern
 from lycosa.base.config.profile_texts import check_profile_rules
 from lycosa.base.config.refetch_budget import check_budget
@@ -375,6 +376,8 @@ CHECKS: Mapping[str, Callable[[Any], None]] = {
     "refetch.policies": check_policies,
     "refetch.budget": check_budget,
     "render.policies": check_render_policies,
+    "requests.own_hosts": check_own_hosts,
+    "requests.own_secret": check_own_secret,
     "requests.rules": check_profile_rules,
     "scope.accept": check_accept,
     "scope.exclude": check_expressions,

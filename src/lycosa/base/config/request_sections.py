@@ -295,3 +295,16 @@ class RequestsSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
             " otherwise they stay in the crawl."
         ),
     ] = False
+    own_hosts: Annotated[
+        tuple[str, ...],
+        setting(
+            "Exact names of your own hosts, which have no delay while the file"
+            " /.well-known/lycosa-own-host of each has its token (lycosa own)."
+        ),
+    ] = ()
+    own_secret: Annotated[
+        str,
+        setting(
+            "Where the secret is that the tokens of own hosts are made with: file:FILE or env:NAME."
+        ),
+    ] = ""

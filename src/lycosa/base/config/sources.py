@@ -322,6 +322,9 @@ def _disorder(values: Mapping[str, Any], origins: Mapping[str, str]) -> Iterator
         yield f"{origins.get('upload.remove', DEFAULT)}: upload.remove: {why}"
     if why := _unchecked(values):
         yield f"{origins.get('requests.rules', DEFAULT)}: requests.rules: {why}"
+    if values.get("requests.own_hosts") and not values.get("requests.own_secret"):
+        origin = origins.get("requests.own_hosts", DEFAULT)
+        yield f"{origin}: requests.own_hosts: set requests.own_secret too, as file:FILE"
     if why := _boundless(values):
         origin = origins.get("parse.links") or origins.get("scope.rule", DEFAULT)
         yield f"{origin}: parse.links: {why}"

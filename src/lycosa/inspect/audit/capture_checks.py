@@ -10,6 +10,7 @@ from lycosa.inspect.audit.audited_segments import Segment
 from lycosa.inspect.audit.capture_index import CaptureIndex, once_check
 from lycosa.inspect.audit.derived_check import DerivedChecks
 from lycosa.inspect.audit.link_check import LinkCheck
+from lycosa.inspect.audit.own_check import OwnFileAudit
 from lycosa.inspect.audit.record_check import RecordChecks
 from lycosa.inspect.audit.render_check import RenderChecks
 from lycosa.inspect.audit.robots_check import RobotsAudit
@@ -92,6 +93,7 @@ class SegmentChecks:
         self.derived = DerivedChecks(are_sealed)
         self.robots = RobotsAudit(reader, saved.config, report.is_running)
         self.tdm = TdmAudit(reader, report.is_running)
+        self.own = OwnFileAudit(saved.config.requests)
         self.links = LinkCheck(reader, saved, views, in_topics)
         self.renders = RenderChecks()
 
@@ -113,6 +115,7 @@ class SegmentChecks:
             record = records.read_record(segment, row) if self._is_wanted(row) else None
             self.robots.check_row(row, record)
             self.tdm.check_row(row, record)
+            self.own.check_row(row, record)
             if record is not None:
                 self.links.check_row(captures.unparsed.as_parsed(row), record)
         records.end_segment()

@@ -312,7 +312,7 @@ def _removed(run: _Audit, folder: FolderView) -> list[Check]:
 
 
 def _politeness(run: _Audit, logs: AttemptLogs) -> list[Check]:
-    """Every pause of every host and address."""
+    """Every pause of every host and address, after the captures, which prove own hosts."""
     checks = PolitenessChecks(
         run.saved.config.politeness,
         run.options.hosts,
@@ -320,6 +320,7 @@ def _politeness(run: _Audit, logs: AttemptLogs) -> list[Check]:
         logs.until,
         logs.nodes,
         logs.clock_tolerance_s,
+        run.segments.own if run.segments is not None else None,
     )
     run.report.unproven = checks.check_logs(logs.read(run.progress))
     run.report.clock_tolerance_s = logs.clock_tolerance_s

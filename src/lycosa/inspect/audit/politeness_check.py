@@ -23,6 +23,7 @@ import msgspec
 from lycosa.base.config.sections import PolitenessSection
 from lycosa.base.reasons import Reason
 from lycosa.inspect.audit.audit_report import Check, HostPace, OnAuditProgress
+from lycosa.inspect.audit.own_check import OwnFileAudit
 from lycosa.stages.politeness.address_pool import divided
 from lycosa.state.attempts import Attempt, Gap, address_use, gaps
 from lycosa.state.attempts.coverage import (
@@ -94,7 +95,7 @@ class PolitenessChecks:
     one after the other, so a request that is open in one may have ended before the last request of
     another began. ``nodes`` is the number of nodes that divide the limits of addresses, apart from
     slots that the address pool gave. ``clock_tolerance_s`` says by how much the clocks of two
-    machines may differ.
+    machines may differ. ``own`` has read the files that prove own hosts.
     """
 
     def __init__(
@@ -105,7 +106,9 @@ class PolitenessChecks:
         until: float | None = None,
         nodes: int = 1,
         clock_tolerance_s: float = 0.0,
+        own: OwnFileAudit | None = None,
     ) -> None:
+        self._own = own
         self.hosts = Check(
             "host pauses",
             "pauses between two requests to one host, against the required delay",
@@ -125,7 +128,9 @@ class PolitenessChecks:
         self._clock_tolerance_s = clock_tolerance_s
 
     def all_checks(self) -> list[Check]:
-        return [self.hosts, self.addresses]
+        has_own = self._own is not None and (self._own.check.checked or self._own.check.notes)
+        own = [self._own.check] if self._own is not None and has_own else []
+        return [self.hosts, self.addresses, *own]
 
     def check_logs(self, groups: Iterable[OwnersLogs]) -> list[UnprovenTime]:
         """Check all logs, earlier owners first; returns the times without a log."""
@@ -195,6 +200,8 @@ class PolitenessChecks:
                 if self._read % _STEP == 0:
                     self._progress("attempts", self._read, 0)
                 passed.append(attempt)
+                if attempt.is_own:
+                    self._check_own(attempt)
                 yield attempt
 
         for gap in gaps(tapped(), self._last):
@@ -202,6 +209,12 @@ class PolitenessChecks:
             yield from passed
             passed.clear()
         yield from passed
+
+    def _check_own(self, attempt: Attempt) -> None:
+        if self._own is not None:
+            self._own.check_attempt(attempt)
+        else:
+            self.hosts.add_note("attempts at own hosts: the files that prove them were not read")
 
     def _judge(self, gap: Gap) -> None:
         previous, following = gap.previous, gap.following

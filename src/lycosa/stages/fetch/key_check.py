@@ -27,10 +27,15 @@ def load_signer(agent: AgentSection, clock: Clock) -> RequestSigner | None:
 def check_key(agent: AgentSection, requests: RequestsSection) -> None:
     """Raise ``KeyFileError`` when the workers on this machine could not use the key.
 
-    Raises ``SecretError`` when they could not use a secret that the rules of requests name.
+    Raises ``SecretError`` when they could not use a secret that the rules of requests name, or
+    that of own hosts.
     """
     load_signer(agent, SystemClock())
     if requests.rules:
         from lycosa.stages.fetch.request_profiles import load_profiles
 
         load_profiles(requests, str)
+    if requests.own_hosts:
+        from lycosa.stages.fetch.secret_values import read_own_secret
+
+        read_own_secret(requests.own_secret)

@@ -1,4 +1,4 @@
-"""Reads the secrets that rules of requests name, from files and variables of this machine.
+"""Reads the secrets that the settings of requests name, from files and variables of this machine.
 
 They are read when a worker starts, and are in its memory only: in no setting, job, message, log or
 file of a crawl. No message repeats one.
@@ -11,7 +11,7 @@ import re
 import stat
 from pathlib import Path
 
-from lycosa.base.config.profile_texts import SecretPlace
+from lycosa.base.config.profile_texts import SecretPlace, read_secret_place
 
 _MAX_BYTES = 1_000_000
 _FIELD_VALUE = re.compile(
@@ -19,6 +19,7 @@ _FIELD_VALUE = re.compile(
 )
 _BEARER = re.compile(rb"[A-Za-z0-9._~+/-]+=*")  # RFC 6750 section 2.1
 _MAX_VALUE = 8192
+_SHORTEST_OWN = 32
 
 
 class SecretError(Exception):
@@ -65,6 +66,22 @@ def read_token(place: SecretPlace, what: str) -> bytes:
             " leave out the word Bearer"
         )
     return value
+
+
+def read_own_secret(text: str) -> bytes:
+    """The secret of own hosts, by the setting that says where it is.
+
+    White space around it is not a part of it. Raises ``SecretError``, and ``ValueError`` for a text
+    that names no place.
+    """
+    place = read_secret_place(text)
+    secret = secret_content(place, "requests.own_secret").strip()
+    if len(secret) < _SHORTEST_OWN:
+        raise SecretError(
+            f"requests.own_secret: {place.text} has fewer than {_SHORTEST_OWN} bytes; tokens are"
+            " public, and a short secret could be found from one; run: openssl rand -hex 32"
+        )
+    return secret
 
 
 def _content(name: str, what: str) -> bytes:

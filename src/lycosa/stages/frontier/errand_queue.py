@@ -23,9 +23,18 @@ KEY_ASKER, ROBOTS_ASKER = b"indexnow", b"inrobots"
 """In place of the hash of a host: a host asks itself for a key file, and for robots.txt before."""
 
 
+OWN_ASKER = b"own-file"
+"""The same for the file that proves a host of the operator."""
+
+
 def is_for_key(errand: Errand) -> bool:
-    """Whether an errand is for a key file (``visit.key_files``)."""
-    return any(asker.host8 == KEY_ASKER for asker in errand.askers)
+    """Whether an errand is for a key file (``visit.key_files``), or proves an own host."""
+    return any(asker.host8 in (KEY_ASKER, OWN_ASKER) for asker in errand.askers)
+
+
+def is_for_own(errand: Errand) -> bool:
+    """Whether an errand is for the file of an own host (``visit.own_hosts``)."""
+    return any(asker.host8 == OWN_ASKER for asker in errand.askers)
 
 
 def with_asker(waiting: tuple[Errand, ...], url: str, asker: Asker) -> tuple[Errand, ...] | None:

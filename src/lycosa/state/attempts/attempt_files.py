@@ -37,7 +37,7 @@ class Attempt(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     ``duration_s`` of such an attempt is the time for which it was certainly running: until the last
     line of its run. ``delay_s`` is the effective delay decided at its end. ``term`` and ``place``
     are those of its file (``AttemptHead``). ``slot`` says how the slot of its address was given
-    (``SlotNote``).
+    (``SlotNote``). ``is_own``: the delay was decided for a proved host of the operator.
     """
 
     worker: int
@@ -60,6 +60,7 @@ class Attempt(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     term: int = 0
     place: str = ""
     slot: str = ""
+    is_own: bool = False
 
     @property
     def open_s(self) -> float:

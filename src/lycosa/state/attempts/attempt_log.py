@@ -63,6 +63,9 @@ class LogOwner(NamedTuple):
     place: str = ""
 
 
+OWN_MARK = "\town"
+
+
 class AttemptLog:
     """The log of one worker, open for writing.
 
@@ -134,15 +137,17 @@ class AttemptLog:
         monotonic: float,
         wall: float,
         delay_s: float,
+        is_own: bool = False,
     ) -> None:
         """Record that the request has ended, successfully or not.
 
-        ``delay_s`` is how long the host now rests. Raises the same errors as ``begin_attempt``.
+        ``delay_s`` is how long the host now rests; ``is_own`` says that it was decided for a host
+        that is proved to be the operator's. Raises the same errors as ``begin_attempt``.
         """
         times = f"{int(monotonic * 1e6)}\t{int(wall * 1e6)}"
         self._write(
             f"E\t{attempt}\t{times}\t{int(outcome)}\t{status}"
-            f"\t{int(duration_s * 1e6)}\t{int(delay_s * 1e6)}\n"
+            f"\t{int(duration_s * 1e6)}\t{int(delay_s * 1e6)}{OWN_MARK if is_own else ''}\n"
         )
 
     def rotate_file(self, wall: float, monotonic: float) -> Callable[[], None]:

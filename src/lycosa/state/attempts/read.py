@@ -248,7 +248,9 @@ class _Reader:
         )
 
     def _end(self, fields: list[str]) -> Iterable[Attempt]:
-        _, number, monotonic, wall, outcome, status, duration, delay = fields
+        _, number, monotonic, wall, outcome, status, duration, delay, *marks = fields
+        if marks not in ([], ["own"]):
+            raise ValueError("mark")
         self._last = ended, ended_wall = _s(monotonic), _s(wall)
         begun = self._open.pop(int(number), None)
         if begun is None:  # its first line was in a file that is no longer kept
@@ -263,6 +265,7 @@ class _Reader:
                 status=int(status),
                 duration_s=_s(duration),
                 delay_s=_s(delay),
+                is_own=bool(marks),
             ),
         )
 

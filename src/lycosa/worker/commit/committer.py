@@ -244,6 +244,8 @@ class Committer:
         self._reach("commit:cut")
         self._committed_at = self._clock.monotonic()
         self._stages.pacing.was_asked = False
+        own = self._stages.pacing.own
+        proofs = own.cut() if own is not None else {}
         settled, given_up = self._stages.ended.take()
         waiters, self.waiters, self.is_awaited = self.waiters, [], False
         # Their visits ended, so none of them can have killed the process.
@@ -268,6 +270,8 @@ class Committer:
             self._reach("commit:settled")
         else:
             pending.written({}, {})  # the commit is empty: release the store
+        if own is not None:
+            own.note_committed(proofs)
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)

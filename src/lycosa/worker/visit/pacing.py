@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from types import TracebackType
+from typing import Protocol
 
 import msgspec
 
@@ -31,6 +32,20 @@ from lycosa.stages.politeness.delay import (
 _SAME_S = 0.001  # two stored times this close are the same
 
 
+class OwnSections(Protocol):
+    """The settings of politeness for hosts that may be the operator's own."""
+
+    def section_of(
+        self, host: str, section: PolitenessSection, wall: float
+    ) -> PolitenessSection: ...
+
+    def is_proved(self, host: str, wall: float) -> bool: ...
+
+    def cut(self) -> dict[str, float]: ...
+
+    def note_committed(self, cut: dict[str, float]) -> None: ...
+
+
 class HostRest:
     """The rest of one host after the exchange that is about to begin.
 
@@ -46,9 +61,11 @@ class HostRest:
         clock: CrawlClock,
         chance: random.Random,
         on_asked: Callable[[], None],
+        own: OwnSections | None = None,
     ) -> None:
         self._visit = host
         self._on_asked = on_asked
+        self._own = own
         self._section = section
         self._clock = clock
         self._chance = chance
@@ -76,6 +93,9 @@ class HostRest:
         robots.txt.
         """
         record, time = self._visit.record, self._clock.time()
+        if is_robots:
+            # What the file says is not known yet: it may be that the host is not proved any more.
+            self._own = None
         # No request was sent, so the host needs no rest.
         if fetched.reason is Reason.LEASE_EXPIRED:
             self._ended = self.until, self.time_until = now, time
@@ -108,7 +128,10 @@ class HostRest:
         It is decided again when the answer, a robots.txt, has a Crawl-delay. The jitter is drawn
         again, so a second decision only lengthens the rest: the attempt log already has the first.
         """
-        delay = delay_s(self._visit.record.pace, self._section, self._ended[1], self._chance)
+        section = self._section
+        if self._own is not None:
+            section = self._own.section_of(self._visit.name, section, self._clock.wall())
+        delay = delay_s(self._visit.record.pace, section, self._ended[1], self._chance)
         self.until = max(self.until, self._ended[0] + delay.seconds)
         self.time_until = max(self.time_until, self._ended[1] + delay.seconds)
         self.is_asked = delay.source in REFUSALS
@@ -135,8 +158,14 @@ class Pacing:
     """Makes the rests of one worker."""
 
     def __init__(
-        self, section: PolitenessSection, clock: CrawlClock, chance: random.Random
+        self,
+        section: PolitenessSection,
+        clock: CrawlClock,
+        chance: random.Random,
+        own: OwnSections | None = None,
     ) -> None:
+        self.own = own
+        """Which hosts have other settings now, if any can have."""
         self.section = section  # its settings may change while the crawl runs
         self._clock = clock
         self._chance = chance
@@ -190,7 +219,7 @@ class Pacing:
             record.next_at = record.rest_at = self._clock.time()
 
     def rest_of(self, host: VisitState) -> HostRest:
-        return HostRest(host, self.section, self._clock, self._chance, self._note_asked)
+        return HostRest(host, self.section, self._clock, self._chance, self._note_asked, self.own)
 
     def _note_asked(self) -> None:
         self.was_asked = True

@@ -13,6 +13,7 @@ from lycosa.stages.schedule.fetch_outcome import is_connection_failure, is_silen
 from lycosa.stages.schedule.steps import PageAnswered, TurnOver
 from lycosa.stages.schedule.validator_trust import conditions_of
 from lycosa.state.attempts import Suspicion
+from lycosa.worker.visit.own_hosts import OwnFiles
 from lycosa.worker.visit.visit_in_progress import Visit
 from lycosa.worker.visit.worker_stages import Stages
 
@@ -20,7 +21,8 @@ from lycosa.worker.visit.worker_stages import Stages
 class PageTurns:
     """One per worker."""
 
-    def __init__(self, stages: Stages) -> None:
+    def __init__(self, stages: Stages, own: OwnFiles | None = None) -> None:
+        self._own = own
         self._stages, self._clock = stages, stages.clock
         self._suspicion = stages.suspicion
 
@@ -33,6 +35,8 @@ class PageTurns:
         if fetched.reason is Reason.LEASE_EXPIRED:
             # Another worker may own the shard now and fetch it. If not, the host has another turn.
             return TurnOver()
+        if self._own is not None and fetched.status:
+            self._own.ask_if_due(visit.partition, host, fetched.url)
         outage_s = 0.0 if fetched.status else sender.outage_s(fetched.reason)
         return self.note_answer(visit, fetched, rest.is_asked, outage_s)
 

@@ -49,7 +49,10 @@ _OUTAGE = "the network of this machine: no {}; hosts wait, and nothing is counte
 
 
 class RequestSender:
-    """One per worker. ``listeners`` are called at the end of each attempt."""
+    """One per worker. ``listeners`` are called at the end of each attempt.
+
+    ``is_own`` says whether a host is proved to be the operator's at a wall time.
+    """
 
     def __init__(
         self,
@@ -60,6 +63,7 @@ class RequestSender:
         clock: Clock,
         config: Config,
         listeners: Sequence[AttemptListener] = (),
+        is_own: Callable[[str, float], bool] | None = None,
     ) -> None:
         self._fetcher = fetcher
         self._resolver = resolver
@@ -68,7 +72,7 @@ class RequestSender:
         self._clock = clock
         self.limits = _limits_of(config)
         """The bounds of every request that has none itself."""
-        self._listeners = listeners
+        self._listeners, self._is_own = listeners, is_own
         self.in_flight, self.has_answer = 0, False  # a server has answered, with any status
         self.network = Silence(config.retry.away_s, MIN_ADDRESSES)
         """Whether any address that answered lately still does."""
@@ -237,8 +241,20 @@ class RequestSender:
         # pause.
         delay_s = rest(fetched, now, wall, request.kind.is_of_origin)
         if number is not None:
+            is_own = (
+                self._is_own is not None
+                and not request.kind.is_of_origin
+                and self._is_own(host_of(request.url), wall)
+            )
             self._attempts.end_attempt(
-                number, fetched.reason, fetched.status, fetched.duration_s, now, wall, delay_s
+                number,
+                fetched.reason,
+                fetched.status,
+                fetched.duration_s,
+                now,
+                wall,
+                delay_s,
+                is_own,
             )
             self._count(fetched)
             for listener in self._listeners:

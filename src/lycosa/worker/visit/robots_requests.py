@@ -16,7 +16,7 @@ from lycosa.base.model.errand import Answer, Errand
 from lycosa.base.model.fetched import Fetched
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import robots_url
-from lycosa.stages.frontier.errand_queue import is_for_key
+from lycosa.stages.frontier.errand_queue import is_for_key, is_for_own
 from lycosa.stages.frontier.visit_state import VisitState
 from lycosa.stages.politeness.robots_cache import RobotsState, robots_state
 from lycosa.stages.schedule.fetch_outcome import REDIRECTS, is_away
@@ -34,6 +34,7 @@ from lycosa.worker.visit.errands import Errands
 from lycosa.worker.visit.host_robots import Learned, Robots, robots_capture
 from lycosa.worker.visit.key_files import KeyFiles
 from lycosa.worker.visit.missing_paths import MissingPaths
+from lycosa.worker.visit.own_hosts import OwnFiles
 from lycosa.worker.visit.tdm_files import TdmFiles
 from lycosa.worker.visit.visit_in_progress import Visit
 from lycosa.worker.visit.worker_stages import Stages
@@ -50,9 +51,11 @@ class RobotsTurns:
         keys: KeyFiles,
         missing_paths: MissingPaths,
         tdm_files: TdmFiles | None = None,
+        own: OwnFiles | None = None,
     ) -> None:
         self._stages, self._robots, self._errands = stages, robots, errands
         self._keys, self._missing_paths, self._tdm_files = keys, missing_paths, tdm_files
+        self._own = own
         self._clock, self._suspicion = stages.clock, stages.suspicion
 
     # -- the host's own file
@@ -164,10 +167,15 @@ class RobotsTurns:
     async def _key_errand(self, host: VisitState) -> Errand | None:
         """What to request next for a notice of the site; there is one of an hour at most."""
         for errand in filter(is_for_key, host.record.errands):
-            if (file := await self._keys.next_step(host, errand)) is not None:
+            files = self._files_of(errand)
+            if files is not None and (file := await files.next_step(host, errand)) is not None:
                 return file
             self._errands.end_key_errand(host, errand.url)
         return None
+
+    def _files_of(self, errand: Errand) -> KeyFiles | OwnFiles | None:
+        """What requests a key file; none if the settings name no own hosts any more."""
+        return self._own if is_for_own(errand) else self._keys
 
     async def refuse_errand(self, visit: Visit, step: RefuseErrand) -> HostSetAside:
         """Answer the errand without a request."""
@@ -182,7 +190,9 @@ class RobotsTurns:
         assert errand is not None and visit.slot is not None
         with self._stages.pacing.rest_of(visit.host) as rest:
             if is_for_key(errand):
-                if await self._keys.fetch(visit.host, errand, visit.slot, rest):
+                files = self._files_of(errand)
+                assert files is not None  # `_key_errand` has found it
+                if await files.fetch(visit.host, errand, visit.slot, rest):
                     self._errands.end_key_errand(visit.host, errand.url)
                     self._stages.ended.settled.append(errand.url)
             elif await self._errands.run_errand(visit.host, errand, visit.slot, rest):

@@ -39,6 +39,7 @@ from lycosa.worker.visit.key_files import KeyFiles
 from lycosa.worker.visit.leasing import Leasing
 from lycosa.worker.visit.lending import Lending
 from lycosa.worker.visit.missing_paths import MissingPaths
+from lycosa.worker.visit.own_hosts import OwnFiles, OwnHosts, own_hosts
 from lycosa.worker.visit.pacing import Pacing
 from lycosa.worker.visit.page_code import PageCode, extractors_of
 from lycosa.worker.visit.page_requests import PageTurns
@@ -83,13 +84,14 @@ def build_visit(
 ) -> VisitParts:
     """The parts over an open shard and the intake."""
     job, config = owned.job, owned.job.config
+    own = own_hosts(config.requests)
     slots, mark = _slots(owned, ports), StoringMark(attempts_folder(job.folder), job.number)
     stages = Stages(
         frontier=owned.frontier,
         intake=below.intake,
         store=_store(owned, caller),
-        sender=_sender(owned, ports, slots, extensions),
-        pacing=Pacing(config.politeness, owned.clock, owned.chance),
+        sender=_sender(owned, ports, slots, extensions, own),
+        pacing=Pacing(config.politeness, owned.clock, owned.chance, own),
         slices=Slices(owned.clock, mark),
         ended=EndedUrls(),
         clock=owned.clock,
@@ -98,7 +100,15 @@ def build_visit(
     if job.held_until:
         owned.frontier.hold_all(job.held_until, stages.pacing.delay_of)
     robots, permits = _robots(job, ports, stages), _permits(owned, ports, signals, below.renders)
-    steps = _steps(job, owned.prices, ports, below, stages, robots)
+    steps = _steps(
+        job,
+        owned.prices,
+        ports,
+        below,
+        stages,
+        robots,
+        OwnFiles(stages, robots, own) if own is not None else None,
+    )
     lending = Lending(stages, steps.pages, permits, job.manifest.crawl)
 
     code = PageCode(caller, config.canonical, job.formats, extensions.failures)
@@ -125,7 +135,11 @@ def build_visit(
 
 
 def _sender(
-    owned: OwnedShard, ports: Ports, slots: RequestSlots, extensions: Extensions
+    owned: OwnedShard,
+    ports: Ports,
+    slots: RequestSlots,
+    extensions: Extensions,
+    own: OwnHosts | None,
 ) -> RequestSender:
     return RequestSender(
         ports.fetcher,
@@ -135,6 +149,7 @@ def _sender(
         owned.clock,
         owned.job.config,
         extensions.listeners,
+        own.is_proved if own is not None else None,
     )
 
 
@@ -152,6 +167,7 @@ def _steps(
     below: IntakeParts,
     stages: Stages,
     robots: Robots,
+    own: OwnFiles | None,
 ) -> VisitSteps:
     config, errands = job.config, Errands(stages, robots, below.outgoing)
     keys = KeyFiles(stages, robots, config.indexnow)
@@ -169,8 +185,8 @@ def _steps(
         leasing=Leasing(stages, robots, errands, ports.offload, missing_paths, tdm_files),
         errands=errands,
         addresses=AddressFinder(stages, config.politeness.address_delay_s),
-        robots=RobotsTurns(stages, robots, errands, keys, missing_paths, tdm_files),
-        pages=PageTurns(stages),
+        robots=RobotsTurns(stages, robots, errands, keys, missing_paths, tdm_files, own),
+        pages=PageTurns(stages, own),
         parsing=parsing,
         examining=BodyExaminer(
             below.duplicates, stages.store, ports.offload, earlier_of_job(job, ports.offload)

@@ -1,0 +1,87 @@
+"""Attempts that are marked as those of the operator's own hosts: a stored file must prove each.
+
+The files are read back from the WARC, and each token is computed again from the secret that the
+settings name. Where this machine cannot read the secret, only times and form are checked, and the
+report says so.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from lycosa.base.config.sections import RequestsSection
+from lycosa.base.model.fetched import FetchKind
+from lycosa.base.urls.identity import host_of, target_of
+from lycosa.inspect.audit.audit_report import Check
+from lycosa.stages.fetch.secret_values import SecretError, read_own_secret
+from lycosa.stages.politeness.own_proofs import OWN_PATH, VALID_S, has_token, token_of
+from lycosa.state.attempts import Attempt
+from lycosa.state.store.journal_rows import JournalRow
+from lycosa.state.store.stored_data import StoredRecord
+
+_TOKEN = re.compile(rb"\s*[0-9a-f]{64}\s*")
+
+
+class _File(msgspec.Struct, frozen=True):
+    """A stored response: when its request began (seconds since 1970), and whether it proves."""
+
+    at: float
+    is_right: bool
+
+
+class OwnFileAudit:
+    """Call ``check_row`` for every capture, then ``check_attempt`` for every attempt."""
+
+    def __init__(self, section: RequestsSection) -> None:
+        self.check = Check(
+            "own hosts", "attempts without a delay at own hosts: a stored file proves the host"
+        )
+        self._files: dict[str, list[_File]] = {}
+        self._unread: set[str] = set()
+        self._secret = self._read_secret(section.own_secret) if section.own_secret else b""
+
+    def _read_secret(self, place: str) -> bytes:
+        try:
+            return read_own_secret(place)
+        except SecretError as error:
+            self.check.add_note(f"tokens were not computed again: {error}")
+            return b""
+
+    def check_row(self, row: JournalRow, record: StoredRecord | None) -> None:
+        """Take in one capture."""
+        if row.kind is not FetchKind.KEY_FILE or target_of(row.url) != OWN_PATH:
+            return
+        host = host_of(row.url)
+        if record is None:
+            self._unread.add(host)  # the check of records says why
+            return
+        is_right = self._is_right(host, row.status, record.body)
+        self._files.setdefault(host, []).append(_File(row.date_us / 1e6, is_right))
+
+    def _is_right(self, host: str, status: int, body: bytes) -> bool:
+        if not self._secret:
+            return status == 200 and _TOKEN.fullmatch(body) is not None
+        return has_token(status, body, token_of(self._secret, host))
+
+    def check_attempt(self, attempt: Attempt) -> None:
+        """Check an attempt that is marked, by the newest file from before its end."""
+        if attempt.host in self._unread:
+            self.check.add_note(f"{attempt.host}: its file could not be read back")
+            return
+        at = attempt.ended_wall
+        before = [file for file in self._files.get(attempt.host, ()) if file.at <= at]
+        newest = max(before, key=lambda file: file.at, default=None)
+        is_proved = newest is not None and newest.is_right and at - newest.at < VALID_S
+        self.check.expect(
+            is_proved, f"{attempt.url}: marked as of an own host, and {_why_not(newest, at)}"
+        )
+
+
+def _why_not(newest: _File | None, at: float) -> str:
+    if newest is None:
+        return f"no {OWN_PATH} of the host was stored before"
+    if not newest.is_right:
+        return f"the {OWN_PATH} that was stored last before has not its token"
+    return f"its {OWN_PATH} was {at - newest.at:.0f} s old; it is valid for {VALID_S:.0f} s"

@@ -1,0 +1,162 @@
+"""The operator's own hosts: requesting the files that prove them, and which are proved now.
+
+The file of a host that the settings name is requested as an errand, after a page of the host: in
+its turn, after its delay, if robots.txt allows it, and without following a redirect. Its response
+is stored. Proofs are in memory only, so after a restart or a takeover a host has its ordinary delay
+until its file was requested again. A proof counts from the commit of its response on: after a crash
+the audit finds the file of every attempt that is marked.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from lycosa.base.config.sections import PolitenessSection, RequestsSection
+from lycosa.base.model.errand import Asker, Errand
+from lycosa.base.model.fetched import FetchKind
+from lycosa.base.reasons import Reason
+from lycosa.base.urls.identity import origin_of, target_of
+from lycosa.stages.fetch.secret_values import read_own_secret
+from lycosa.stages.frontier.errand_queue import OWN_ASKER, find_errand
+from lycosa.stages.frontier.partition import Partition
+from lycosa.stages.frontier.visit_state import VisitState
+from lycosa.stages.politeness.own_proofs import (
+    FETCHED_EVERY_S,
+    MOST_BYTES,
+    OWN_PATH,
+    VALID_S,
+    has_token,
+    lifted,
+    token_of,
+)
+from lycosa.worker.request_slots import Slot
+from lycosa.worker.visit.host_robots import Robots, origin_capture
+from lycosa.worker.visit.pacing import HostRest
+from lycosa.worker.visit.robots_reader import whole_body
+from lycosa.worker.visit.worker_stages import Stages
+
+
+class OwnHosts:
+    """Which hosts are proved. One per worker; times are wall time, as in the attempt log."""
+
+    def __init__(self, tokens: dict[str, str]) -> None:
+        self.tokens = tokens
+        self._proved: dict[str, float] = {}
+        self._stored: dict[str, float] = {}
+        self._asked: dict[str, float] = {}
+        self._lifted: tuple[PolitenessSection, PolitenessSection] | None = None
+
+    def is_proved(self, host: str, wall: float) -> bool:
+        """Whether the host is proved now. A clock that was set back ends a proof."""
+        at = self._proved.get(host)
+        return at is not None and 0 <= wall - at < VALID_S
+
+    def section_of(self, host: str, section: PolitenessSection, wall: float) -> PolitenessSection:
+        """The settings in force for a host of the list."""
+        if not self.is_proved(host, wall):
+            return section
+        if self._lifted is None or self._lifted[0] is not section:
+            self._lifted = section, lifted(section)
+        return self._lifted[1]
+
+    def is_due(self, host: str, wall: float) -> bool:
+        """Whether the file of the host is to be requested."""
+        asked = self._asked.get(host)
+        return host in self.tokens and (asked is None or not 0 <= wall - asked < FETCHED_EVERY_S)
+
+    def note_asked(self, host: str, wall: float) -> None:
+        """The file was requested, or may not be."""
+        self._asked[host] = wall
+
+    def note_file(self, host: str, at: float, is_right: bool) -> None:
+        """Take in a response whose request began at ``at``. A wrong one ends the proof at once."""
+        if is_right:
+            self._stored[host] = at
+        else:
+            self._stored.pop(host, None)
+            self._proved.pop(host, None)
+
+    def cut(self) -> dict[str, float]:
+        """The proofs whose responses are in the commit that is cut now."""
+        cut, self._stored = self._stored, {}
+        return cut
+
+    def note_committed(self, cut: dict[str, float]) -> None:
+        """Let the proofs of a commit count, unless a later response was wrong."""
+        for host, at in cut.items():
+            if self._asked.get(host, at) <= at:
+                self._proved[host] = at
+
+
+def own_hosts(section: RequestsSection) -> OwnHosts | None:
+    """The own hosts of the settings, if there are any. Raises ``SecretError``."""
+    if not section.own_hosts:
+        return None
+    secret = read_own_secret(section.own_secret)
+    return OwnHosts({host: token_of(secret, host) for host in section.own_hosts})
+
+
+class OwnFiles:
+    """Requests the files. One per worker."""
+
+    def __init__(self, stages: Stages, robots: Robots, own: OwnHosts) -> None:
+        self._stages, self._robots, self._own = stages, robots, own
+        self._frontier, self._clock = stages.frontier, stages.clock
+
+    def ask_if_due(self, partition: Partition, host: VisitState, page: str) -> None:
+        """Queue the request for the file of a host, at the origin of a page."""
+        url = origin_of(page) + OWN_PATH
+        if not self._own.is_due(host.name, self._clock.wall()):
+            return
+        if find_errand(host.record.errands, url) is not None:
+            return
+        asker = Asker(partition.number, OWN_ASKER, url.startswith("https:"), 0)
+        host.record.errands = (*host.record.errands, Errand(url, (asker,)))
+        partition.visits.mark_changed(host)
+        self._frontier.recall_host(host)
+
+    async def next_step(self, host: VisitState, errand: Errand) -> Errand | None:
+        """The errand, if its file may be requested now; otherwise it is dropped."""
+        partition, secure = self._frontier.partitions[host.partition], _is_secure(errand)
+        state = await self._robots.ready_state(partition, host, secure, self._clock.time())
+        if state.is_needed or state.wait_until:
+            return None  # the next page asks for the file again
+        if host.name in self._own.tokens and state.decide(target_of(errand.url)).allowed:
+            return errand
+        self._end_proof(host)
+        return None
+
+    async def fetch(self, host: VisitState, errand: Errand, slot: Slot, rest: HostRest) -> bool:
+        """Request the file and store the response; false when the request was not sent."""
+        partition, sender = self._frontier.partitions[host.partition], self._stages.sender
+        secure, time = _is_secure(errand), self._clock.time()
+        state = await self._robots.ready_state(partition, host, secure, time)
+        decision = state.decide(target_of(errand.url))
+        request = sender.file_request(errand.url, slot.address, FetchKind.KEY_FILE, MOST_BYTES + 1)
+        fetched = await sender.send_request(request, rest, slot)
+        if fetched.reason is Reason.LEASE_EXPIRED:
+            return False
+        if not fetched.status:
+            self._end_proof(host)
+            return True
+        # No await from here on, so that the response and what it means are in one commit.
+        capture = msgspec.structs.replace(
+            origin_capture(fetched, FetchKind.KEY_FILE),
+            site=self._stages.intake.site_of(host.name),
+            robots=decision,
+        )
+        self._stages.store.append_capture(capture)
+        host.note_reached()
+        is_right = has_token(fetched.status, whole_body(fetched), self._own.tokens[host.name])
+        self._own.note_asked(host.name, fetched.started)
+        self._own.note_file(host.name, fetched.started, is_right)
+        return True
+
+    def _end_proof(self, host: VisitState) -> None:
+        now = self._clock.wall()
+        self._own.note_asked(host.name, now)
+        self._own.note_file(host.name, now, is_right=False)
+
+
+def _is_secure(errand: Errand) -> bool:
+    return errand.url.startswith("https:")

@@ -1,0 +1,163 @@
+"""The operator's own hosts: without a delay while a file of each proves it, and marked so."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from itertools import pairwise
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from crawling import QUICK, Pages, crawl_folder, page, robots
+from lycosa.base.config.sections import Config, PolitenessSection, RequestsSection, StoreSection
+from lycosa.base.model.fetched import FetchKind
+from lycosa.cli.main import main
+from lycosa.stages.politeness.own_proofs import OWN_PATH, token_of
+from lycosa.state.attempts import Attempt, read_attempts
+from lycosa.state.attempts.attempt_files import open_file
+from lycosa.state.folder.names import attempts_folder
+from lycosa.synthetic import Faults, Response
+
+A, B, SECRET = "http://a.test/", "http://b.test/", "s" * 40
+TOKEN = token_of(SECRET.encode(), "a.test")
+OWN_FILE = f"{A[:-1]}{OWN_PATH}"
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Config:
+    secret = tmp_path / "secret"
+    secret.write_text(f"{SECRET}\n")
+    secret.chmod(0o600)
+    return msgspec.structs.replace(
+        QUICK,
+        politeness=PolitenessSection(
+            delay_s=300.0, adaptive_factor=0.0, jitter=0.0, address_delay_s=0.0
+        ),
+        requests=RequestsSection(own_hosts=("a.test",), own_secret=f"file:{secret}"),
+    )
+
+
+def text(body: str, status: int = 200) -> Response:
+    return Response(status, [("Content-Type", "text/plain")], body.encode())
+
+
+def web(*files: Response, pages: int = 20, **more: Response) -> Pages:
+    names = [f"p{number}" for number in range(pages)]
+    return Pages(
+        {
+            **{url: page(*(f"{url}{name}" for name in names)) for url in (A, B)},
+            **{f"{url}{name}": page(text=name) for name in names for url in (A, B)},
+            OWN_FILE: files,
+            f"{A}robots.txt": robots("User-agent: *", "Disallow: /private"),
+            **{f"{A}{name}.txt": answer for name, answer in more.items()},
+        }
+    )
+
+
+def attempts(folder: Path) -> Mapping[str, list[Attempt]]:
+    found: dict[str, list[Attempt]] = {"a.test": [], "b.test": []}
+    for each in read_attempts(attempts_folder(folder)):
+        found[each.host].append(each)
+    return found
+
+
+def pauses(of_host: list[Attempt]) -> list[float]:
+    return [after.started - before.ended for before, after in pairwise(of_host)]
+
+
+def test_a_proved_host_has_no_delay_and_its_neighbour_has(tmp_path: Path, config: Config) -> None:
+    crawl_folder(tmp_path / "c", web(text(f"{TOKEN}\n")), [A, B], config)
+    found = attempts(tmp_path / "c")
+    own, other = pauses(found["a.test"]), pauses(found["b.test"])
+    marked = [each for each in found["a.test"] if each.is_own]
+    assert len(marked) > 10 and sum(pause < 1 for pause in own) > 10
+    assert min(other) >= 300 - 1e-5 and not any(each.is_own for each in found["b.test"])
+    assert [e.kind for e in found["a.test"]].count(FetchKind.KEY_FILE) == 1
+    assert main(["audit", str(tmp_path / "c")]) == 0
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        text(TOKEN, status=404),
+        text(token_of(SECRET.encode(), "b.test")),
+        text(f"{TOKEN}{TOKEN}"),
+        text(""),
+        Response(302, [("Location", "/token.txt")], b""),
+    ],
+)
+def test_without_its_token_a_host_has_its_delay(
+    tmp_path: Path, config: Config, file: Response
+) -> None:
+    crawl_folder(tmp_path / "c", web(file, pages=3, token=text(TOKEN)), [A], config)
+    found = attempts(tmp_path / "c")["a.test"]
+    assert min(pauses(found)) >= 300 - 1e-5 and not any(each.is_own for each in found)
+
+
+def test_robots_keeps_the_crawler_from_the_file(tmp_path: Path, config: Config) -> None:
+    pages = web(text(TOKEN), pages=3, robots=robots("User-agent: *", "Disallow: /.well-known/"))
+    crawl_folder(tmp_path / "c", pages, [A], config)
+    assert OWN_FILE not in pages.asked
+    assert min(pauses(attempts(tmp_path / "c")["a.test"])) >= 300 - 1e-5
+
+
+def test_crawl_delay_stays(tmp_path: Path, config: Config) -> None:
+    pages = web(text(TOKEN), pages=6, robots=robots("User-agent: *", "Crawl-delay: 7"))
+    crawl_folder(tmp_path / "c", pages, [A], config)
+    found = attempts(tmp_path / "c")["a.test"]
+    assert 7 - 1e-5 <= min(pauses(found)) < 8 and any(each.is_own for each in found)
+
+
+def test_a_file_that_lost_its_token_ends_it(tmp_path: Path, config: Config) -> None:
+    # Crawl-delay lets the crawl of 140 pages last for more than an hour.
+    slow = robots("User-agent: *", "Crawl-delay: 29")
+    pages = web(text(TOKEN), text("gone", status=404), pages=140, robots=slow)
+    crawl_folder(tmp_path / "c", pages, [A], config)
+    found = attempts(tmp_path / "c")["a.test"]
+    files = [at for at, each in enumerate(found) if each.kind is FetchKind.KEY_FILE]
+    assert len(files) > 1
+    after = pauses(found[files[1] :])
+    assert len(after) > 2 and min(after) >= 300 - 1e-5
+    assert not any(each.is_own for each in found[files[1] + 1 :])
+    assert main(["audit", str(tmp_path / "c")]) == 0
+
+
+@pytest.mark.parametrize("crash_at", [3, 8, 10])
+def test_after_a_kill_the_host_is_proved_again(
+    tmp_path: Path, config: Config, crash_at: int
+) -> None:
+    folder = tmp_path / "c"
+    config = msgspec.structs.replace(config, store=StoreSection(commit_pages=3))
+    faults = Faults(random.Random(1), crash_at=crash_at, crash_point="commit:settled")
+    assert crawl_folder(folder, web(text(TOKEN)), [A], config, faults=faults) is None
+    before = attempts(folder)["a.test"]
+    assert any(each.is_own for each in before) == (crash_at > 3)
+    assert main(["audit", str(folder)]) == 0
+    crawl_folder(folder, web(text(TOKEN)), [A], config, start=1000.0)
+    later = attempts(folder)["a.test"][len(before) :]
+    file = [each.kind for each in later].index(FetchKind.KEY_FILE)
+    # Nothing is lifted before the file was requested again.
+    assert min(pauses(later[: file + 1])) >= 300 - 1e-5
+    assert not any(each.is_own for each in later[: file + 1])
+    assert any(each.is_own for each in later)
+    assert main(["audit", str(folder)]) == 0
+
+
+def test_a_forged_mark_fails_the_audit(
+    tmp_path: Path, config: Config, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "c"
+    crawl_folder(folder, web(text("nothing"), pages=3), [A], config)
+    assert main(["audit", str(folder)]) == 0
+    (path,) = attempts_folder(folder).glob("attempts-w*.log*")
+    with open_file(path) as file:
+        lines = file.read().decode().splitlines()
+    path.unlink()
+    at = max(number for number, line in enumerate(lines) if line.startswith("E\t"))
+    lines[at] += "\town"
+    path.with_name(path.name.removesuffix(".zst")).write_text("\n".join([*lines, ""]))
+    capsys.readouterr()
+    assert main(["audit", str(folder)]) == 1
+    assert "marked as of an own host" in "".join(capsys.readouterr())
