@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from lycosa.base.config.profile_texts import read_secret_place
-from lycosa.base.config.scope_sections import CanonicalSection
-from lycosa.base.urls.identity import Canonicalizer, InvalidUrl
+
+_HOST = re.compile(r"([a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?|\[[0-9a-f:]+\])(?::([1-9][0-9]{0,4}))?")
 
 
 def check_own_hosts(names: Sequence[str]) -> None:
     """Raise ``ValueError`` for what is no host as URLs of the crawl name it."""
     for name in names:
-        try:
-            known = Canonicalizer(CanonicalSection()).host_named(name)
-        except InvalidUrl as error:
-            raise ValueError(f"{name!r} is no host: {error}") from None
-        if known != name:
+        found = _HOST.fullmatch(name)
+        if found is None or found[2] in ("80", "443"):
             raise ValueError(
-                f"{name!r} is not written as URLs have it; write {known!r}: a name in lower case,"
-                " with the port if it is not that of the scheme, and no path or pattern"
+                f"{name!r} is no exact name of a host; write it as URLs have it: lower case (xn--"
+                " for other scripts), the port only if it is not that of the scheme, no path and"
+                " no pattern"
             )
 
 

@@ -33,7 +33,7 @@ def is_for_key(errand: Errand) -> bool:
 
 
 def is_for_own(errand: Errand) -> bool:
-    """Whether an errand is for the file of an own host (``visit.own_hosts``)."""
+    """Whether an errand is for the file of an own host (``visit.own_files``)."""
     return any(asker.host8 == OWN_ASKER for asker in errand.askers)
 
 

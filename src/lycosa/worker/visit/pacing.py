@@ -10,7 +10,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from types import TracebackType
-from typing import Protocol
 
 import msgspec
 
@@ -28,22 +27,9 @@ from lycosa.stages.politeness.delay import (
     pace_after_request,
     parse_retry_after,
 )
+from lycosa.stages.politeness.own_proofs import OwnHosts
 
 _SAME_S = 0.001  # two stored times this close are the same
-
-
-class OwnSections(Protocol):
-    """The settings of politeness for hosts that may be the operator's own."""
-
-    def section_of(
-        self, host: str, section: PolitenessSection, wall: float
-    ) -> PolitenessSection: ...
-
-    def is_proved(self, host: str, wall: float) -> bool: ...
-
-    def cut(self) -> dict[str, float]: ...
-
-    def note_committed(self, cut: dict[str, float]) -> None: ...
 
 
 class HostRest:
@@ -61,7 +47,7 @@ class HostRest:
         clock: CrawlClock,
         chance: random.Random,
         on_asked: Callable[[], None],
-        own: OwnSections | None = None,
+        own: OwnHosts | None = None,
     ) -> None:
         self._visit = host
         self._on_asked = on_asked
@@ -162,10 +148,10 @@ class Pacing:
         section: PolitenessSection,
         clock: CrawlClock,
         chance: random.Random,
-        own: OwnSections | None = None,
+        own: OwnHosts | None = None,
     ) -> None:
         self.own = own
-        """Which hosts have other settings now, if any can have."""
+        """Which hosts are proved to be the operator's, if the settings name any."""
         self.section = section  # its settings may change while the crawl runs
         self._clock = clock
         self._chance = chance

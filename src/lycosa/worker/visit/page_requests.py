@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from lycosa.base.model.fetched import MAX_SITEMAP_BYTES, Fetched, FetchKind, FetchRequest, Limits
@@ -9,20 +11,23 @@ from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import scheme_of
 from lycosa.stages.fetch.headers import wanted_fields
 from lycosa.stages.frontier.lease import Lease
+from lycosa.stages.frontier.partition import Partition
+from lycosa.stages.frontier.visit_state import VisitState
 from lycosa.stages.schedule.fetch_outcome import is_connection_failure, is_silent
 from lycosa.stages.schedule.steps import PageAnswered, TurnOver
 from lycosa.stages.schedule.validator_trust import conditions_of
 from lycosa.state.attempts import Suspicion
-from lycosa.worker.visit.own_hosts import OwnFiles
 from lycosa.worker.visit.visit_in_progress import Visit
 from lycosa.worker.visit.worker_stages import Stages
 
 
 class PageTurns:
-    """One per worker."""
+    """One per worker. ``ask_own`` asks for the file of an own host, at the origin of a URL."""
 
-    def __init__(self, stages: Stages, own: OwnFiles | None = None) -> None:
-        self._own = own
+    def __init__(
+        self, stages: Stages, ask_own: Callable[[Partition, VisitState, str], None] | None = None
+    ) -> None:
+        self._ask_own = ask_own
         self._stages, self._clock = stages, stages.clock
         self._suspicion = stages.suspicion
 
@@ -35,8 +40,8 @@ class PageTurns:
         if fetched.reason is Reason.LEASE_EXPIRED:
             # Another worker may own the shard now and fetch it. If not, the host has another turn.
             return TurnOver()
-        if self._own is not None and fetched.status:
-            self._own.ask_if_due(visit.partition, host, fetched.url)
+        if self._ask_own is not None and fetched.status:
+            self._ask_own(visit.partition, host, fetched.url)
         outage_s = 0.0 if fetched.status else sender.outage_s(fetched.reason)
         return self.note_answer(visit, fetched, rest.is_asked, outage_s)
 

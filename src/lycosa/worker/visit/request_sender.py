@@ -49,10 +49,7 @@ _OUTAGE = "the network of this machine: no {}; hosts wait, and nothing is counte
 
 
 class RequestSender:
-    """One per worker. ``listeners`` are called at the end of each attempt.
-
-    ``is_own`` says whether a host is proved to be the operator's at a wall time.
-    """
+    """One per worker. ``listeners`` are called at the end of each attempt."""
 
     def __init__(
         self,
@@ -63,7 +60,6 @@ class RequestSender:
         clock: Clock,
         config: Config,
         listeners: Sequence[AttemptListener] = (),
-        is_own: Callable[[str, float], bool] | None = None,
     ) -> None:
         self._fetcher = fetcher
         self._resolver = resolver
@@ -72,7 +68,9 @@ class RequestSender:
         self._clock = clock
         self.limits = _limits_of(config)
         """The bounds of every request that has none itself."""
-        self._listeners, self._is_own = listeners, is_own
+        self._listeners = listeners
+        self.is_own: Callable[[str, float], bool] | None = None
+        """Whether a host is proved to be the operator's at a wall time, if any can be."""
         self.in_flight, self.has_answer = 0, False  # a server has answered, with any status
         self.network = Silence(config.retry.away_s, MIN_ADDRESSES)
         """Whether any address that answered lately still does."""
@@ -242,9 +240,9 @@ class RequestSender:
         delay_s = rest(fetched, now, wall, request.kind.is_of_origin)
         if number is not None:
             is_own = (
-                self._is_own is not None
+                self.is_own is not None
                 and not request.kind.is_of_origin
-                and self._is_own(host_of(request.url), wall)
+                and self.is_own(host_of(request.url), wall)
             )
             self._attempts.end_attempt(
                 number,

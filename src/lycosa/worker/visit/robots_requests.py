@@ -34,7 +34,7 @@ from lycosa.worker.visit.errands import Errands
 from lycosa.worker.visit.host_robots import Learned, Robots, robots_capture
 from lycosa.worker.visit.key_files import KeyFiles
 from lycosa.worker.visit.missing_paths import MissingPaths
-from lycosa.worker.visit.own_hosts import OwnFiles
+from lycosa.worker.visit.own_files import OwnFiles
 from lycosa.worker.visit.tdm_files import TdmFiles
 from lycosa.worker.visit.visit_in_progress import Visit
 from lycosa.worker.visit.worker_stages import Stages

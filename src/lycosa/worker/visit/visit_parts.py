@@ -39,7 +39,7 @@ from lycosa.worker.visit.key_files import KeyFiles
 from lycosa.worker.visit.leasing import Leasing
 from lycosa.worker.visit.lending import Lending
 from lycosa.worker.visit.missing_paths import MissingPaths
-from lycosa.worker.visit.own_hosts import OwnFiles, OwnHosts, own_hosts
+from lycosa.worker.visit.own_files import OwnFiles, own_hosts
 from lycosa.worker.visit.pacing import Pacing
 from lycosa.worker.visit.page_code import PageCode, extractors_of
 from lycosa.worker.visit.page_requests import PageTurns
@@ -84,14 +84,13 @@ def build_visit(
 ) -> VisitParts:
     """The parts over an open shard and the intake."""
     job, config = owned.job, owned.job.config
-    own = own_hosts(config.requests)
     slots, mark = _slots(owned, ports), StoringMark(attempts_folder(job.folder), job.number)
     stages = Stages(
         frontier=owned.frontier,
         intake=below.intake,
         store=_store(owned, caller),
-        sender=_sender(owned, ports, slots, extensions, own),
-        pacing=Pacing(config.politeness, owned.clock, owned.chance, own),
+        sender=_sender(owned, ports, slots, extensions),
+        pacing=Pacing(config.politeness, owned.clock, owned.chance, own_hosts(config.requests)),
         slices=Slices(owned.clock, mark),
         ended=EndedUrls(),
         clock=owned.clock,
@@ -100,15 +99,7 @@ def build_visit(
     if job.held_until:
         owned.frontier.hold_all(job.held_until, stages.pacing.delay_of)
     robots, permits = _robots(job, ports, stages), _permits(owned, ports, signals, below.renders)
-    steps = _steps(
-        job,
-        owned.prices,
-        ports,
-        below,
-        stages,
-        robots,
-        OwnFiles(stages, robots, own) if own is not None else None,
-    )
+    steps = _steps(job, owned.prices, ports, below, stages, robots)
     lending = Lending(stages, steps.pages, permits, job.manifest.crawl)
 
     code = PageCode(caller, config.canonical, job.formats, extensions.failures)
@@ -135,11 +126,7 @@ def build_visit(
 
 
 def _sender(
-    owned: OwnedShard,
-    ports: Ports,
-    slots: RequestSlots,
-    extensions: Extensions,
-    own: OwnHosts | None,
+    owned: OwnedShard, ports: Ports, slots: RequestSlots, extensions: Extensions
 ) -> RequestSender:
     return RequestSender(
         ports.fetcher,
@@ -149,7 +136,6 @@ def _sender(
         owned.clock,
         owned.job.config,
         extensions.listeners,
-        own.is_proved if own is not None else None,
     )
 
 
@@ -167,9 +153,10 @@ def _steps(
     below: IntakeParts,
     stages: Stages,
     robots: Robots,
-    own: OwnFiles | None,
 ) -> VisitSteps:
     config, errands = job.config, Errands(stages, robots, below.outgoing)
+    hosts = stages.pacing.own
+    own = OwnFiles(stages, robots, hosts) if hosts is not None else None
     keys = KeyFiles(stages, robots, config.indexnow)
     tdm_files = TdmFiles(stages, config, ports.offload) if wants_tdm_files(config) else None
     capturing = CaptureBuilder(
@@ -186,7 +173,7 @@ def _steps(
         errands=errands,
         addresses=AddressFinder(stages, config.politeness.address_delay_s),
         robots=RobotsTurns(stages, robots, errands, keys, missing_paths, tdm_files, own),
-        pages=PageTurns(stages, own),
+        pages=PageTurns(stages, own.ask_if_due if own is not None else None),
         parsing=parsing,
         examining=BodyExaminer(
             below.duplicates, stages.store, ports.offload, earlier_of_job(job, ports.offload)

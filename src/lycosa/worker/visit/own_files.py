@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import msgspec
 
-from lycosa.base.config.sections import PolitenessSection, RequestsSection
+from lycosa.base.config.sections import RequestsSection
 from lycosa.base.model.errand import Asker, Errand
 from lycosa.base.model.fetched import FetchKind
 from lycosa.base.reasons import Reason
@@ -21,12 +21,10 @@ from lycosa.stages.frontier.errand_queue import OWN_ASKER, find_errand
 from lycosa.stages.frontier.partition import Partition
 from lycosa.stages.frontier.visit_state import VisitState
 from lycosa.stages.politeness.own_proofs import (
-    FETCHED_EVERY_S,
-    MOST_BYTES,
+    MOST_OWN_BYTES,
     OWN_PATH,
-    VALID_S,
+    OwnHosts,
     has_token,
-    lifted,
     token_of,
 )
 from lycosa.worker.request_slots import Slot
@@ -34,58 +32,6 @@ from lycosa.worker.visit.host_robots import Robots, origin_capture
 from lycosa.worker.visit.pacing import HostRest
 from lycosa.worker.visit.robots_reader import whole_body
 from lycosa.worker.visit.worker_stages import Stages
-
-
-class OwnHosts:
-    """Which hosts are proved. One per worker; times are wall time, as in the attempt log."""
-
-    def __init__(self, tokens: dict[str, str]) -> None:
-        self.tokens = tokens
-        self._proved: dict[str, float] = {}
-        self._stored: dict[str, float] = {}
-        self._asked: dict[str, float] = {}
-        self._lifted: tuple[PolitenessSection, PolitenessSection] | None = None
-
-    def is_proved(self, host: str, wall: float) -> bool:
-        """Whether the host is proved now. A clock that was set back ends a proof."""
-        at = self._proved.get(host)
-        return at is not None and 0 <= wall - at < VALID_S
-
-    def section_of(self, host: str, section: PolitenessSection, wall: float) -> PolitenessSection:
-        """The settings in force for a host of the list."""
-        if not self.is_proved(host, wall):
-            return section
-        if self._lifted is None or self._lifted[0] is not section:
-            self._lifted = section, lifted(section)
-        return self._lifted[1]
-
-    def is_due(self, host: str, wall: float) -> bool:
-        """Whether the file of the host is to be requested."""
-        asked = self._asked.get(host)
-        return host in self.tokens and (asked is None or not 0 <= wall - asked < FETCHED_EVERY_S)
-
-    def note_asked(self, host: str, wall: float) -> None:
-        """The file was requested, or may not be."""
-        self._asked[host] = wall
-
-    def note_file(self, host: str, at: float, is_right: bool) -> None:
-        """Take in a response whose request began at ``at``. A wrong one ends the proof at once."""
-        if is_right:
-            self._stored[host] = at
-        else:
-            self._stored.pop(host, None)
-            self._proved.pop(host, None)
-
-    def cut(self) -> dict[str, float]:
-        """The proofs whose responses are in the commit that is cut now."""
-        cut, self._stored = self._stored, {}
-        return cut
-
-    def note_committed(self, cut: dict[str, float]) -> None:
-        """Let the proofs of a commit count, unless a later response was wrong."""
-        for host, at in cut.items():
-            if self._asked.get(host, at) <= at:
-                self._proved[host] = at
 
 
 def own_hosts(section: RequestsSection) -> OwnHosts | None:
@@ -101,6 +47,8 @@ class OwnFiles:
 
     def __init__(self, stages: Stages, robots: Robots, own: OwnHosts) -> None:
         self._stages, self._robots, self._own = stages, robots, own
+        # By one decision a delay is lifted and its line in the attempt log marked.
+        stages.sender.is_own = own.is_proved
         self._frontier, self._clock = stages.frontier, stages.clock
 
     def ask_if_due(self, partition: Partition, host: VisitState, page: str) -> None:
@@ -132,7 +80,9 @@ class OwnFiles:
         secure, time = _is_secure(errand), self._clock.time()
         state = await self._robots.ready_state(partition, host, secure, time)
         decision = state.decide(target_of(errand.url))
-        request = sender.file_request(errand.url, slot.address, FetchKind.KEY_FILE, MOST_BYTES + 1)
+        request = sender.file_request(
+            errand.url, slot.address, FetchKind.KEY_FILE, MOST_OWN_BYTES + 1
+        )
         fetched = await sender.send_request(request, rest, slot)
         if fetched.reason is Reason.LEASE_EXPIRED:
             return False
