@@ -93,7 +93,7 @@ class SegmentChecks:
         self.derived = DerivedChecks(are_sealed)
         self.robots = RobotsAudit(reader, saved.config, report.is_running)
         self.tdm = TdmAudit(reader, report.is_running)
-        self.own = OwnFileAudit(saved.config.requests)
+        self.own = OwnFileAudit(saved.config.requests, report.is_running)
         self.links = LinkCheck(reader, saved, views, in_topics)
         self.renders = RenderChecks()
 
