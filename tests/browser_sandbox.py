@@ -10,14 +10,22 @@ from functools import cache
 from lycosa.stages.render.browser_process import NoBrowser, find_browser
 
 _NOBODY = 65534
-_TRY = "import ctypes, sys; sys.exit(ctypes.CDLL(None).unshare(0x10000000) != 0)"  # CLONE_NEWUSER
+# The interpreter may be one that only its owner can start, so it changes the user itself.
+_TRY = """
+import ctypes, os, sys
+if user := int(sys.argv[1]):
+    os.setgroups([])
+    os.setgid(user)
+    os.setuid(user)
+sys.exit(ctypes.CDLL(None).unshare(0x10000000) != 0)  # CLONE_NEWUSER
+"""
 
 
 @cache
 def permits_sandbox() -> bool:
     """Whether the user that a browser gets may make a user namespace."""
-    user = _NOBODY if os.geteuid() == 0 else None
-    done = subprocess.run([sys.executable, "-I", "-S", "-c", _TRY], user=user, group=user, cwd="/")
+    user = _NOBODY if os.geteuid() == 0 else 0
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", _TRY, str(user)], cwd="/")
     return done.returncode == 0
 
 

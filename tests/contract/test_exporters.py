@@ -131,8 +131,9 @@ def iceberg(catalogue: str, table: str) -> Target:
     from pyiceberg.catalog import load_catalog
 
     def rows() -> list[dict[str, Any]]:
-        found = load_catalog(catalogue).load_table(f"shop.{table}")
-        return list(found.scan().to_arrow().to_pylist())
+        with load_catalog(catalogue) as source:
+            found = source.load_table(f"shop.{table}")
+            return list(found.scan().to_arrow().to_pylist())
 
     return Target(f"iceberg:{catalogue}/shop.{table}", rows)
 

@@ -329,7 +329,7 @@ async def test_what_a_server_says_is_cut_and_has_no_control_characters() -> None
 
 async def test_a_server_that_hangs_costs_the_time_limit() -> None:
     async def nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await asyncio.Event().wait()
+        await reader.read()  # until the client gives up: Server.wait_closed waits for this
 
     async with answering(nothing) as address:
         began = time.monotonic()

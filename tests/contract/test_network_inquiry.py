@@ -146,7 +146,7 @@ async def test_an_address_where_nothing_listens_costs_nothing_until_there_is_an_
 
 async def test_an_address_that_accepts_and_says_nothing_costs_the_time_limit_once() -> None:
     async def nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await asyncio.Event().wait()
+        await reader.read()  # until the client gives up: Server.wait_closed waits for this
 
     async with answering(nothing) as address, inquiry() as asking:
         asking.follow_routes({1: address})

@@ -41,6 +41,7 @@ class IcebergTarget:
             raise TargetError(f"{address!r} is not of the form [CATALOGUE/]NAMESPACE.TABLE")
         self._catalogue, self._named, self._rows = catalogue or "default", named, table
         self._property = f"lycosa.position.{crawl}.{table.name}"
+        self._source: Catalog | None = None
         self._table: Table | None = None
 
     @property
@@ -49,9 +50,10 @@ class IcebergTarget:
 
     def open(self) -> str:
         """See ``Exporter``."""
+        self.close()
         with self._translated():
-            catalogue = load_catalog(self._catalogue)
-            self._table = self._opened(catalogue)
+            self._source = load_catalog(self._catalogue)
+            self._table = self._opened(self._source)
         self._add_columns(self._table)
         return self._stored()
 
@@ -107,7 +109,9 @@ class IcebergTarget:
 
     def close(self) -> None:
         """See ``Exporter``."""
-        self._table = None
+        if self._source is not None:
+            self._source.close()  # the catalogue of a database has connections
+        self._source = self._table = None
 
 
 def _without_retries(table: Table) -> Table:

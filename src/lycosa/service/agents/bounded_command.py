@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 _OUTPUT_BYTES = 200_000
 _ERROR_BYTES = 4_000
@@ -29,14 +30,18 @@ async def run_command(arguments: Sequence[str], within_s: float) -> str:
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
+
+    async def output_read() -> bytes:
+        output = await _read(process.stdout, _OUTPUT_BYTES)
+        if len(output) > _OUTPUT_BYTES:
+            _kill(process)  # it would wait for somebody who reads the rest
+        return output
+
     try:
         async with asyncio.timeout(within_s):
             output, errors = await asyncio.gather(
-                _read(process.stdout, _OUTPUT_BYTES), _read(process.stderr, _ERROR_BYTES)
+                output_read(), _read(process.stderr, _ERROR_BYTES)
             )
-            is_cut = len(output) > _OUTPUT_BYTES
-            if is_cut:
-                process.kill()
             code = await process.wait()
     except TimeoutError:
         raise CommandFailed(
@@ -44,15 +49,20 @@ async def run_command(arguments: Sequence[str], within_s: float) -> str:
         ) from None
     finally:
         if process.returncode is None:
-            process.kill()
+            _kill(process)
             await process.wait()
-    if is_cut:
+    if len(output) > _OUTPUT_BYTES:
         raise CommandFailed(
             f"the answer has more than {_OUTPUT_BYTES:,} bytes; ask for less: fewer columns, LIMIT"
         )
     if code:
         raise CommandFailed(errors.decode("utf-8", "replace").strip() or f"exit code {code}")
     return output.decode("utf-8", "replace")
+
+
+def _kill(process: asyncio.subprocess.Process) -> None:
+    with suppress(ProcessLookupError):  # it has just ended by itself
+        process.kill()
 
 
 async def _read(stream: asyncio.StreamReader | None, most: int) -> bytes:

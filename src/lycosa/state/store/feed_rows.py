@@ -8,6 +8,7 @@ the structs here (``docs/schemas``).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from inspect import cleandoc
 from typing import Annotated, Any
 
 import msgspec
@@ -216,4 +217,7 @@ def feed_schema(feed: str) -> Mapping[str, Any]:
         found["$defs"]["PageFeedRow"]["description"] = _PAGES_TEXT
     else:
         found = msgspec.json.schema(DeadLetterRow)
+    for struct in found["$defs"].values():
+        if "description" in struct:  # a docstring, whose indentation Python 3.13 removes itself
+            struct["description"] = cleandoc(struct["description"])
     return {"$schema": _DIALECT, "title": f"a row of the feed {feed}", **found}
