@@ -184,6 +184,27 @@ def test_captures_with_credentials_are_marked_and_equal_nothing_elsewhere(
     assert len(same) == 2 and not any(row["revisit_profile"] for row in same)
 
 
+def test_a_query_leaves_them_out_if_it_is_told(crawl: dict[str, Any]) -> None:
+    base = f"http://in.test:{crawl['port']}"
+    tables = (
+        "SELECT url FROM pages UNION ALL SELECT url FROM fetches UNION ALL SELECT url FROM texts"
+        " UNION ALL SELECT source_url FROM links UNION ALL SELECT url FROM ccindex"
+        " UNION ALL SELECT url FROM urls UNION ALL SELECT url FROM main.pages"
+    )
+
+    def found(*options: str) -> set[str]:
+        rows = json.loads(printed("sql", crawl["folder"], "--json", *options, tables))
+        return {row["url"] for row in rows}
+
+    everything_there, public = found(), found("--without-private")
+    hidden = {url for url in everything_there if url.startswith(base)}
+    assert hidden and public == everything_there - hidden
+    named = "SELECT view_name FROM duckdb_views() WHERE NOT internal AND schema_name <> 'main'"
+    for statement in (named, "SELECT * FROM choice.private_urls"):
+        done = lycosa("sql", crawl["folder"], "--json", "--without-private", statement)
+        assert base.encode() not in done.stdout and (done.returncode or json.loads(done.stdout) == [])
+
+
 def test_no_feed_export_or_replay_has_them(crawl: dict[str, Any]) -> None:
     folder, work = crawl["folder"], crawl["work"]
     name = f"in.test:{crawl['port']}".encode()

@@ -43,7 +43,12 @@ def command() -> None:
 
 @command.command("read", cls=CrawlCommand, short_help="Progress, SQL, single URLs, texts.")
 @crawl_place
-def read(folder: Path, cluster: Path | None, cache: Path | None) -> ExitCode:
+@click.option(
+    "--private",
+    is_flag=True,
+    help="Show pages that were fetched with credentials too.",
+)
+def read(folder: Path, cluster: Path | None, cache: Path | None, private: bool) -> ExitCode:
     """Answer questions about the crawl in DIR. Nothing is changed, and no site is requested."""
     _require_extra()
     from lycosa.service.agents.reading_server import ReadingServer
@@ -51,7 +56,7 @@ def read(folder: Path, cluster: Path | None, cache: Path | None) -> ExitCode:
     place = [str(folder)] if cluster is None else ["--cluster", str(cluster)]
     if cluster is not None and cache is not None:
         place = ["--cache", str(cache), *place]
-    ReadingServer(place, version("lycosa")).server.run("stdio")
+    ReadingServer(place, version("lycosa"), gives_private=private).server.run("stdio")
     return ExitCode.FINISHED
 
 

@@ -72,6 +72,11 @@ _MAX_SHOWN = 1000
     is_flag=True,
     help="CSV: no apostrophe before text that a spreadsheet would treat as a formula.",
 )
+@click.option(
+    "--without-private",
+    is_flag=True,
+    help="Leave out captures made with credentials, as an export does.",
+)
 def command(
     folder: Path,
     cluster: Path | None,
@@ -80,13 +85,20 @@ def command(
     form: str,
     memory: str,
     is_raw: bool,
+    without_private: bool,
 ) -> ExitCode:
     """Run STATEMENT, a query in SQL, on the tables of the crawl in DIR."""
-    return run(CrawlPlace(folder, cluster, cache), statement, form, memory, is_raw)
+    place = CrawlPlace(folder, cluster, cache)
+    return run(place, statement, form, memory, is_raw, without_private)
 
 
 def run(
-    place: CrawlPlace, statement: str, form: str, memory: str, is_raw: bool = False
+    place: CrawlPlace,
+    statement: str,
+    form: str,
+    memory: str,
+    is_raw: bool = False,
+    hides_private: bool = False,
 ) -> ExitCode:
     """Run one query and print the answer."""
     from lycosa.base.config.units import read_bytes
@@ -100,8 +112,11 @@ def run(
     refuse_writes(statement)
     with (
         reading_crawl(place) as reader,
-        CrawlTables(reader, wanted_tables(statement), memory_mb) as tables,
+        CrawlTables(
+            reader, wanted_tables(statement), memory_mb, hides_private=hides_private
+        ) as tables,
     ):
+        tables.leave_out_private()
         names, rows = ask(tables, statement)
         if form == "json":
             _emit_json(names, rows)

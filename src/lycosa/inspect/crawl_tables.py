@@ -149,6 +149,25 @@ class CrawlTables:
         urls = f"SELECT url FROM {CHOICE}.private_urls"
         return f"(SELECT * FROM {kind} WHERE {column} NOT IN ({urls}))"
 
+    def leave_out_private(self) -> None:
+        """Make private captures invisible to every statement, by tables without them.
+
+        Where there are any, each table is copied without their rows, and only the copies remain.
+        """
+        if not self._hides_private:
+            return
+        shown = dict[str, Path]()
+        for number, kind in enumerate(self.names()):
+            shown[kind] = self._folder / f"shown-{number}.parquet"
+            self.connection.execute(
+                f"COPY (SELECT * FROM {self.shown(kind)}) TO {_quoted(shown[kind])} (FORMAT parquet)"
+            )
+        self.connection.execute(f"DROP SCHEMA {CHOICE} CASCADE")
+        self._files.clear()
+        for kind, path in shown.items():
+            self.connection.execute(f"DROP VIEW {kind}")
+            self._view(kind, [path])
+
     def lock(self, *files: Path) -> None:
         """Restrict the connection to the files of its tables and ``files``, by their exact names.
 
