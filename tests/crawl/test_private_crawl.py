@@ -202,7 +202,9 @@ def test_a_query_leaves_them_out_if_it_is_told(crawl: dict[str, Any]) -> None:
     named = "SELECT view_name FROM duckdb_views() WHERE NOT internal AND schema_name <> 'main'"
     for statement in (named, "SELECT * FROM choice.private_urls"):
         done = lycosa("sql", crawl["folder"], "--json", "--without-private", statement)
-        assert base.encode() not in done.stdout and (done.returncode or json.loads(done.stdout) == [])
+        assert base.encode() not in done.stdout and (
+            done.returncode or json.loads(done.stdout) == []
+        )
 
 
 def test_no_feed_export_or_replay_has_them(crawl: dict[str, Any]) -> None:

@@ -159,9 +159,8 @@ class CrawlTables:
         shown = dict[str, Path]()
         for number, kind in enumerate(self.names()):
             shown[kind] = self._folder / f"shown-{number}.parquet"
-            self.connection.execute(
-                f"COPY (SELECT * FROM {self.shown(kind)}) TO {_quoted(shown[kind])} (FORMAT parquet)"
-            )
+            chosen, target = f"SELECT * FROM {self.shown(kind)}", _quoted(shown[kind])
+            self.connection.execute(f"COPY ({chosen}) TO {target} (FORMAT parquet)")
         self.connection.execute(f"DROP SCHEMA {CHOICE} CASCADE")
         self._files.clear()
         for kind, path in shown.items():
