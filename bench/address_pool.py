@@ -20,7 +20,7 @@ import uvloop
 
 from lycosa.base.config.cluster_file import RedisSection
 from lycosa.base.config.sections import PolitenessSection
-from lycosa.base.model.pool_use import PoolState
+from lycosa.base.model.progress_parts import PoolState
 from lycosa.base.ports import Addresses
 from lycosa.base.system.clock import SystemClock
 from lycosa.cluster.redis.pool import RedisPool, connection_to, parse_info

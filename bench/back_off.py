@@ -16,7 +16,7 @@ import random
 from collections.abc import Callable
 
 from lycosa.base.config.sections import PolitenessSection
-from lycosa.base.model.pace import Pace
+from lycosa.base.model.host_memory import Pace
 from lycosa.stages.politeness.delay import delay_s, pace_after_request
 
 Refuses = Callable[[int, float], bool]

@@ -24,8 +24,8 @@ from rocksdict import DBCompressionType, Options, SstFileWriter
 
 from lycosa.base.config.sections import FrontierSection
 from lycosa.base.model.discovered import LinkKind
+from lycosa.base.model.host_memory import Usage
 from lycosa.base.model.url_state import History, UrlState
-from lycosa.base.model.usage import Usage
 from lycosa.base.urls.identity import Sites, hash8, partition_of
 from lycosa.stages.frontier.back_queue import Lane
 from lycosa.stages.frontier.due import probe_place

@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from judging import new_folder, quick_config, stored_rows, tables, urls_of
 from lycosa.base.config.sections import FrontierSection, PolitenessSection
-from lycosa.base.model.near_duplicate import Verdict
+from lycosa.base.model.parcel_items import Verdict
 from lycosa.base.reasons import Reason
 from lycosa.stages.frontier.alike_pages import AlikePages
 from lycosa.state.exchange import ExchangeEnds, Lateness, MemoryTopics, TopicPost

@@ -44,8 +44,8 @@ from lycosa.base.config.sections import (
     RobotsSection,
     StoreSection,
 )
-from lycosa.base.model.errand import Answer
 from lycosa.base.model.fetched import FetchKind
+from lycosa.base.model.parcel_items import Answer
 from lycosa.base.ports import ResolveError
 from lycosa.base.reasons import Reason
 from lycosa.inspect.audit.folder_audit import audit

@@ -22,7 +22,7 @@ from lycosa.base.config.sections import (
     ScopeRule,
     ScopeSection,
 )
-from lycosa.base.model.errand import Asker
+from lycosa.base.model.parcel_items import Asker
 from lycosa.base.model.render_row import RenderRow
 from lycosa.base.model.url_state import UrlState
 from lycosa.base.reasons import Reason

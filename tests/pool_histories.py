@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 
 from lycosa.base.config.sections import PolitenessSection
-from lycosa.base.model.pool_use import PoolState
+from lycosa.base.model.progress_parts import PoolState
 from lycosa.base.ports import SlotNote
 from lycosa.stages.politeness.address_pool import MICRO, PoolAnswer, PoolCall, PoolWorker
 from lycosa.stages.politeness.node_addresses import NodeAddresses

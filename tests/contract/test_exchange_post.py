@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.base.model.errand import Asker, Errand
+from lycosa.base.model.parcel_items import Asker, Errand
 from lycosa.cluster.kafka import KafkaInbound, KafkaPost
 from lycosa.cluster.network import SocketExchange
 from lycosa.state.exchange import (

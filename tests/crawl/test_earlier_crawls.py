@@ -16,7 +16,7 @@ from warcio.archiveiterator import ArchiveIterator
 
 import lycosa
 from crawling import QUICK, Pages, crawl_folder, page
-from lycosa.base.config.earlier_section import EarlierSection
+from lycosa.base.config.feature_sections import EarlierSection
 from lycosa.base.config.sections import Config, FrontierSection
 from lycosa.base.config.sources import SettingsError, load_settings
 from lycosa.base.reasons import Reason

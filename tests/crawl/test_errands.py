@@ -31,8 +31,8 @@ from lycosa.base.config.sections import (
     RobotsSection,
 )
 from lycosa.base.model.end import End
-from lycosa.base.model.errand import Answer
 from lycosa.base.model.fetched import FetchKind
+from lycosa.base.model.parcel_items import Answer
 from lycosa.base.model.url_state import UrlState
 from lycosa.base.reasons import Reason
 from lycosa.inspect.audit.folder_audit import audit

@@ -17,7 +17,7 @@ import pytest
 from test_python_page import Shop
 
 from item_crawl import ItemCrawl
-from lycosa.base.config.webhook_section import WebhookSection
+from lycosa.base.config.feature_sections import WebhookSection
 from lycosa.cli.main import main
 from lycosa.cli.output import ExitCode
 from lycosa.synthetic import Response

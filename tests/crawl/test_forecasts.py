@@ -14,7 +14,7 @@ import pytest
 from judging import quick_config
 from lycosa.base.config.sections import FetchSection, PolitenessSection, StoreSection
 from lycosa.cluster.coordinator.forecast import Forecast, forecast_of
-from lycosa.cluster.coordinator.rates import CrawlRates
+from lycosa.cluster.coordinator.shard_owners import CrawlRates
 from lycosa.synthetic import SyntheticWeb, WebPlan
 from lycosa.worker.assemble import Assembled
 from lycosa.worker.worker_progress import ProgressReport

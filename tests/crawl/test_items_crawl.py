@@ -19,7 +19,7 @@ from judging import quick_config, stored_rows
 from lycosa.__main__ import main
 from lycosa.base.config.sections import StoreSection
 from lycosa.base.model.end import End
-from lycosa.cluster.shards.cluster_items import ClusterItems
+from lycosa.cluster.shards.opened_cluster import ClusterItems
 from lycosa.feeds.cluster_item_lines import ClusterItemLines
 from lycosa.feeds.cluster_source import ClusterSource
 from lycosa.feeds.items_feed import FolderItemLines, ItemFeed

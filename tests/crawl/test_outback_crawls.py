@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from crawling import QUICK, Pages, crawl_folder, page
-from lycosa.base.config.earlier_section import EarlierSection
+from lycosa.base.config.feature_sections import EarlierSection
 from lycosa.base.config.sections import Config, FrontierSection
 from lycosa.base.model.fetched import Fetched
 from lycosa.base.reasons import Reason

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from judging import urls_of
-from lycosa.base.model.near_duplicate import Verdict
+from lycosa.base.model.parcel_items import Verdict
 from lycosa.base.model.url_state import History
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import join_url

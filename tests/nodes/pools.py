@@ -13,7 +13,7 @@ from collections import Counter
 
 import msgspec
 
-from lycosa.base.model.pool_use import PoolState
+from lycosa.base.model.progress_parts import PoolState
 from lycosa.base.ports import Addresses, Clock, SlotNote
 from lycosa.stages.politeness.address_pool import MICRO, PoolAnswer, PoolCall, PoolWorker
 from lycosa.stages.politeness.node_addresses import WorkerAddresses

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lycosa.inspect.address_waits import MOST_LISTED, AddressWait, AddressWaits
+from lycosa.inspect.status_parts import MOST_LISTED, AddressWait, AddressWaits
 from lycosa.stages.frontier.visit_state import VisitRecord
 
 

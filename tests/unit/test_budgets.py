@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lycosa.base.config.sections import BudgetSection
-from lycosa.base.model.usage import Usage
+from lycosa.base.model.host_memory import Usage
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8
 from lycosa.stages.admit.budgets import over_budget, over_discovery, site_pages_of

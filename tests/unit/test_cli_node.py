@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from lycosa.base.config.cluster_file import ClusterFile, KafkaSection
-from lycosa.base.config.earlier_section import EarlierSection
+from lycosa.base.config.feature_sections import EarlierSection
 from lycosa.base.config.sections import AgentSection, Config, ExtensionSection
 from lycosa.base.config.sources import SettingsError
 from lycosa.base.model.compatibility import LATE_FIELDS

@@ -9,8 +9,8 @@ import msgspec
 from item_crawl import PRODUCTS, ItemCrawl
 from lycosa.inspect.audit.extractor_counts import ExtractorCounts
 from lycosa.inspect.committed_state import read_folder
-from lycosa.inspect.explain.code_facts import code_facts
 from lycosa.inspect.explain.facts import Explanation
+from lycosa.inspect.explain.lookup import code_facts
 from lycosa.state.store.journal_rows import Extractor
 
 OLD, NEW = "a" * 64, "b" * 64

@@ -21,9 +21,9 @@ from lycosa.base.config.sections import ColdSection
 from lycosa.base.listing_kind import ListingKind
 from lycosa.base.model.dead_letter import DeadLetterAction, DecidedDeadLetter
 from lycosa.base.model.discovered import Discovered, LinkKind
+from lycosa.base.model.host_memory import MISSES, SpeculationRecord
 from lycosa.base.model.parsed import Link
 from lycosa.base.model.source_truth import SignalSource
-from lycosa.base.model.speculation_record import MISSES, SpeculationRecord
 from lycosa.base.model.url_state import History, UrlState
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8, host_of, target_of

@@ -11,7 +11,7 @@ from test_partition import SetSeen
 from lycosa.base.config.sections import CopiesSection, FrontierSection
 from lycosa.base.model.capture import Original
 from lycosa.base.model.discovered import Discovered, LinkKind
-from lycosa.base.model.near_duplicate import Verdict
+from lycosa.base.model.parcel_items import Verdict
 from lycosa.base.model.url_state import Completed, History, UrlState
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8, host_of

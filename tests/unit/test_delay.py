@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lycosa.base.config.sections import PolitenessSection
-from lycosa.base.model.pace import Pace, with_times
+from lycosa.base.model.host_memory import Pace, with_times
 from lycosa.stages.politeness.delay import (
     SOURCES,
     Delay,

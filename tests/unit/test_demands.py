@@ -27,9 +27,9 @@ from judging import is_balanced
 from lycosa.base.config.sections import FrontierSection
 from lycosa.base.model.capture import Want
 from lycosa.base.model.discovered import LinkKind
-from lycosa.base.model.speculation_record import SpeculationRecord
+from lycosa.base.model.host_memory import SpeculationRecord
+from lycosa.base.model.parcel_items import PostedWant, SettledWant, WantingPage
 from lycosa.base.model.url_state import Completed, History, UrlState
-from lycosa.base.model.wanted import PostedWant, SettledWant, WantingPage
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8, host_of
 from lycosa.stages.frontier.demands import MAX_SITES, MAX_WAITING_PAGES, decode_demand

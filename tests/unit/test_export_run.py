@@ -13,7 +13,7 @@ from crawling import crawl_folder
 from item_crawl import SECOND, ItemCrawl
 from lycosa.base.messages.progress import Progress
 from lycosa.base.model.item_schema import ItemColumn, ItemSchema
-from lycosa.base.model.webhook_state import WebhookState
+from lycosa.base.model.progress_parts import WebhookState
 from lycosa.cli.progress_rows import webhooks_in_words
 from lycosa.feeds import PageFeed
 from lycosa.feeds.cluster_page_feed import ClusterPageFeed

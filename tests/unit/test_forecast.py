@@ -8,7 +8,7 @@ import pytest
 from lycosa.base.messages.progress import HostNote, Progress
 from lycosa.cli.progress_rows import estimate_of, rough_duration
 from lycosa.cluster.coordinator.forecast import forecast_of, hosts_needing, need_bucket
-from lycosa.cluster.coordinator.rates import CrawlRates
+from lycosa.cluster.coordinator.shard_owners import CrawlRates
 from lycosa.processes.status_file import waiting_for
 from progress_making import progress_with
 

@@ -10,7 +10,7 @@ from test_partition import START, commit, done, found, open_partition
 from lycosa.base.config.policy_classes import LISTING_CLASSES
 from lycosa.base.listing_kind import ListingKind
 from lycosa.base.model.copy_record import CopyRecord, CopyTally
-from lycosa.base.model.errand import Asker, Errand
+from lycosa.base.model.parcel_items import Asker, Errand
 from lycosa.base.model.url_state import History, UrlState
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8

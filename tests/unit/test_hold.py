@@ -8,8 +8,8 @@ import msgspec
 from test_frontier import A, B, fetch, frontier_with
 from test_partition import START, commit, found, open_partition
 
-from lycosa.base.model.errand import Asker, Errand
-from lycosa.base.model.pace import Pace
+from lycosa.base.model.host_memory import Pace
+from lycosa.base.model.parcel_items import Asker, Errand
 from lycosa.stages.frontier.frontier import Frontier
 from lycosa.stages.frontier.visit_state import VisitState
 from lycosa.stages.frontier.workbench import Workbench

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lycosa.base.model.capture import Original
-from lycosa.base.model.near_duplicate import Fingerprint, Verdict
+from lycosa.base.model.parcel_items import Fingerprint, Verdict
 from lycosa.state.seen.foreign_keys import BUCKET
 from lycosa.state.seen.near_judge import NearJudge
 from lycosa.state.seen.simhash import MAX_DISTANCE

@@ -10,8 +10,7 @@ import pytest
 
 from lycosa.base.model.capture import Original
 from lycosa.base.model.discovered import Discovered, LinkKind
-from lycosa.base.model.errand import Asker, Errand
-from lycosa.base.model.near_duplicate import Fingerprint, Verdict
+from lycosa.base.model.parcel_items import Asker, Errand, Fingerprint, Verdict
 from lycosa.state.exchange import (
     PARCEL_URLS,
     InboxDamaged,

@@ -16,8 +16,8 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 from judging import is_balanced, state_of, urls_of
 from lycosa.base.config.sections import FrontierSection
 from lycosa.base.model.discovered import Discovered, LinkKind
+from lycosa.base.model.host_memory import Usage
 from lycosa.base.model.url_state import Completed, History, UrlState
-from lycosa.base.model.usage import Usage
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8, host_of, join_url
 from lycosa.stages.frontier.frontier import Frontier

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lycosa.base.messages.progress import Progress, total
-from lycosa.base.model.pool_use import PoolState, PoolUse
+from lycosa.base.model.progress_parts import PoolState, PoolUse
 from lycosa.cli.cluster_status import pool_line
 
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 
 from lycosa.base.config.sections import PolitenessSection
-from lycosa.base.model.pool_use import PoolState
+from lycosa.base.model.progress_parts import PoolState
 from lycosa.stages.politeness.address_pool import (
     ABSENT_S,
     MICRO,

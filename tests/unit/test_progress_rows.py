@@ -9,7 +9,7 @@ import pytest
 
 from lycosa.base.config.sections import Config
 from lycosa.base.messages.progress import ProcessMemory
-from lycosa.base.model.upload_progress import UploadState
+from lycosa.base.model.progress_parts import UploadState
 from lycosa.base.system.meter import Distribution, Histogram, MeterSnapshot
 from lycosa.base.system.metric_catalogue import SECONDS
 from lycosa.cli.crawl_display import Display, folder_display

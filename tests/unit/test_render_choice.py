@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from labelled_pages import LABELLED_PAGES
 from lycosa.base.config.render_section import RenderMode, RenderSection
+from lycosa.base.model.host_memory import RenderTally
 from lycosa.base.model.parsed import Parsed, ScriptNeed
-from lycosa.base.model.render_tally import RenderTally
 from lycosa.base.urls.identity import hash8
 from lycosa.base.urls.path_shape import path_shape
 from lycosa.stages.parse.html import read_html

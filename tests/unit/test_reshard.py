@@ -23,10 +23,8 @@ from lycosa.base.config.sections import (
 )
 from lycosa.base.model.capture import Original
 from lycosa.base.model.dead_letter import DeadLetterAction, DecidedDeadLetter
-from lycosa.base.model.errand import Asker, Errand
-from lycosa.base.model.near_duplicate import Fingerprint
+from lycosa.base.model.parcel_items import Asker, Errand, Fingerprint, WantingPage
 from lycosa.base.model.source_truth import SourceTruth
-from lycosa.base.model.wanted import WantingPage
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8, partition_of
 from lycosa.inspect.audit.capture_index import CaptureIndex

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lycosa.base.model.missing_page import MissingPage
+from lycosa.base.model.host_memory import MissingPage
 from lycosa.base.model.url_state import History
 from lycosa.stages.schedule.soft_gone import (
     ASK_EVERY_S,

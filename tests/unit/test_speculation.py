@@ -10,7 +10,7 @@ from test_partition import SetSeen
 
 from lycosa.base.config.sections import FrontierSection
 from lycosa.base.model.discovered import Discovered, LinkKind
-from lycosa.base.model.speculation_record import MISSES, SpeculationRecord
+from lycosa.base.model.host_memory import MISSES, SpeculationRecord
 from lycosa.base.model.url_state import Completed, History, UrlState
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8, host_of

@@ -8,7 +8,7 @@ from lycosa.base.config.sections import FetchSection, ScopeRule, ScopeSection
 from lycosa.base.model.capture import Want
 from lycosa.base.model.discovered import LinkKind, redirect_kind
 from lycosa.base.model.fetched import FetchRequest
-from lycosa.base.model.wanted import PostedWant, SettledWant, WantingPage
+from lycosa.base.model.parcel_items import PostedWant, SettledWant, WantingPage
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import Sites
 from lycosa.stages.admit.scope import Scope

@@ -18,9 +18,9 @@ from test_folder_feed import SMALL, WEB, A
 from crawling import crawl_folder
 from lycosa.__main__ import main
 from lycosa.base.config.checks import check_webhooks
+from lycosa.base.config.feature_sections import WebhookSection
 from lycosa.base.config.sections import Config
 from lycosa.base.config.sources import load_settings
-from lycosa.base.config.webhook_section import WebhookSection
 from lycosa.feeds import BadPosition
 from lycosa.feeds.export_port import ExportRow, Overtaken, TargetAway, TargetError
 from lycosa.feeds.export_tables import changes_table

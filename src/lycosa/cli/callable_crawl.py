@@ -5,15 +5,19 @@ All are called in the same way (``CallableCrawl``); the folder of a stopped craw
 
 from __future__ import annotations
 
+import asyncio
+import getpass
+import socket
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from lycosa.cli.cluster_parts import reachable_cluster, tell_line
+from lycosa.cli.cluster_status import ask_coordinator
 from lycosa.cli.crawl_reading import CrawlPlace
 
 if TYPE_CHECKING:
@@ -73,3 +77,69 @@ def coordinated_crawl(place: CrawlPlace) -> CoordinatedCrawl:
             " stop it first"
         )
     return FolderCrawl(place.folder, Path(sockets))
+
+
+def remark_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--why`` and ``--by``; the function gets both, ``by`` never empty."""
+    for add in (
+        click.option(
+            "--by",
+            default="",
+            metavar="NAME",
+            callback=_decider,
+            help="Who decides [USER@MACHINE].",
+        ),
+        click.option(
+            "--why",
+            default="",
+            metavar="TEXT",
+            callback=_bounded,
+            help="A remark for the log of actions.",
+        ),
+    ):
+        function = add(function)
+    return function
+
+
+def _decider(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    return _bounded(context, parameter, value) or f"{getpass.getuser()}@{socket.gethostname()}"
+
+
+def _bounded(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    from lycosa.base.calls import read_remark
+
+    try:
+        return read_remark(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+
+
+_PATIENCE_S = 60.0
+
+
+def change_live_settings(place: CrawlPlace, values: dict[str, str], by: str, why: str) -> None:
+    """Change live settings of a crawl, which may be running or stopped, or of a cluster.
+
+    ``by`` and ``why`` are for the log of actions. Raises ``SettingsError`` for a bad value.
+    """
+    from lycosa.base.config.live_settings import check_live
+    from lycosa.base.messages.coordinator_messages import ChangeSettings
+
+    check_live(values)
+    if place.cluster is not None:
+        ask_coordinator(reachable_cluster(place.cluster), ChangeSettings(values, by, why))
+    elif crawl_runs(place):
+        asyncio.run(_change_running(place, ChangeSettings(values, by, why)))
+    else:
+        from lycosa.processes.callable_folder import change_stopped_settings
+
+        change_stopped_settings(place.folder, values, by, why)
+
+
+async def _change_running(place: CrawlPlace, change: Any) -> None:
+    from lycosa.cluster.serve.caller import CoordinatorFinder
+
+    crawl = coordinated_crawl(place)
+    finder = CoordinatorFinder(crawl.coordinator, crawl.credentials, tell_line)
+    async with await finder.connect(_PATIENCE_S) as connection:
+        await connection.request(change)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lycosa.cli.callable_crawl import remark_options
 from lycosa.cli.cluster_parts import CLUSTER_FILE, reachable_cluster
 from lycosa.cli.cluster_status import ask_coordinator, state_line
 from lycosa.cli.output import ExitCode, emit
-from lycosa.cli.remarks import remark_options
 
 if TYPE_CHECKING:
     from lycosa.base.messages.coordinator_messages import ClusterStatus

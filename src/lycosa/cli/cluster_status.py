@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         ShardStatus,
     )
     from lycosa.base.messages.progress import Progress
-    from lycosa.base.model.pool_use import PoolUse
+    from lycosa.base.model.progress_parts import PoolUse
 
 SEARCH_S = 10.0
 """How long a command looks for a coordinator."""

@@ -17,11 +17,10 @@ from lycosa.cli import crawl_cluster
 from lycosa.cli.api_options import api_given, api_options
 from lycosa.cli.crawl_feeds import CrawlFeeds, FeedTarget, feed_option, feed_targets
 from lycosa.cli.crawl_seeds import CrawlSeeds, default_folder
-from lycosa.cli.limit_options import limit_options, words
 from lycosa.cli.log_options import log_options
 from lycosa.cli.output import ExitCode, Unbroken, clean, emit, emit_json, human_duration
 from lycosa.cli.request_options import request_options, rules_given
-from lycosa.cli.setting_options import config_option, set_option
+from lycosa.cli.setting_options import config_option, limit_options, set_option, words
 
 if TYPE_CHECKING:
     from lycosa.base.config.sections import Config

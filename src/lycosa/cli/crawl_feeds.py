@@ -26,7 +26,7 @@ from typing import Any, NamedTuple, TypeVar
 import click
 
 from lycosa.base.config.sections import WebhookSection
-from lycosa.base.model.webhook_state import WebhookNote
+from lycosa.base.model.progress_parts import WebhookNote
 from lycosa.base.system.environment import without_tokens
 from lycosa.cli.output import ExitCode
 

@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lycosa.cli.callable_crawl import crawl_runs
+from lycosa.cli.callable_crawl import change_live_settings, crawl_runs, remark_options
 from lycosa.cli.cluster_parts import reachable_cluster
 from lycosa.cli.cluster_status import ask_coordinator
 from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, crawl_place, reading_crawl
-from lycosa.cli.live_change import change_live_settings
 from lycosa.cli.output import ExitCode, clean, emit, emit_json
-from lycosa.cli.remarks import remark_options
 
 if TYPE_CHECKING:
     from lycosa.base.config.sections import Config

@@ -15,7 +15,7 @@ from lycosa.base.config.sections import Config, LimitSection, RefetchRule, Refet
 from lycosa.base.config.units import show_bytes, show_seconds
 from lycosa.base.messages.progress import Progress, UnreadSeed
 from lycosa.base.model.parsed import ParserHealth
-from lycosa.base.model.upload_progress import UploadState
+from lycosa.base.model.progress_parts import UploadState
 from lycosa.base.reasons import Reason
 from lycosa.cli.output import ExitCode, counted, human_bytes, human_count, human_duration
 from lycosa.cli.status import lacking_lines

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from lycosa.cli.callable_crawl import callable_crawl, crawl_runs, operator_decisions
+from lycosa.cli.callable_crawl import callable_crawl, crawl_runs, operator_decisions, remark_options
 from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, crawl_place, reading_crawl
 from lycosa.cli.output import ExitCode, clean, counted, emit, emit_json, emit_table, human_time
-from lycosa.cli.remarks import remark_options
 
 if TYPE_CHECKING:
     from lycosa.base.model.dead_letter import ListedDeadLetter

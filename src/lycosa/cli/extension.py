@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lycosa.cli.callable_crawl import coordinated_crawl, crawl_runs
+from lycosa.cli.callable_crawl import coordinated_crawl, crawl_runs, remark_options
 from lycosa.cli.cluster_parts import CLUSTER_FILE, object_store, reachable_cluster, tell_line
 from lycosa.cli.cluster_status import ask_coordinator
 from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace
 from lycosa.cli.output import Column, ExitCode, clean, emit, emit_columns, emit_json, human_time
-from lycosa.cli.remarks import remark_options
 
 if TYPE_CHECKING:
     from lycosa.base.config.cluster_file import ClusterFile

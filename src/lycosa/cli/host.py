@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from lycosa.cli.callable_crawl import callable_crawl, crawl_runs, operator_decisions
+from lycosa.cli.callable_crawl import callable_crawl, crawl_runs, operator_decisions, remark_options
 from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, crawl_place, reading_crawl
 from lycosa.cli.output import (
     ExitCode,
@@ -22,7 +22,6 @@ from lycosa.cli.output import (
     emit_pairs,
     human_duration,
 )
-from lycosa.cli.remarks import remark_options
 
 if TYPE_CHECKING:
     from lycosa.base.calls import HostDecision

@@ -128,7 +128,7 @@ _EXPECTED: dict[str, tuple[ExitCode, str]] = {
         "give the same command again",
     ),
     "lycosa.cluster.kafka.control_topic.ControlDamaged": (ExitCode.INTERNAL, ""),
-    "lycosa.cluster.network.network_errors.RefusedConnection": (ExitCode.USAGE, ""),
+    "lycosa.cluster.network.endpoints.RefusedConnection": (ExitCode.USAGE, ""),
     "lycosa.cluster.serve.coordinator_server.CannotListen": (ExitCode.USAGE, ""),
     "lycosa.cluster.serve.caller.NoCoordinator": (ExitCode.INTERNAL, ""),
     "lycosa.cluster.serve.caller.RequestRefused": (ExitCode.USAGE, ""),

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from math import inf
 
 from lycosa.base.messages.progress import Progress
+from lycosa.base.model.progress_parts import WebhookNote
 from lycosa.base.model.rendered_page import RenderEnd
-from lycosa.base.model.webhook_state import WebhookNote
 from lycosa.base.reasons import Reason
 from lycosa.base.system.meter import Distribution
 from lycosa.base.system.metric_catalogue import DUE_LABELS, SECONDS

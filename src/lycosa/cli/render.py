@@ -13,11 +13,11 @@ from lycosa.cli.callable_crawl import (
     coordinated_crawl,
     crawl_runs,
     operator_decisions,
+    remark_options,
 )
 from lycosa.cli.cluster_parts import tell_line
 from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, crawl_place
 from lycosa.cli.output import ExitCode, clean, counted, emit, emit_json
-from lycosa.cli.remarks import remark_options
 
 if TYPE_CHECKING:
     from lycosa.base.calls import GivenVerdict

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lycosa.cli.callable_crawl import callable_crawl, operator_decisions
+from lycosa.cli.callable_crawl import callable_crawl, operator_decisions, remark_options
 from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, crawl_place
 from lycosa.cli.output import ExitCode, counted, emit, emit_json
-from lycosa.cli.remarks import remark_options
 
 if TYPE_CHECKING:
     from lycosa.processes.callable_folder import ReparseReport

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -18,4 +20,68 @@ set_option = click.option(
     multiple=True,
     metavar="KEY=VALUE",
     help="One setting; may be repeated. See `lycosa config`.",
+)
+
+
+def words(given: Sequence[str]) -> tuple[str, ...]:
+    """The words of options that may be repeated, or have several between commas."""
+    return tuple(word.strip() for text in given for word in text.split(",") if word.strip())
+
+
+def limit_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options; the function gets them by their names."""
+    for add in reversed(_OPTIONS):
+        function = add(function)
+    return function
+
+
+_OPTIONS = (
+    click.option(
+        "--max-pages",
+        metavar="N",
+        help="Stop after N captures, over the life of the crawl; 0 is no limit.",
+    ),
+    click.option(
+        "--max-bytes",
+        metavar="SIZE",
+        help="Stop after 500MB, 10GB of bodies received, over the life of the crawl; 0 is no"
+        " limit.",
+    ),
+    click.option(
+        "--max-disk",
+        metavar="SIZE",
+        help="Stop when the files of the crawl folder have this size; 0 is no limit.",
+    ),
+    click.option(
+        "--max-time", metavar="TIME", help="Stop this run after 90s, 2h, 3d; 0 is no limit."
+    ),
+    click.option(
+        "--until",
+        metavar="DATE",
+        help="Stop this run at 2027-01-31T18:00, or 18:00 today or tomorrow.",
+    ),
+    click.option(
+        "--max-rate",
+        metavar="N",
+        help="At most N requests a second of the whole crawl, as 2 or 0.5; 0 is no limit.",
+    ),
+    click.option(
+        "--max-bandwidth",
+        metavar="SIZE",
+        help="At most so many bytes of bodies a second on average, as 500KB; 0 is no limit.",
+    ),
+    click.option(
+        "--hours",
+        multiple=True,
+        metavar="HOURS",
+        help="Send requests in these hours only: 22:00-06:00, 'Mon-Fri 20:00-06:30 Europe/Berlin';"
+        " may be repeated.",
+    ),
+    click.option(
+        "--languages",
+        multiple=True,
+        callback=lambda _context, _option, given: words(given),
+        metavar="CODES",
+        help="Follow the links of pages in these languages only, as en,de.",
+    ),
 )

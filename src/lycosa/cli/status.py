@@ -33,7 +33,7 @@ from lycosa.cli.status_lists import print_completeness, print_lists, print_sitem
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lycosa.base.model.webhook_state import WebhookNote
+    from lycosa.base.model.progress_parts import WebhookNote
     from lycosa.inspect.committed_state import CrawlReader
     from lycosa.inspect.crawl_status import CrawlStatus
     from lycosa.state.store.closing import LackingFile

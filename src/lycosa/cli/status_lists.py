@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from lycosa.inspect.committed_state import CrawlReader
     from lycosa.inspect.completeness import IncompletePage, MissingRequisites
     from lycosa.inspect.crawl_status import CrawlStatus, ReasonLine
-    from lycosa.inspect.output_sizes import Output
     from lycosa.inspect.queries.listing_queries import HostListings
+    from lycosa.inspect.status_parts import Output
     from lycosa.inspect.top_lists import HostLine, SiteLine
     from lycosa.state.shard.view import ShardPosition
 

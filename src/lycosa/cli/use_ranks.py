@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lycosa.cli.callable_crawl import crawl_runs
+from lycosa.cli.callable_crawl import change_live_settings, crawl_runs, remark_options
 from lycosa.cli.cluster_parts import reachable_cluster
 from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, crawl_place
-from lycosa.cli.live_change import change_live_settings
 from lycosa.cli.output import ExitCode, counted, emit, emit_json
-from lycosa.cli.remarks import remark_options
 
 if TYPE_CHECKING:
     from lycosa.state.objects.objects_port import ObjectStore

@@ -19,7 +19,7 @@ from lycosa.cli.output import ExitCode, clean, counted, emit, emit_json, human_d
 
 if TYPE_CHECKING:
     from lycosa.base.config.sections import WebhookSection
-    from lycosa.base.model.webhook_state import WebhookState
+    from lycosa.base.model.progress_parts import WebhookState
     from lycosa.cluster.shards.cluster_view import ClusterView
     from lycosa.processes.changes_feed import NewestReader
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from lycosa.base.config.sections import WebhookSection
-from lycosa.base.model.webhook_state import WebhookState
+from lycosa.base.model.progress_parts import WebhookState
 from lycosa.feeds.export_port import TargetError
 from lycosa.feeds.export_run import ExportFeed, ExportReport, ExportRun
 from lycosa.feeds.exporters.webhook_target import WebhookTarget, read_state, save_state

@@ -23,14 +23,22 @@ from lycosa.base.model.url_state import UrlState
 from lycosa.base.preferences.use_policy import agent_policy
 from lycosa.base.reasons import Reason
 from lycosa.base.system.durations import long_duration
-from lycosa.inspect.address_waits import AddressWait, AddressWaits
 from lycosa.inspect.committed_state import CrawlReader, TableView
-from lycosa.inspect.output_sizes import Output, outputs_in, outputs_of, removed_outputs
 from lycosa.inspect.policy_state import PolicyState, row_and_total, sum_of_walks
-from lycosa.inspect.refetch_cost import RefetchCost, refetch_cost
-from lycosa.inspect.render_state import RenderTallies, WaitingRenders
 from lycosa.inspect.running import is_running, lock_holder
 from lycosa.inspect.saved_settings import SavedSettings
+from lycosa.inspect.status_parts import (
+    AddressWait,
+    AddressWaits,
+    Output,
+    RefetchCost,
+    RenderTallies,
+    WaitingRenders,
+    outputs_in,
+    outputs_of,
+    refetch_cost,
+    removed_outputs,
+)
 from lycosa.inspect.top_lists import (
     HostLine,
     Order,

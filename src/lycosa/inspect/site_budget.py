@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from lycosa.base.config.sections import BudgetSection
-from lycosa.base.model.usage import Usage
+from lycosa.base.model.host_memory import Usage
 from lycosa.inspect.committed_state import TableView
 from lycosa.stages.admit.budgets import over_budget
 from lycosa.stages.admit.refusal import Refusal

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from lycosa.base.model.pace import with_times
+from lycosa.base.model.host_memory import with_times
 from lycosa.stages.frontier.due import became_due_at
 from lycosa.stages.frontier.visit_state import VisitRecord
 from lycosa.state.kv.table_records import UrlRecord

@@ -12,7 +12,7 @@ from typing import Protocol
 import msgspec
 
 from lycosa.base.messages.worker_messages import ToWorker
-from lycosa.base.model.pool_use import PoolUse
+from lycosa.base.model.progress_parts import PoolUse
 from lycosa.cluster.network import SocketExchange
 from lycosa.state.exchange import ExchangeEnds
 from lycosa.state.shard.opened_shard import Shard

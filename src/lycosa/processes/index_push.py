@@ -14,7 +14,7 @@ from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
-from lycosa.base.config.earlier_section import EarlierSection
+from lycosa.base.config.feature_sections import EarlierSection
 from lycosa.feeds.export_port import TargetAway
 from lycosa.feeds.exporters.http_sender import HttpSender
 from lycosa.feeds.index_lines import push_lines

@@ -43,7 +43,7 @@ from lycosa.base.messages.renderer_messages import RendererReport
 from lycosa.base.messages.timeouts import ONE_PROCESS
 from lycosa.base.messages.worker_messages import Seeds
 from lycosa.base.model.end import End
-from lycosa.base.model.webhook_state import WebhookNote
+from lycosa.base.model.progress_parts import WebhookNote
 from lycosa.base.system.machine import cores
 from lycosa.base.system.memory_plan import MemoryPlan
 from lycosa.base.system.plugins import Plugins

@@ -19,7 +19,7 @@ import msgspec
 
 from lycosa.base.config.sections import UploadSection
 from lycosa.base.config.units import show_seconds
-from lycosa.base.model.upload_progress import UploadState
+from lycosa.base.model.progress_parts import UploadState
 from lycosa.processes.session import Session
 from lycosa.state.folder import manifest as manifests
 from lycosa.state.folder.upload import Upload, owner_of, refuse_others, refuse_own_folder, reserve

@@ -18,7 +18,7 @@ from lycosa.base.config.units import show_mb
 from lycosa.base.messages.progress import ProcessMemory, Progress, total
 from lycosa.base.messages.worker_messages import Ended, Failed, Memory, ToWorker
 from lycosa.base.model.parsed import ParserHealth
-from lycosa.base.model.pool_use import PoolState
+from lycosa.base.model.progress_parts import PoolState
 from lycosa.base.system.kept_tasks import KeptTasks, error_line
 from lycosa.base.system.memory_relief import FAR
 from lycosa.base.system.process_memory import cpu_s, held_by

@@ -25,7 +25,7 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
 
-from lycosa.base.config.earlier_section import EarlierSection
+from lycosa.base.config.feature_sections import EarlierSection
 from lycosa.base.model.fetched import Fetched
 from lycosa.feeds.export_port import TargetAway
 from lycosa.feeds.exporters.http_sender import AddressRefused, HttpSender

@@ -11,7 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Protocol
 
-from lycosa.base.config.earlier_section import EarlierSection
+from lycosa.base.config.feature_sections import EarlierSection
 from lycosa.base.model.capture import StoredOriginal
 from lycosa.base.model.compatibility import LATE_FIELDS
 from lycosa.base.model.fetched import Fetched

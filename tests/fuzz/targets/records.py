@@ -18,9 +18,9 @@ from lycosa.base.messages.worker_messages import (
 )
 from lycosa.base.model.capture import Original, StoredOriginal
 from lycosa.base.model.discovered import Discovered, LinkKind
+from lycosa.base.model.host_memory import Usage
 from lycosa.base.model.parsed import Link, Parsed, ParseInput
 from lycosa.base.model.url_state import History, UrlState
-from lycosa.base.model.usage import Usage
 from lycosa.base.system.frames import UNREADABLE, FrameError, FrameReader, frame_pieces
 from lycosa.cluster.network.connection import DECODER as EXCHANGED
 from lycosa.cluster.network.connection import Acknowledgements, Hello, Parcels, Questions, Replies

@@ -5,9 +5,8 @@ these also accept ``2h``, ``10GB``. Obedience to robots.txt is not a setting. Un
 values stop the start (``config.sources``).
 
 ``scope_sections`` has the settings of a crawl's scope, ``request_sections`` those of requests,
-``extension_section`` those of users' code, ``earlier_section`` those of earlier crawls,
-``cold_section`` those of cold files, ``parse_section`` those of parsing, ``render_section`` those
-of rendering, ``webhook_section`` those of webhooks; here are the other sections and the whole tree.
+``render_section`` those of rendering, ``feature_sections`` those of parsing, users' code, cold
+files, earlier crawls and webhooks; here are the other sections and the whole tree.
 """
 
 from __future__ import annotations
@@ -17,11 +16,14 @@ from typing import Annotated
 
 import msgspec
 
-from lycosa.base.config.cold_section import ColdSection
-from lycosa.base.config.earlier_section import EarlierSection
-from lycosa.base.config.extension_section import ExtensionSection
-from lycosa.base.config.parse_section import LinkRule as LinkRule
-from lycosa.base.config.parse_section import ParseSection as ParseSection
+from lycosa.base.config.feature_sections import (
+    ColdSection,
+    EarlierSection,
+    ExtensionSection,
+    WebhookSection,
+)
+from lycosa.base.config.feature_sections import LinkRule as LinkRule
+from lycosa.base.config.feature_sections import ParseSection as ParseSection
 from lycosa.base.config.render_section import RenderMode as RenderMode
 from lycosa.base.config.render_section import RenderSection as RenderSection
 from lycosa.base.config.request_sections import (
@@ -47,7 +49,6 @@ from lycosa.base.config.scope_sections import (
     TrapSection,
 )
 from lycosa.base.config.setting import setting
-from lycosa.base.config.webhook_section import WebhookSection
 
 __all__ = [
     "AddressTables",

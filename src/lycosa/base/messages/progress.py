@@ -15,9 +15,7 @@ import msgspec
 from lycosa.base.messages.renderer_messages import RendererReport, RendererUse, summed_uses
 from lycosa.base.model.code_failure import FailureNote, summed_notes
 from lycosa.base.model.parsed import ParserHealth
-from lycosa.base.model.pool_use import PoolState, PoolUse
-from lycosa.base.model.upload_progress import UploadState
-from lycosa.base.model.webhook_state import WebhookNote
+from lycosa.base.model.progress_parts import PoolState, PoolUse, UploadState, WebhookNote
 from lycosa.base.system.meter import MeterSnapshot, Number, carried, merged_snapshot
 
 _FIRST = "lycosa_urls_discovered_total"  # a report of an open worker has it

@@ -53,11 +53,11 @@ from lycosa.cluster.coordinator.node_acts import (
     NodeAct,
     Note,
     Reply,
+    ShardRun,
     StartWorker,
     TellCoordinator,
     TellWorker,
 )
-from lycosa.cluster.coordinator.shard_run import ShardRun
 
 MAX_DEATHS = 10
 """Maximum number of deaths in a row without a commit in between."""

@@ -12,20 +12,18 @@ from lycosa.base.system.lazy_imports import lazy_names
 if TYPE_CHECKING:
     from lycosa.cluster.network.connecting import connect
     from lycosa.cluster.network.credentials import Credentials, TlsFiles, credentials_of
-    from lycosa.cluster.network.endpoints import join_address, split_address
+    from lycosa.cluster.network.endpoints import RefusedConnection, join_address, split_address
     from lycosa.cluster.network.frame_server import FrameServer
     from lycosa.cluster.network.handshake import MAX_HELLO_BYTES
     from lycosa.cluster.network.inquiry import NetworkInquiry
-    from lycosa.cluster.network.network_errors import RefusedConnection
     from lycosa.cluster.network.sockets import SocketExchange
 else:
     __getattr__ = lazy_names(
         __name__,
         {
-            "endpoints": "join_address split_address",
+            "endpoints": "RefusedConnection join_address split_address",
             "connecting": "connect",
             "credentials": "Credentials TlsFiles credentials_of",
-            "network_errors": "RefusedConnection",
             "handshake": "MAX_HELLO_BYTES",
             "inquiry": "NetworkInquiry",
             "frame_server": "FrameServer",

@@ -10,9 +10,14 @@ from lycosa.base.system.frame_stream import FrameStream
 from lycosa.base.system.frames import MAX_FRAME_BYTES
 from lycosa.base.system.tls_end import TlsEnd
 from lycosa.cluster.network.credentials import Credentials
-from lycosa.cluster.network.endpoints import Resolved, resolve_address, tune_socket
+from lycosa.cluster.network.endpoints import (
+    RefusedConnection,
+    Resolved,
+    resolve_address,
+    tls_refusal,
+    tune_socket,
+)
 from lycosa.cluster.network.handshake import EARLY_BYTES, introduce_client
-from lycosa.cluster.network.network_errors import RefusedConnection, tls_refusal
 
 
 async def connect(

@@ -20,13 +20,14 @@ from lycosa.base.system.frames import MAX_FRAME_BYTES, UNREADABLE, FrameError
 from lycosa.base.system.tls_end import TlsEnd
 from lycosa.cluster.network.credentials import Credentials
 from lycosa.cluster.network.endpoints import (
+    RefusedConnection,
     join_address,
     resolve_address,
     split_address,
+    tls_refusal,
     tune_socket,
 )
 from lycosa.cluster.network.handshake import EARLY_BYTES, admit_client
-from lycosa.cluster.network.network_errors import RefusedConnection, tls_refusal
 
 _NO_FILES_S = 0.2  # the wait before accepting again when this process has no file number left
 _MAX_LINES, _LINES_S = 20, 10.0

@@ -30,7 +30,7 @@ import msgspec
 from lycosa.base.system.frame_stream import FrameStream
 from lycosa.base.system.frames import UNREADABLE, FrameError
 from lycosa.cluster.network.credentials import Credentials
-from lycosa.cluster.network.network_errors import RefusedConnection
+from lycosa.cluster.network.endpoints import RefusedConnection
 
 MAX_HELLO_BYTES = 16_384
 """Limit of the application's first message, which is part of the handshake."""

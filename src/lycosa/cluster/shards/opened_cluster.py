@@ -6,8 +6,10 @@ segments, attempt logs, the public suffix list. The folder may be deleted at any
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from lycosa.base.config.cluster_file import ClusterFile
@@ -23,7 +25,6 @@ from lycosa.cluster.kafka import (
 )
 from lycosa.cluster.kafka.partition_reader import PartitionReader
 from lycosa.cluster.kafka.topics import PAGES
-from lycosa.cluster.shards.cluster_items import ClusterItems
 from lycosa.cluster.shards.cluster_view import ClusterView, OnReading
 from lycosa.cluster.shards.stored_crawl import StoredCrawl, read_crawl
 from lycosa.state.attempts.shipping import shipped_files
@@ -32,10 +33,21 @@ from lycosa.state.folder.manifest import EarlierOwners
 from lycosa.state.kv.rocks import rocks_opener
 from lycosa.state.objects.cached import CachedObjects, OnPiece
 from lycosa.state.objects.generation import PlacedObjects, placed_objects
-from lycosa.state.objects.objects_port import ObjectStore
+from lycosa.state.objects.object_errors import ObjectMissing
+from lycosa.state.objects.objects_port import ObjectStore, StoredObject
 from lycosa.state.objects.store_opening import open_store
 from lycosa.state.shard.view import CrawlOrigin, rank_reader
-from lycosa.state.store import layout
+from lycosa.state.store import StoredSegment, layout
+from lycosa.state.store.item_versions import (
+    CurrentVersion,
+    ItemListing,
+    stored_items,
+    stored_version,
+)
+from lycosa.state.store.journal import JournalError, header_from, header_in
+from lycosa.state.store.journal_rows import SegmentHeader
+from lycosa.state.store.object_segments import ObjectSegments
+from lycosa.state.store.stored_parts import PieceFile
 
 
 class NotInitialized(Exception):
@@ -167,3 +179,35 @@ class OpenedCluster:
         folder = self.cache / "earlier" / owners.place
         cached = CachedObjects(self.objects_of(owners), folder)
         return [cached.local_file(each) for each in shipped_files(self.objects_of(owners), number)]
+
+
+_BEGINNING = 256 << 10
+
+
+class ClusterItems:
+    """The items in ``objects``. Tables never change, so they are kept in ``cached``."""
+
+    def __init__(self, objects: ObjectStore, cached: CachedObjects, work: Path) -> None:
+        self._objects, self._cached, self._work = objects, cached, work
+
+    def list_tables(self) -> ItemListing:
+        """See ``ItemSource``."""
+        return stored_items(self._objects)
+
+    def current_version(self, listing: ItemListing, name: str) -> CurrentVersion:
+        """See ``ItemSource``."""
+        return stored_version(self._objects, name, listing.changes.get(name, 0))
+
+    def local_table(self, table: StoredObject, work: Path) -> Path:
+        """See ``ItemSource``."""
+        return self._cached.local_file(table)
+
+    def read_header(self, segment: StoredSegment) -> SegmentHeader:
+        """See ``ItemSource``."""
+        name = layout.file_name(layout.JOURNAL, segment.name)
+        # Of a sealed journal its beginning is enough.
+        with suppress(ObjectMissing, JournalError):
+            return header_in(self._objects.get(name, 0, _BEGINNING), segment.name)
+        reader = ObjectSegments(self._objects, layout.segment_worker(segment.name), self._work)
+        source = io.BufferedReader(PieceFile(reader.read_journal(segment)))
+        return header_from(source, segment.name)

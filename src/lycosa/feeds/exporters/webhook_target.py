@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from lycosa.base.config.sections import WebhookSection
-from lycosa.base.model.webhook_state import WebhookState
+from lycosa.base.model.progress_parts import WebhookState
 from lycosa.base.system.durable import replace_file
 from lycosa.base.system.frames import UNREADABLE
 from lycosa.feeds.export_port import Batch, ExportRow, Overtaken, TargetAway, TargetError

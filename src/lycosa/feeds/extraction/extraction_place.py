@@ -5,7 +5,7 @@ None of them needs a lock, a running crawl or Kafka.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,14 +20,15 @@ from lycosa.feeds.extraction.extracted_tables import ExtractedTables
 from lycosa.feeds.extraction.extraction_source import ExtractionSource
 from lycosa.feeds.extraction.extraction_versions import ExtractionRefused
 from lycosa.feeds.extraction.foreign_captures import ForeignCaptures
-from lycosa.feeds.extraction.uploaded_tables import FolderWithUploads
 from lycosa.state.folder.manifest import load_manifest
 from lycosa.state.folder.saved_config import saved_settings
 from lycosa.state.objects.folder import FolderStore
 from lycosa.state.objects.generation import placed_objects
-from lycosa.state.objects.objects_port import ObjectStore
+from lycosa.state.objects.object_errors import ObjectExists, ObjectMissing, StoreFailed
+from lycosa.state.objects.objects_port import ObjectStore, StoredObject
 from lycosa.state.objects.store_opening import open_store
 from lycosa.state.store.derived_files import item_kind
+from lycosa.state.store.removed_files import RemovedFile, open_removed, removed_files
 
 
 class ExtractionPlace(msgspec.Struct, frozen=True):
@@ -115,3 +116,67 @@ def forget_version(place: ExtractionPlace, name: str, version: int | None) -> di
             if each.name == name:
                 crawled.setdefault(each.version, set()).add(segment)
     return {each: tables.forget(each, crawled.get(each, ())) for each in reversed(wanted)}
+
+
+# A crawl folder as a store that also has the files which were removed there after their upload.
+#
+# Otherwise an extraction would take tables that are in another store alone for missing, and make
+# them again.
+
+
+class FolderWithUploads:
+    """The files of a crawl folder as an ``ObjectStore``. What was removed is read where it is."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._here = folder, FolderStore(str(folder), folder)
+
+    def create(self, key: str, data: bytes) -> None:
+        if (removed := self._removed(key)) is not None:
+            raise ObjectExists(f"{key} was removed here after its upload to {removed.url}")
+        self._here.create(key, data)
+
+    def put(self, key: str, content: bytes | Path) -> None:
+        self._here.put(key, content)
+
+    def get(self, key: str, start: int = 0, length: int | None = None) -> bytes:
+        try:
+            return self._here.get(key, start, length)
+        except ObjectMissing:
+            if (removed := self._removed(key)) is None:
+                raise
+        try:
+            with open_removed(removed) as file:
+                file.seek(start)
+                return file.read(-1 if length is None else max(length, 0))
+        except OSError as error:
+            raise StoreFailed(str(error)) from error
+
+    def find(self, key: str) -> StoredObject | None:
+        if (found := self._here.find(key)) is not None:
+            return found
+        removed = self._removed(key)
+        return StoredObject(key, removed.bytes) if removed is not None else None
+
+    def list(self, prefix: str = "") -> Iterator[StoredObject]:
+        for name, each in self.removed(prefix).items():
+            yield StoredObject(name, each.bytes)
+        yield from self._here.list(prefix)
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Delete files of the folder; copies in other stores stay."""
+        self._here.delete(keys)
+
+    def removed(self, prefix: str) -> dict[str, RemovedFile]:
+        """The files with this beginning that are elsewhere alone."""
+        found = removed_files(self._folder)
+        return {
+            name: each
+            for name, each in found.items()
+            if name.startswith(prefix) and not (self._folder / name).exists()
+        }
+
+    def _removed(self, key: str) -> RemovedFile | None:
+        return None if (self._folder / key).exists() else removed_files(self._folder).get(key)
+
+    def __repr__(self) -> str:
+        return f"FolderWithUploads({str(self._folder)!r})"

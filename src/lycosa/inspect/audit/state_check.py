@@ -20,9 +20,8 @@ from lycosa.base.urls.identity import hash8, join_url, reversed_host
 from lycosa.inspect.audit.audit_report import Check, OnAuditProgress
 from lycosa.inspect.audit.capture_index import CaptureIndex, place_key
 from lycosa.inspect.audit.cold_check import ColdSchedule, expect_cold, expect_cold_cells
-from lycosa.inspect.audit.demand_check import check_demands
-from lycosa.inspect.audit.lease_check import check_leases
 from lycosa.inspect.audit.table_hosts import HostSection, sections_of
+from lycosa.inspect.audit.waiting_check import check_demands, check_leases
 from lycosa.inspect.committed_state import TableView
 from lycosa.stages.frontier.change_log import CHANGES, bounds_in, change_number, decode_change
 from lycosa.stages.frontier.host_grids import HOST_GRIDS, host_grid_of, is_readable

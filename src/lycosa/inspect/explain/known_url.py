@@ -19,10 +19,7 @@ from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import host_of, join_url, scheme_of
 from lycosa.inspect.committed_state import CrawlReader, TableView, UrlEntry
 from lycosa.inspect.explain.budget_facts import judged_now, site_facts
-from lycosa.inspect.explain.code_facts import code_facts
-from lycosa.inspect.explain.cold_facts import cold_facts
 from lycosa.inspect.explain.copy_facts import SET_BACK, copy_facts
-from lycosa.inspect.explain.demand_facts import demand_facts
 from lycosa.inspect.explain.facts import (
     Explanation,
     host_facts,
@@ -36,12 +33,23 @@ from lycosa.inspect.explain.facts import (
     when,
     why_host,
 )
-from lycosa.inspect.explain.lookup import Stored, Tried, place_in_queue, stored_capture, tries_of
+from lycosa.inspect.explain.lookup import (
+    Stored,
+    Tried,
+    code_facts,
+    place_in_queue,
+    stored_capture,
+    tries_of,
+)
 from lycosa.inspect.explain.rank_facts import rank_facts
 from lycosa.inspect.explain.refetch_facts import PROBE_TEXT, refetch_facts
-from lycosa.inspect.explain.round_facts import round_facts
-from lycosa.inspect.explain.signal_facts import signal_facts
-from lycosa.inspect.explain.steering_facts import steering_facts
+from lycosa.inspect.explain.row_facts import (
+    cold_facts,
+    demand_facts,
+    round_facts,
+    signal_facts,
+    steering_facts,
+)
 from lycosa.inspect.explain.validator_facts import validator_facts
 from lycosa.inspect.policy_state import rule_facts, shown_rule
 from lycosa.inspect.saved_settings import SavedSettings

@@ -8,17 +8,20 @@ from pathlib import Path
 
 import msgspec
 
+from lycosa.base.model.code_version import shown_digest
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.due_band import DUE_BANDS
 from lycosa.base.reasons import Reason
 from lycosa.inspect.committed_state import CrawlReader, TableView
+from lycosa.inspect.explain.facts import Explanation
 from lycosa.state.attempts.attempt_files import ATTEMPT_LOG_DAMAGE, open_file
 from lycosa.state.kv.table_records import PARKED_BAND, SPECULATIVE_BAND, row_urls
 from lycosa.state.shard.view import CrawlView
 from lycosa.state.store import layout
 from lycosa.state.store.derived_files import LINKS
 from lycosa.state.store.journal import JournalError
-from lycosa.state.store.journal_rows import JournalRow
+from lycosa.state.store.journal_rows import Extractor, JournalRow
+from lycosa.state.store.removed_files import ElsewhereError
 from lycosa.state.store.render_facts import RENDER_LINE
 from lycosa.state.store.segments_port import StoredSegment
 from lycosa.state.store.stored_data import RecordError, StoredRecord, metadata_behind
@@ -248,3 +251,29 @@ def _ended(
         found[key] = msgspec.structs.replace(
             found[key], outcome=outcome, status=status, duration_s=duration
         )
+
+
+def code_facts(answer: Explanation, reader: CrawlReader, segment: str) -> None:
+    """Add the extractors of the segment: a segment ends when the code of the crawl changes."""
+    found = _extractors(reader, layout.stem_of(segment))
+    values = [{"name": each.name, "version": each.version, "sha256": each.code} for each in found]
+    answer.add_fact("extractors", values or None, "; ".join(map(shown_extractor, found)))
+
+
+def shown_extractor(extractor: Extractor) -> str:
+    """An extractor with its version and the beginning of its digest, for people."""
+    code = f" (SHA-256 {shown_digest(extractor.code)})" if extractor.code else ""
+    return f"{extractor.name} version {extractor.version}{code}"
+
+
+def _extractors(reader: CrawlReader, name: str) -> tuple[Extractor, ...]:
+    items = reader.origin.items
+    if items is None:
+        return ()
+    for segment in reader.source.list_segments():
+        if segment.name == name and segment.journal_length is not None:
+            try:
+                return items.read_header(segment).extractors
+            except (JournalError, ElsewhereError, OSError):
+                return ()  # the audit reports what is damaged
+    return ()

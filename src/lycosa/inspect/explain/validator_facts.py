@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lycosa.base.model.missing_page import MissingPage
+from lycosa.base.model.host_memory import MissingPage
 from lycosa.base.model.validator_counts import ValidatorCounts
 from lycosa.base.reasons import Reason
 from lycosa.inspect.explain.facts import Explanation, when

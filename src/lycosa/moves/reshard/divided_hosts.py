@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from lycosa.base.model.errand import Errand
+from lycosa.base.model.parcel_items import Errand
 from lycosa.base.urls.identity import reversed_host
 from lycosa.moves.reshard.host_owners import HostOwners, StateDamaged
 from lycosa.moves.reshard.row_sink import RowSink

@@ -22,7 +22,7 @@ from lycosa.base.messages.worker_messages import (
     decode_to_worker,
     encode_worker_message,
 )
-from lycosa.base.model.pool_use import PoolUse
+from lycosa.base.model.progress_parts import PoolUse
 from lycosa.base.ports import Addresses, Clock
 from lycosa.base.system.clock import SystemClock
 from lycosa.base.system.frame_stream import FrameStream

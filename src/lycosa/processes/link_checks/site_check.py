@@ -20,6 +20,7 @@ from typing import Protocol
 
 import msgspec
 
+from lycosa.base.config.feature_sections import WebhookSection
 from lycosa.base.config.sections import (
     Config,
     EarlierSection,
@@ -29,7 +30,6 @@ from lycosa.base.config.sections import (
     ScopeRule,
     UploadSection,
 )
-from lycosa.base.config.webhook_section import WebhookSection
 from lycosa.base.model.end import End
 from lycosa.base.urls.identity import host_of
 from lycosa.inspect.committed_state import read_folder

@@ -7,14 +7,18 @@ from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any
 
-from fastapi import Depends, FastAPI, Request
+from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import Response
+from fastapi.responses import PlainTextResponse, Response
 from starlette.exceptions import HTTPException
 
 from lycosa.base.config.sources import SettingsError
+from lycosa.base.messages.progress import ProcessMemory
+from lycosa.base.system.metrics_text import CONTENT_TYPE, metrics_text
+from lycosa.base.system.process_memory import cpu_s, held_by
 from lycosa.base.urls.identity import InvalidUrl
 from lycosa.base.urls.near_hosts import HostUnknown
+from lycosa.cluster.coordinator.crawl_metrics import crawl_metrics
 from lycosa.service.api.access_log import AccessLog
 from lycosa.service.api.answers import (
     CoordinatorSilent,
@@ -29,11 +33,10 @@ from lycosa.service.api.host_routes import host_router
 from lycosa.service.api.indexnow import NoticeInbox, indexnow_routes
 from lycosa.service.api.login import login_routes
 from lycosa.service.api.models import ProblemAnswer
-from lycosa.service.api.probes import probe_router
 from lycosa.service.api.problems import PROBLEM_TYPE, TITLES, Problem
 from lycosa.service.api.process_log import ProcessLog
 from lycosa.service.api.quotas import Places
-from lycosa.service.api.request_context import known_parameters
+from lycosa.service.api.request_context import known_parameters, service_of
 from lycosa.service.api.scrape_routes import scrape_router
 from lycosa.service.api.service import CrawlService
 from lycosa.service.api.steering_routes import steering_router
@@ -200,3 +203,36 @@ def problem_of(error: Exception) -> Problem:
             ours = _DETAILS.get(error.status_code, "").format(allowed=headers.get("allow", ""))
             return Problem(error.status_code, ours or str(error.detail), -1, headers)
     return Problem(500, "the server made an error")
+
+
+# What other programs watch: metrics for Prometheus, and whether this process works.
+#
+# ``/health/live`` says that this process answers. ``/health/ready`` says that it reaches the crawl.
+# Neither needs a token, and neither tells anything about the crawl.
+
+
+probe_router = APIRouter(include_in_schema=False)
+
+
+@probe_router.get("/metrics")
+async def show_metrics(request: Request) -> Response:
+    """Everything that the crawl measures, in the text form of Prometheus."""
+    status = await service_of(request).status()
+    mine = ProcessMemory("api", *held_by(), cpu_s())
+    return Response(metrics_text(crawl_metrics(status, [mine])), media_type=CONTENT_TYPE)
+
+
+@probe_router.get("/health/live")
+async def show_life() -> Response:
+    """This process answers."""
+    return PlainTextResponse("alive\n")
+
+
+@probe_router.get("/health/ready")
+async def show_readiness(request: Request) -> Response:
+    """Whether the coordinator of the crawl answers."""
+    try:
+        await service_of(request).status()
+    except CoordinatorSilent:
+        return PlainTextResponse("the coordinator does not answer\n", 503, {"retry-after": "5"})
+    return PlainTextResponse("ready\n")

@@ -22,7 +22,7 @@ from fastapi import APIRouter, Request, Response
 
 from lycosa.base.calls import SiteNotice
 from lycosa.base.config.sections import IndexNowSection
-from lycosa.base.model.errand import MAX_URL_CHARS
+from lycosa.base.model.parcel_items import MAX_URL_CHARS
 from lycosa.base.urls.identity import InvalidUrl, host_of, scheme_of
 from lycosa.service.api.places import PartitionFinder
 from lycosa.service.api.problems import Problem

@@ -20,7 +20,7 @@ from lycosa.base.messages.coordinator_messages import (
     NoMoreAsks,
 )
 from lycosa.base.messages.worker_messages import Seeds
-from lycosa.cluster.network.network_errors import RefusedConnection
+from lycosa.cluster.network.endpoints import RefusedConnection
 from lycosa.cluster.serve.caller import (
     CoordinatorConnection,
     CoordinatorFinder,

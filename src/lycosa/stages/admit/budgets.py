@@ -9,7 +9,7 @@ the budget was raised or other sites have linked to its site.
 from __future__ import annotations
 
 from lycosa.base.config.sections import BudgetSection
-from lycosa.base.model.usage import Usage
+from lycosa.base.model.host_memory import Usage
 from lycosa.base.reasons import Reason
 from lycosa.stages.admit.linking_sites import is_exact, linking_sites
 from lycosa.stages.admit.refusal import Refusal

@@ -7,7 +7,7 @@ other sites it gets only what pages load without scripts too, and only with shor
 
 from __future__ import annotations
 
-from lycosa.base.model.wanted import FOREIGN_DESTINATIONS, MAX_WANT_CHARS
+from lycosa.base.model.parcel_items import FOREIGN_DESTINATIONS, MAX_WANT_CHARS
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import target_of
 from lycosa.stages.admit.refusal import Refusal

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from lycosa.base.model.capture import Original
-from lycosa.base.model.near_duplicate import Verdict
+from lycosa.base.model.parcel_items import Verdict
 from lycosa.base.model.url_state import UrlState
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8, host_of

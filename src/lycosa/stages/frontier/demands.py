@@ -18,8 +18,8 @@ from itertools import islice
 import msgspec
 
 from lycosa.base.model.capture import Want
+from lycosa.base.model.parcel_items import PostedWant, SettledWant, WantingPage
 from lycosa.base.model.url_state import UrlState
-from lycosa.base.model.wanted import PostedWant, SettledWant, WantingPage
 from lycosa.base.reasons import Reason
 from lycosa.state.kv.overlay import Overlay
 from lycosa.state.kv.table_records import UrlRecord, demand_key, encode_record, prefix_end

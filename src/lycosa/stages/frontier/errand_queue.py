@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from lycosa.base.model.errand import Asker, Errand, Question
+from lycosa.base.model.parcel_items import Asker, Errand, Question
 from lycosa.stages.frontier.partition import Partition
 from lycosa.stages.frontier.visit_state import VisitState
 

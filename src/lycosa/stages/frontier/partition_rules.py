@@ -7,7 +7,7 @@ from collections.abc import Callable
 import msgspec
 
 from lycosa.base.config.sections import ColdSection, CopiesSection, RefetchSection, RenderSection
-from lycosa.base.model.usage import Usage
+from lycosa.base.model.host_memory import Usage
 from lycosa.stages.frontier.change_signals import ChangeSignals
 from lycosa.stages.frontier.entry_bands import JudgePage, judge_as_due
 from lycosa.stages.frontier.policy_walk import KeptInterval

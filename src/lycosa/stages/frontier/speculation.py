@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from lycosa.base.model.discovered import Discovered, LinkKind
-from lycosa.base.model.speculation_record import SpeculationRecord
+from lycosa.base.model.host_memory import SpeculationRecord
 from lycosa.base.model.url_state import Completed, UrlState
 from lycosa.base.reasons import Reason
 from lycosa.stages.frontier.back_queue import QueueEntry

@@ -13,15 +13,18 @@ from functools import partial
 import msgspec
 
 from lycosa.base.model.copy_record import CopyRecord
-from lycosa.base.model.errand import Errand, Question
 from lycosa.base.model.factors import NO_RANK
-from lycosa.base.model.missing_page import MissingPage
-from lycosa.base.model.pace import Pace, with_times
-from lycosa.base.model.render_tally import RenderTally
+from lycosa.base.model.host_memory import (
+    MissingPage,
+    Pace,
+    RenderTally,
+    SpeculationRecord,
+    Usage,
+    with_times,
+)
+from lycosa.base.model.parcel_items import Errand, Question
 from lycosa.base.model.source_truth import SourceTruth
-from lycosa.base.model.speculation_record import SpeculationRecord
 from lycosa.base.model.url_state import UrlState
-from lycosa.base.model.usage import Usage
 from lycosa.base.model.validator_counts import ValidatorCounts
 from lycosa.base.reasons import Reason
 from lycosa.stages.frontier.back_queue import BackQueue, Lane

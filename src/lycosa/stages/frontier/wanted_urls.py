@@ -14,8 +14,8 @@ from __future__ import annotations
 import msgspec
 
 from lycosa.base.model.discovered import Discovered, LinkKind
+from lycosa.base.model.parcel_items import PostedWant, SettledWant
 from lycosa.base.model.url_state import UrlState
-from lycosa.base.model.wanted import PostedWant, SettledWant
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8, host_of
 from lycosa.stages.frontier.demands import MAX_DEMANDS, WAITING, outcome_of

@@ -29,7 +29,7 @@ from typing import NamedTuple
 import msgspec
 
 from lycosa.base.config.sections import PolitenessSection
-from lycosa.base.model.pace import Pace
+from lycosa.base.model.host_memory import Pace
 
 LONGEST_RETRY_AFTER_S = 366 * 86400.0
 """The maximum that is read from a header; the settings limit it further."""

@@ -30,7 +30,7 @@ from typing import Protocol
 import msgspec
 
 from lycosa.base.model.pool_time import PoolTime
-from lycosa.base.model.pool_use import PoolState, PoolUse
+from lycosa.base.model.progress_parts import PoolState, PoolUse
 from lycosa.base.ports import Addresses, Clock, SlotNote
 from lycosa.stages.politeness.address_pool import (
     ABSENT_S,

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 import msgspec
 
 from lycosa.base.model.capture import Want
+from lycosa.base.model.parcel_items import FOREIGN_DESTINATIONS
 from lycosa.base.model.rendered_page import (
     ArchiveQuery,
     MissingAnswer,
@@ -22,7 +23,6 @@ from lycosa.base.model.rendered_page import (
     RenderTask,
     StoredAnswer,
 )
-from lycosa.base.model.wanted import FOREIGN_DESTINATIONS
 from lycosa.base.ports import Archive
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.cache_busters import with_callback, without_busters

@@ -18,8 +18,8 @@ from enum import Enum
 
 from lycosa.base.config.render_policies import render_book
 from lycosa.base.config.render_section import RenderMode, RenderSection
+from lycosa.base.model.host_memory import RenderTally
 from lycosa.base.model.parsed import Parsed, ScriptNeed
-from lycosa.base.model.render_tally import RenderTally
 from lycosa.base.urls.path_shape import path_shape
 
 MAX_SHAPES = 16

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from lycosa.base.model.missing_page import MissingPage
+from lycosa.base.model.host_memory import MissingPage
 from lycosa.base.model.url_state import History
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import target_of

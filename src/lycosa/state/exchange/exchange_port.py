@@ -20,10 +20,15 @@ from typing import Protocol
 import msgspec
 
 from lycosa.base.model.discovered import Discovered
-from lycosa.base.model.errand import Answer, Errand
-from lycosa.base.model.near_duplicate import Fingerprint, Verdict
+from lycosa.base.model.parcel_items import (
+    Answer,
+    Errand,
+    Fingerprint,
+    PostedWant,
+    SettledWant,
+    Verdict,
+)
 from lycosa.base.model.partition_key import PartitionKey
-from lycosa.base.model.wanted import PostedWant, SettledWant
 from lycosa.state.exchange.exchange_errors import ExchangeError
 
 

@@ -28,9 +28,14 @@ from typing import Protocol
 import msgspec
 
 from lycosa.base.model.discovered import Discovered
-from lycosa.base.model.errand import Answer, Errand
-from lycosa.base.model.near_duplicate import Fingerprint, Verdict
-from lycosa.base.model.wanted import PostedWant, SettledWant
+from lycosa.base.model.parcel_items import (
+    Answer,
+    Errand,
+    Fingerprint,
+    PostedWant,
+    SettledWant,
+    Verdict,
+)
 from lycosa.state.exchange.exchange_errors import ParcelGap, ParcelsLost
 from lycosa.state.exchange.exchange_port import Parcel
 from lycosa.state.exchange.parcel_rows import ParcelRow, decode_row, encode_row, urls_of

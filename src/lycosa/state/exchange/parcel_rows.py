@@ -21,9 +21,14 @@ from __future__ import annotations
 import msgspec
 
 from lycosa.base.model.discovered import Discovered
-from lycosa.base.model.errand import Answer, Errand
-from lycosa.base.model.near_duplicate import Fingerprint, Verdict
-from lycosa.base.model.wanted import PostedWant, SettledWant
+from lycosa.base.model.parcel_items import (
+    Answer,
+    Errand,
+    Fingerprint,
+    PostedWant,
+    SettledWant,
+    Verdict,
+)
 
 
 class ParcelRow(msgspec.Struct, frozen=True):

@@ -27,7 +27,7 @@ from pathlib import Path
 import msgspec
 
 from lycosa.base.config.sections import UploadSection
-from lycosa.base.model.upload_progress import UploadState
+from lycosa.base.model.progress_parts import UploadState
 from lycosa.base.system.durable import sync_folder
 from lycosa.base.system.frames import UNREADABLE
 from lycosa.state.folder import manifest as manifests

@@ -26,7 +26,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from lycosa.base.model.capture import Original
-from lycosa.base.model.near_duplicate import Fingerprint, Verdict
+from lycosa.base.model.parcel_items import Fingerprint, Verdict
 from lycosa.state.seen.content_seen import decode_original, encode_original
 from lycosa.state.seen.foreign_keys import BUCKET
 from lycosa.state.seen.seen_port import PointTable

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lycosa.base.model.capture import Original
-from lycosa.base.model.near_duplicate import Fingerprint
+from lycosa.base.model.parcel_items import Fingerprint
 from lycosa.base.model.partition_key import PartitionKey
 
 Hashes = NDArray[np.uint64]

@@ -16,8 +16,8 @@ from lycosa.base.config.scope_sections import ScopeSection
 from lycosa.base.listing_kind import NOT_LISTED
 from lycosa.base.model.discovered import NO_HINT, NO_SCORE, Discovered, LinkKind, redirect_kind
 from lycosa.base.model.fetched import Fetched
+from lycosa.base.model.host_memory import Usage
 from lycosa.base.model.parsed import Link, Parsed
-from lycosa.base.model.usage import Usage
 from lycosa.base.ports import Clock
 from lycosa.base.preferences.preference_model import Preferences
 from lycosa.base.reasons import Reason

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from lycosa.base.model.capture import Original
-from lycosa.base.model.near_duplicate import Fingerprint, Verdict
+from lycosa.base.model.parcel_items import Fingerprint, Verdict
 from lycosa.base.urls.identity import host_of
 from lycosa.stages.frontier.partition import Partition
 from lycosa.state.seen.near_judge import NearJudge

@@ -18,10 +18,10 @@ from lycosa.base.config.sections import RenderMode, RenderSection
 from lycosa.base.model.capture import Want
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.fetched import Privacy
+from lycosa.base.model.parcel_items import SettledWant, WantingPage
 from lycosa.base.model.parsed import Link, Parsed
 from lycosa.base.model.render_row import CapturedPage
 from lycosa.base.model.url_state import Completed, History, UrlState
-from lycosa.base.model.wanted import SettledWant, WantingPage
 from lycosa.base.preferences.preference_model import Preferences
 from lycosa.stages.frontier.crawl_clock import CrawlClock
 from lycosa.stages.frontier.lease import Lease

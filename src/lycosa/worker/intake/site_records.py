@@ -18,8 +18,8 @@ import msgspec
 from lycosa.base.config.sections import BudgetSection
 from lycosa.base.model.discovered import Discovered
 from lycosa.base.model.fetched import Fetched
+from lycosa.base.model.host_memory import Usage
 from lycosa.base.model.parsed import Link
-from lycosa.base.model.usage import Usage
 from lycosa.base.urls.identity import hash8, host_of
 from lycosa.stages.admit.budgets import over_budget
 from lycosa.stages.admit.linking_sites import HOST_SIZE, linking_sites, with_site

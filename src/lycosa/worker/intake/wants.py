@@ -21,7 +21,7 @@ import msgspec
 
 from lycosa.base.model.capture import Want
 from lycosa.base.model.discovered import Discovered, LinkKind
-from lycosa.base.model.wanted import PostedWant, SettledWant, WantingPage
+from lycosa.base.model.parcel_items import PostedWant, SettledWant, WantingPage
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8, host_of
 from lycosa.stages.admit.refusal import Refusal

@@ -25,8 +25,8 @@ from functools import partial
 
 import msgspec
 
-from lycosa.base.model.errand import MAX_URL_CHARS, Answer, Asker, Errand, Question
 from lycosa.base.model.fetched import Fetched
+from lycosa.base.model.parcel_items import MAX_URL_CHARS, Answer, Asker, Errand, Question
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import InvalidUrl, hash8, host_of, robots_url
 from lycosa.stages.frontier.errand_queue import (

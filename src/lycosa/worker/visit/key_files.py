@@ -21,8 +21,8 @@ import msgspec
 
 from lycosa.base.calls import GivenVerdicts, SiteNotice
 from lycosa.base.config.sections import IndexNowSection
-from lycosa.base.model.errand import MAX_URL_CHARS, Asker, Errand
 from lycosa.base.model.fetched import Fetched, FetchKind
+from lycosa.base.model.parcel_items import MAX_URL_CHARS, Asker, Errand
 from lycosa.base.model.source_truth import SignalSource
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import InvalidUrl, hash8, host_of, robots_url, target_of

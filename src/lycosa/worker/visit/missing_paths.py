@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from lycosa.base.model.fetched import Fetched, FetchKind
-from lycosa.base.model.missing_page import MissingPage
+from lycosa.base.model.host_memory import MissingPage
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import InvalidUrl, host_of, join_url, scheme_of, target_of
 from lycosa.stages.frontier.visit_state import VisitState

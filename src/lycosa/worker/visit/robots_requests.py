@@ -12,8 +12,8 @@ from functools import partial
 
 import msgspec
 
-from lycosa.base.model.errand import Answer, Errand
 from lycosa.base.model.fetched import Fetched
+from lycosa.base.model.parcel_items import Answer, Errand
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import robots_url
 from lycosa.stages.frontier.errand_queue import is_for_key, is_for_own

@@ -15,8 +15,8 @@ from types import TracebackType
 
 from lycosa.base.model.capture import RobotsDecision
 from lycosa.base.model.discovered import LinkKind
-from lycosa.base.model.errand import Errand
 from lycosa.base.model.fetched import Fetched, FetchRequest
+from lycosa.base.model.parcel_items import Errand
 from lycosa.base.model.url_state import Completed
 from lycosa.base.preferences.preference_model import Statement
 from lycosa.stages.frontier.frontier import Frontier
