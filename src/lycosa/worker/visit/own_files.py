@@ -12,8 +12,8 @@ from __future__ import annotations
 import msgspec
 
 from lycosa.base.config.sections import RequestsSection
-from lycosa.base.model.errand import Asker, Errand
 from lycosa.base.model.fetched import FetchKind
+from lycosa.base.model.parcel_items import Asker, Errand
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import origin_of, target_of
 from lycosa.stages.fetch.secret_values import read_own_secret
