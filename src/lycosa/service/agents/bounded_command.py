@@ -34,7 +34,7 @@ async def run_command(arguments: Sequence[str], within_s: float) -> str:
     async def output_read() -> bytes:
         output = await _read(process.stdout, _OUTPUT_BYTES)
         if len(output) > _OUTPUT_BYTES:
-            _kill(process)  # it would wait for somebody who reads the rest
+            _kill(process)  # it would wait until the rest is read
         return output
 
     try:
