@@ -757,3 +757,22 @@ def test_what_the_process_of_the_interface_says_is_in_the_log_of_the_crawl(tmp_p
         assert str(tokens) in said[0]["message"] and "Traceback" not in str(crawl.lines)
         (tmp_path / "away").rename(tokens)
         crawl.await_answer("/api/v1/stats", lambda answer: answer.status_code == 401)
+
+
+def test_a_run_that_a_limit_would_end_at_once_is_not_begun(tmp_path: Path) -> None:
+    """Seeds would be given to a run that ends before it has taken them."""
+    web = SyntheticWeb(WebPlan(hosts=2, pages=3))
+    with (
+        served(web) as port,
+        served_folder(
+            tmp_path / "c", [web.seed_url(0, port)], "--set", "limits.max_disk_bytes=1"
+        ) as crawl,
+    ):
+        crawl.await_answer("/api/v1/stats", lambda answer: answer.json().get("end") == "limit")
+        for path, body in (("resume", {}), ("seed", {"urls": [web.seed_url(1, port)]})):
+            where = f"/api/v1/{'frontier' if body else 'crawl'}/{path}"
+            refused = httpx.post(crawl.url + where, json=body, timeout=PATIENCE_S)
+            assert refused.status_code == 409, refused.text
+            assert "limits.max_disk_bytes = 1 is reached" in refused.json()["detail"]
+        assert crawl.stop() == 0
+        assert sum("the run has ended" in line for line in crawl.lines) == 1

@@ -12,10 +12,12 @@ from pathlib import Path
 import pytest
 
 from lycosa.base.messages.worker_messages import Failed
+from lycosa.base.signing.signing_key import KeyFileError
 from lycosa.cluster.coordinator.node_acts import Died
 from lycosa.cluster.kafka import BadClientSettings, KafkaClient, KafkaSettings
 from lycosa.processes.failures import _LOCAL_KINDS, failed_start, failure_of
 from lycosa.processes.worker_handle import WorkerHandle
+from lycosa.stages.fetch.secret_values import SecretError
 from lycosa.state.commit.record import LogDamaged
 from lycosa.state.kv.kv_port import TableDamaged, TableError, TableLocked
 from lycosa.state.seen.hash_files import HashFileDamaged
@@ -57,6 +59,15 @@ def test_a_certificate_that_one_machine_lacks_is_wrong_there_only() -> None:
     with pytest.raises(BadClientSettings, match="failed") as raised:
         client.consumer()
     assert failure_of(raised.value, is_on_cluster=True).is_local
+
+
+@pytest.mark.parametrize("kind", [SecretError, KeyFileError])
+def test_a_secret_that_one_machine_has_lost_is_wrong_there_only(
+    kind: Callable[[str], Exception],
+) -> None:
+    """A node that has it can take the shard, and this one can when the file is back."""
+    assert failure_of(kind("there is no file key"), is_on_cluster=True).is_local
+    assert not failure_of(kind("there is no file key"), is_on_cluster=False).is_local
 
 
 def test_a_full_disk_is_the_machines_whoever_reports_it() -> None:

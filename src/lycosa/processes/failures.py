@@ -27,11 +27,13 @@ _LOCAL_KINDS = frozenset(
         "lycosa.state.seen.hash_files.HashFileDamaged",
         "lycosa.cluster.kafka.kafka_clients.BadClientSettings",
         "lycosa.base.model.known_code.CodeError",
+        "lycosa.base.signing.signing_key.KeyFileError",
+        "lycosa.stages.fetch.secret_values.SecretError",
     }
 )
 """The errors of local tables, of the files of keys and certificates that ``cluster.toml`` names for
-Kafka, and of user code, which may need what is installed elsewhere. By name: the modules of some
-need optional packages.
+Kafka, of user code, which may need what is installed elsewhere, and of the key and the secrets that
+each machine has for its requests. By name: the modules of some need optional packages.
 """
 
 

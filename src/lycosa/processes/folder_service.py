@@ -5,8 +5,8 @@ Runs of the crawl begin and end, while callers and the HTTP process stay connect
     running ── StopCrawl, a limit ──> stopped ── MoreAsks (seeds, resume) ──> running
 
 A run waits when it has nothing to do, because more may be given to it. Each one is a session as any
-other: it begins with recovery and ends with its last commit. What fails in one ends the service,
-with the error.
+other: it begins with recovery and ends with its last commit. None begins when a limit would end it
+at once. What fails in one ends the service, with the error.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from lycosa.base.messages.coordinator_messages import (
 from lycosa.base.model.end import End
 from lycosa.base.system.memory_plan import memory_plan
 from lycosa.cluster.serve.coordinator_links import PeerLink
-from lycosa.processes.run_limits import RunLimits
+from lycosa.processes.run_limits import RunLimits, lasting_limit
 from lycosa.processes.session import Session, open_session
 from lycosa.processes.socket_folder import SocketFolder
 from lycosa.processes.supervisor import CrawlOutcome, KeepRenderer, RunRules, SeedFeed, Supervisor
@@ -210,7 +210,19 @@ class FolderService:
             return Refused("the crawl does not run; resume it first", is_final=False)
         if not isinstance(message, MoreAsks | StopCrawl):
             return Refused("the crawl does not run; resume it first")
+        if isinstance(message, MoreAsks) and (reached := self._lasting_limit()):
+            return Refused(
+                f"{reached}: start the service with a higher limit to continue the crawl"
+            )
         return None
+
+    def _lasting_limit(self) -> str:
+        """Which limit would end a further run at once; empty without one."""
+        assert self._last is not None
+        progress = self._last.progress
+        return lasting_limit(
+            self._config.limits, self.folder, progress.captures, progress.body_bytes
+        )
 
     async def receive(self, sender: str, message: ToCoordinator) -> None:
         """See ``CalledCoordinator``: ``MoreAsks`` begins a run and returns when it has begun."""

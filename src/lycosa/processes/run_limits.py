@@ -70,6 +70,23 @@ def seconds_left(section: LimitSection) -> float:
     return max(left, 0.0)
 
 
+def lasting_limit(section: LimitSection, folder: Path, captures: int, received: int) -> str:
+    """Which limit would end a further run at once; empty without one.
+
+    ``captures`` and ``received`` (bytes of bodies) are those of the crawl so far. Looks at all
+    files of the folder if their size is limited, which blocks.
+    """
+    if section.until and not seconds_left(LimitSection(until=section.until)):
+        return f"limits.until = {section.until} is past"
+    if 0 < section.max_pages <= captures:
+        return f"limits.max_pages = {section.max_pages} is reached"
+    if 0 < section.max_bytes <= received:
+        return f"limits.max_bytes = {section.max_bytes} is reached"
+    if 0 < section.max_disk_bytes <= folder_bytes(folder):
+        return f"limits.max_disk_bytes = {section.max_disk_bytes} is reached"
+    return ""
+
+
 def folder_bytes(folder: Path) -> int:
     """Size of all files in a folder, in bytes. Files that vanish meanwhile do not count."""
     total, folders = 0, [folder]

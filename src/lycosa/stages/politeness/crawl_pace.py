@@ -78,7 +78,7 @@ class CrawlPace:
         """That the crawl waits for its hours, and until when; empty when it does not."""
         if not (self.is_on and (closed := self._closed_for(now))):
             return ""
-        opens = datetime.fromtimestamp(self._wall() + closed).astimezone()
+        opens = datetime.fromtimestamp(round(self._wall() + closed)).astimezone()
         return f"its hours (fetch.hours); it continues at {opens:%a %d %b %H:%M %Z}"
 
     @property
