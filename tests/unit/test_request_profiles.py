@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 import pytest
+import trustme
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,6 +22,7 @@ from lycosa.base.config.profile_texts import (
 )
 from lycosa.base.config.sections import Config, RequestsSection
 from lycosa.base.config.sources import SettingsError, load_settings
+from lycosa.base.model.fetched import FetchRequest, Privacy
 from lycosa.base.urls.identity import Sites
 from lycosa.cli.request_options import rules_given
 from lycosa.service.api.places import PartitionFinder
@@ -255,3 +257,46 @@ def test_a_proxy_is_silent_until_something_is_answered() -> None:
     assert proxies.outage_s(400.0) == 1.0
     proxies.note_answer()
     assert proxies.reason(400.0) == ""
+
+
+def profiles_of(folder: Path, *texts: str) -> RequestProfiles:
+    """Profiles of rules whose secrets are in this folder."""
+    login = folder / "login"
+    login.write_text("hedda:" + SECRET)
+    login.chmod(0o600)
+    issued = trustme.CA().issue_cert("crawler.test")
+    issued.private_key_and_cert_chain_pem.write_to_path(str(folder / "client"))
+    (folder / "client").chmod(0o600)
+    rules = tuple(each.replace("file:", f"file:{folder}/") for each in texts)
+    return RequestProfiles(RequestsSection(rules=rules), Sites().site_of)
+
+
+def test_a_certificate_is_for_the_port_of_its_rule(tmp_path: Path) -> None:
+    profiles = profiles_of(
+        tmp_path, "a.example certificate file:client", "b.example:8443 certificate file:client"
+    )
+
+    def has(url: str) -> bool:
+        return bool(profiles.profile_of(FetchRequest(url, "192.0.2.1")).certificate)
+
+    assert has("https://a.example/") and has("https://www.a.example/")
+    assert not has("https://a.example:8443/") and not has("https://www.a.example:8443/")
+    assert has("https://b.example:8443/") and not has("http://b.example:8443/")
+
+
+def test_a_loopback_address_behind_a_proxy_is_another_machine(tmp_path: Path) -> None:
+    profiles = profiles_of(
+        tmp_path,
+        "host:a.example basic file:login",
+        "host:b.example basic file:login",
+        "host:c.example basic file:login",
+        "host:a.example proxy http://192.0.2.7:3128",
+        "host:b.example proxy http://localhost:3128",
+    )
+
+    def is_private(host: str) -> bool:
+        request = FetchRequest(f"http://{host}/", "127.0.0.1")
+        return profiles.profile_of(request).privacy is Privacy.PRIVATE
+
+    assert not is_private("a.example")
+    assert is_private("b.example") and is_private("c.example")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
@@ -19,6 +20,7 @@ from lycosa.base.config.sections import LimitSection
 
 _LOOK_S = 1.0  # between looks at the folder, or longer: a look takes a bounded share of the time
 _LOOK_SHARE = 0.02
+_LOOK_AT_CLOCK_S = 30.0
 
 
 class RunLimits:
@@ -28,14 +30,17 @@ class RunLimits:
         self._section, self._folder, self._on_limit = section, folder, on_limit
         self._timer: asyncio.TimerHandle | None = None
         self._looking: asyncio.Task[None] | None = None
+        self._ends_at = self._ends_on = inf
 
     def __repr__(self) -> str:
         return f"<RunLimits of {self._folder}>"
 
     def __enter__(self) -> RunLimits:
         loop = asyncio.get_running_loop()
-        if (left := seconds_left(self._section)) < inf:
-            self._timer = loop.call_later(left, self._on_limit)
+        self._ends_at = loop.time() + (self._section.max_time_s or inf)
+        # Once: a time of day would mean tomorrow as soon as it has come.
+        self._ends_on = time.time() + _seconds_until(self._section)
+        self._timer = loop.call_later(0.0, self._look_at_clock)
         if self._section.max_disk_bytes:
             self._looking = loop.create_task(self._watch_folder())
         return self
@@ -51,6 +56,18 @@ class RunLimits:
         if self._looking is not None:
             self._looking.cancel()
 
+    def _look_at_clock(self) -> None:
+        """Call when the time is over; look again before, as the machine may sleep until then.
+
+        The loop's clock stands still while the machine sleeps, and the clock of the wall is set.
+        """
+        loop = asyncio.get_running_loop()
+        left = min(self._ends_at - loop.time(), self._ends_on - time.time())
+        if left <= 0:
+            self._on_limit()
+        elif left < inf:
+            self._timer = loop.call_later(min(left, _LOOK_AT_CLOCK_S), self._look_at_clock)
+
     async def _watch_folder(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
@@ -63,11 +80,15 @@ class RunLimits:
 
 def seconds_left(section: LimitSection) -> float:
     """Seconds until a run that starts now reaches a limit of its time; infinite without one."""
-    left = section.max_time_s or inf
-    if section.until:
-        now = datetime.now().astimezone()
-        left = min(left, (read_end_date(section.until, now) - now).total_seconds())
-    return max(left, 0.0)
+    return max(min(section.max_time_s or inf, _seconds_until(section)), 0.0)
+
+
+def _seconds_until(section: LimitSection) -> float:
+    """Seconds until the end date by the clock of the wall; infinite without one."""
+    if not section.until:
+        return inf
+    now = datetime.now().astimezone()
+    return (read_end_date(section.until, now) - now).total_seconds()
 
 
 def lasting_limit(section: LimitSection, folder: Path, captures: int, received: int) -> str:

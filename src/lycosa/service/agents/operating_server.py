@@ -48,8 +48,10 @@ class OperatingServer:
     def __init__(self, address: str, secret: str, trusts_pages: bool, version: str) -> None:
         self._address, self._secret = address.rstrip("/"), secret
         self._trusts_pages, self._has_read = trusts_pages, ""
-        # A redirect would take the secret elsewhere.
-        self._opener = urllib.request.build_opener(_NoRedirects())
+        # A redirect would take the secret elsewhere, and a proxy of the environment would read it
+        # in a request without encryption.
+        proxies = urllib.request.ProxyHandler({} if self._address.startswith("http:") else None)
+        self._opener = urllib.request.build_opener(proxies, _NoRedirects())
         self.server = MCPServer("lycosa-operating", instructions=_INSTRUCTIONS, version=version)
         self.server.add_tool(self.stats, annotations=_STATES, structured_output=False)
         changing = (
@@ -79,11 +81,11 @@ class OperatingServer:
         that change the crawl refuse in this session."""
         body = {"url": url, "max_age_s": max_age_s}
         page = await self._call("POST", "/scrape", body)
-        if "text" not in page:
-            return json.dumps(page)
-        self._has_read = self._has_read or url
-        page["text"] = page["text"][:_TEXT_LENGTH]
-        return framed(json.dumps(page, ensure_ascii=False), f"the web page {page['url']}")
+        # Also the target of a redirect and the detail of an error are written by the site.
+        if "text" in page or page.get("redirects") or page.get("detail"):
+            self._has_read = self._has_read or url
+        page["text"] = page.get("text", "")[:_TEXT_LENGTH]
+        return framed(json.dumps(page, ensure_ascii=False), f"the web page {url}")
 
     async def pause_host(self, host: str, why: str) -> str:
         """Send no request to a host until it is resumed; for instance after a complaint."""

@@ -88,4 +88,5 @@ class ReadingServer:
         try:
             return await run_command(arguments, self._answer_s)
         except CommandFailed as error:
-            raise ToolError(str(error)) from error
+            # A message may repeat a value of a row, which is a page's text then.
+            raise ToolError(framed(str(error), "the messages of a command")) from error

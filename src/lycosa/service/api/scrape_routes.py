@@ -70,7 +70,8 @@ async def scrape_page(request: Request, body: ScrapeRequest, response: Response)
     `retired` with `reason`, or with 202 `queued`: ask `GET /scrape/{id}` again later."""
     service, by = service_of(request), caller_name(request)
     url = service.addressing.canonical(body.url)
-    since = time.time() - body.max_age_s
+    # Times of fetches are whole seconds: one that ends in the second of the question is new.
+    since = float(int(time.time() - body.max_age_s))
     page = await _fresh_page(service, url, since)
     if page is None:
         with scrapes_of(request).hold(by):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -21,6 +22,11 @@ class Proxy(NamedTuple):
     url: str
     login: bytes = b""
     pin: str = ""
+
+    @property
+    def address(self) -> str:
+        """The address that is connected to."""
+        return self.pin.split(":", 2)[2] if self.pin else urlsplit(self.url).hostname or ""
 
 
 class Profile(NamedTuple):

@@ -75,23 +75,35 @@ class RequestProfiles:
     def profile_of(self, request: FetchRequest) -> Profile:
         """What is added to a request."""
         url = request.url
-        is_safe = url.startswith("https:") or _is_loopback(request.address)
-        found = []
-        for book, rules in self._groups:
-            at = book.find(url, len(rules))
-            if at < len(rules) and not _may_carry(rules[at].rule, url, is_safe):
-                at = len(rules)
-            found.append(at)
-        key = tuple(found)
+        found = [book.find(url, len(rules)) for book, rules in self._groups]
+        is_safe = url.startswith("https:") or (
+            _is_loopback(request.address) and self._stays_here(found)
+        )
+        key = tuple(
+            at if at == len(rules) or _may_carry(rules[at].rule, url, is_safe) else len(rules)
+            for at, (_, rules) in zip(found, self._groups, strict=True)
+        )
         profile = self._made.get(key)
         if profile is None:
             profile = self._made[key] = self._profile(key)
         return profile
 
-    def _profile(self, found: Sequence[int]) -> Profile:
-        chosen = [
+    def _stays_here(self, found: Sequence[int]) -> bool:
+        """Whether a request to a loopback address goes through no proxy of another machine.
+
+        It is a loopback address of the proxy's machine then, and all between read the request.
+        """
+        return all(
+            each.proxy is None or _is_loopback(each.proxy.address) for each in self._chosen(found)
+        )
+
+    def _chosen(self, found: Sequence[int]) -> list[_Loaded]:
+        return [
             rules[at] for (_, rules), at in zip(self._groups, found, strict=True) if at < len(rules)
         ]
+
+    def _profile(self, found: Sequence[int]) -> Profile:
+        chosen = self._chosen(found)
         lines = tuple(each.line for each in chosen if each.line)
         certificates = [
             each.rule.secret.name
@@ -161,10 +173,9 @@ def _may_carry(rule: ProfileRule, url: str, is_safe: bool) -> bool:
     """Whether a URL that a rule matches gets what it adds."""
     if rule.kind.is_of_connection:
         return True
-    if rule.kind is ProfileKind.CERTIFICATE:
-        return url.startswith("https:")
-    if not (is_safe or rule.on_http):
-        return False
+    if not (url.startswith("https:") if rule.kind is ProfileKind.CERTIFICATE else is_safe):
+        if not rule.on_http:
+            return False
     # Another port is another server, unless the rule names it.
     port = _port(host_of(url))
     return not port or _port(rule.matcher.domain) == port

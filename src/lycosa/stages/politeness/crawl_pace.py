@@ -15,7 +15,6 @@ from lycosa.base.config.sections import FetchSection
 
 _AT_ONCE_S = 0.1
 """What was not used may be used later for so long: without it each late turn lowers the rate."""
-_LEAST_SHARE = 1e-6  # a worker may have no partition yet
 _HOURS_S = 1.0  # between looks at the hours
 _FIRST_BYTES = 50_000.0  # expected of a body before any was received
 _WEIGHT = 0.05  # of the last body in the mean that is expected
@@ -31,6 +30,8 @@ class CrawlPace:
         self._request_at = self._bytes_at = 0.0
         self._looked_at = -_HOURS_S
         self._expected = _FIRST_BYTES
+        self._last_share = 1.0
+        self._requests = self._bytes = 0.0
         self.follow(section)
 
     def __repr__(self) -> str:
@@ -39,7 +40,11 @@ class CrawlPace:
     def follow(self, section: FetchSection) -> None:
         """Keep the pace of these settings from now on."""
         self.section = section
-        self._requests, self._bytes = section.request_rate, section.bytes_per_s
+        # What a lower limit made the crawl wait for is no debt under another one.
+        if section.request_rate != self._requests:
+            self._requests, self._request_at = section.request_rate, 0.0
+        if section.bytes_per_s != self._bytes:
+            self._bytes, self._bytes_at = section.bytes_per_s, 0.0
         self._hours = read_hours(section.hours)
         self._closed_s, self._looked_at = 0.0, -_HOURS_S
         self.is_on = bool(self._requests or self._bytes or self._hours)
@@ -83,10 +88,17 @@ class CrawlPace:
 
     @property
     def _request_s(self) -> float:
-        return 1 / (self._requests * max(self._share(), _LEAST_SHARE))
+        return 1 / (self._requests * self._own_share)
 
     def _seconds(self, received: float) -> float:
-        return received / (self._bytes * max(self._share(), _LEAST_SHARE))
+        return received / (self._bytes * self._own_share)
+
+    @property
+    def _own_share(self) -> float:
+        # A request may end after the last partition was handed over. Counted with a share of
+        # nothing, its bytes would keep the next partitions of this worker waiting for days.
+        self._last_share = self._share() or self._last_share
+        return self._last_share
 
     def _closed_for(self, now: float) -> float:
         if not self._hours:
