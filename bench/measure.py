@@ -31,7 +31,8 @@ _TICK = os.sysconf("SC_CLK_TCK")
 @dataclass(frozen=True)
 class Cost:
     """Seconds of user and system time of all processes, seconds from start to end, exit code,
-    the most that ``/proc`` showed.
+    the most that ``/proc`` showed, and the most memory that all had together (PSS, so that pages
+    shared between processes count once).
     """
 
     user_s: float
@@ -40,6 +41,7 @@ class Cost:
     code: int
     seen_s: float
     processes: int
+    memory_bytes: int = 0
 
     @property
     def cpu_s(self) -> float:
@@ -92,17 +94,19 @@ def _main(report: str, env: dict[str, str], command: list[str]) -> None:
                 "code": code,
                 "seen_s": watch.seen_s,
                 "processes": watch.processes,
+                "memory_bytes": watch.memory_bytes,
             }
         )
     )
 
 
 class _Watch(threading.Thread):
-    """Remembers the largest CPU time of every descendant."""
+    """Remembers the largest CPU time of every descendant, and the most memory of all together."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
         self._times: dict[tuple[int, int], int] = {}  # by process id and start time
+        self.memory_bytes = 0
 
     def run(self) -> None:
         while True:
@@ -130,9 +134,12 @@ class _Watch(threading.Thread):
                     int(fields[19]),
                     int(fields[11]) + int(fields[12]),
                 )
+        memory = 0
         for pid, (_, started, ticks) in parents.items():
             if self._is_ours(pid, parents):
                 self._times[pid, started] = max(ticks, self._times.get((pid, started), 0))
+                memory += _memory_bytes(pid)
+        self.memory_bytes = max(memory, self.memory_bytes)
 
     @staticmethod
     def _is_ours(pid: int, parents: dict[int, tuple[int, int, int]]) -> bool:
@@ -142,6 +149,15 @@ class _Watch(threading.Thread):
             if pid == me:
                 return True
         return False
+
+
+def _memory_bytes(pid: int) -> int:
+    """The proportional set size (proc_pid_smaps_rollup(5)); 0 for a process that has ended."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0
+    return sum(int(each.split()[1]) * 1024 for each in lines if each.startswith("Pss:"))
 
 
 if __name__ == "__main__":

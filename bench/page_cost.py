@@ -60,6 +60,7 @@ class Contestant:
     costs: list[Cost] = field(default_factory=list)  # of each counted round, in order
     pages: set[str] = field(default_factory=set)
     requests: int = 0
+    disk_bytes: int = 0
     good_codes: tuple[int, ...] = (0,)
 
     def page_ms(self) -> list[float]:
@@ -106,23 +107,33 @@ def _floor(url: str, folder: Path) -> list[str]:
     return [sys.executable, "-m", "bench.crawlers.floor", str(folder.parent / "urls")]
 
 
+_NO_PAGES = "*.css,*.js,*.png,*.svg,*.gif,*.jpg,*.ico,*.zip,*.txt,*.pdf"
+
+
+def _wget(url: str, folder: Path) -> list[str]:
+    """One connection, and a WARC file of everything."""
+    options = ["-q", "-r", "-l", "inf", "--reject", _NO_PAGES, "-P", str(folder)]
+    options += ["--warc-file", str(folder / "all"), "--warc-cdx", "--no-warc-keep-log"]
+    if ca_file := os.environ.get("SSL_CERT_FILE"):
+        options.append(f"--ca-certificate={ca_file}")
+    return ["wget", *options, url]
+
+
 def _wget2(url: str, folder: Path) -> list[str]:
-    others = "*.css,*.js,*.png,*.svg,*.gif,*.jpg,*.ico,*.zip,*.txt,*.pdf"
-    command = [
-        "wget2",
+    options = [
         "-q",
         "-r",
         "-l",
         "inf",
         "--max-threads=16",
         "--reject",
-        others,
+        _NO_PAGES,
         "-P",
         str(folder),
     ]
     if ca_file := os.environ.get("SSL_CERT_FILE"):
-        command.append(f"--ca-certificate={ca_file}")
-    return [*command, url]
+        options.append(f"--ca-certificate={ca_file}")
+    return ["wget2", *options, url]
 
 
 def contestants(names: Iterable[str], against: Path | None) -> list[Contestant]:
@@ -150,16 +161,15 @@ def contestants(names: Iterable[str], against: Path | None) -> list[Contestant]:
     known = [
         each for each in known if all(find_spec(package) for package in _NEEDS.get(each.name, ()))
     ]
-    if shutil.which("wget2"):
-        # Its code 8 says that some URL was answered with an error, as broken links are.
-        known.append(
-            Contestant(
-                "wget2",
-                "wget2 -r -l inf (C): follows links, writes files",
-                _wget2,
-                good_codes=(0, 8),
-            )
+    # Code 8 says that some URL was answered with an error, as broken links are.
+    known += [
+        Contestant(name, does, command, good_codes=(0, 8))
+        for name, does, command in (
+            ("wget", "wget -r -l inf --warc-file (C): follows links, writes files and WARC", _wget),
+            ("wget2", "wget2 -r -l inf (C): follows links, writes files", _wget2),
         )
+        if shutil.which(name)
+    ]
     if against is not None:
         known.insert(1, Contestant("other", f"Lycosa of {against}", _checkout(against.resolve())))
     wanted = set(names)
@@ -196,6 +206,7 @@ def run_once(each: Contestant, server: site.Nginx, folder: Path, counts: bool = 
     each.pages = pages
     if counts:
         each.costs.append(cost)
+    each.disk_bytes = sum(file.stat().st_size for file in own.rglob("*") if file.is_file())
     if each.name == "lycosa":
         (folder / "urls").write_text(
             "\n".join(server.url.rstrip("/") + path for path in sorted(pages))
@@ -244,6 +255,9 @@ def print_table(runners: list[Contestant]) -> None:
         ("sys s", 6),
         ("wall s", 7),
         ("procs", 5),
+        ("pages/s", 7),
+        ("MB mem", 6),
+        ("MB disk", 7),
         ("ms/page", 8),
     )
     print(
@@ -257,6 +271,8 @@ def print_table(runners: list[Contestant]) -> None:
         cost = sorted(each.costs, key=lambda cost: cost.cpu_s)[len(each.costs) // 2]
         spread = f"{min(each.page_ms()):.2f} - {max(each.page_ms()):.2f}"
         used = f"{cost.user_s:7.2f} {cost.system_s:6.2f} {cost.wall_s:7.2f} {cost.processes:5}"
+        used += f" {len(each.pages) / cost.wall_s:7.0f} {cost.memory_bytes / 1e6:6.0f}"
+        used += f" {each.disk_bytes / 1e6:7.1f}"
         print(
             f"{each.name:8} {len(each.pages):6} {each.requests:8} {used} {each.median_ms():8.3f}"
             f" {spread:>13} {_told(ratios(each, base))}"
@@ -334,7 +350,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--only",
         default="",
-        help="crawlers: lycosa,scrapy,aiohttp,floor,wget2,other [all that are installed]",
+        help="crawlers: lycosa,scrapy,aiohttp,floor,wget,wget2,other [all that are installed]",
     )
     parser.add_argument(
         "--against",
