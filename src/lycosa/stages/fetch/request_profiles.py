@@ -173,8 +173,9 @@ def _may_carry(rule: ProfileRule, url: str, is_safe: bool) -> bool:
     """Whether a URL that a rule matches gets what it adds."""
     if rule.kind.is_of_connection:
         return True
-    may_be_plain = rule.kind is not ProfileKind.CERTIFICATE and (is_safe or rule.on_http)
-    if not (url.startswith("https:") or may_be_plain):
+    if rule.kind is ProfileKind.CERTIFICATE:
+        is_safe = url.startswith("https:")
+    if not (is_safe or rule.on_http):
         return False
     # Another port is another server, unless the rule names it.
     port = _port(host_of(url))
