@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -104,6 +107,55 @@ async def test_a_session_that_has_read_a_page_changes_nothing_any_more(tmp_path:
                 assert not (await client.call_tool("pause_host", paused)).is_error
                 unknown = await client.call_tool("pause_host", {"host": "b.test", "why": ""})
                 assert unknown.is_error and "404" in text_of(unknown)
+
+
+async def test_what_a_page_wrote_is_in_a_frame_in_a_message_of_an_error_too(folder: Path) -> None:
+    told = {"statement": "SELECT CAST(text AS INTEGER) FROM texts"}
+    async with Client(ReadingServer([str(folder)], "1").server) as client:
+        result = await client.call_tool("sql", told)
+    said = text_of(result)
+    assert result.is_error and said.index("What follows between the marks") < said.index("Convers")
+
+
+class _Interface(BaseHTTPRequestHandler):
+    """Answers as a crawl whose page was redirected and failed."""
+
+    def do_POST(self) -> None:
+        length = int(self.headers["content-length"])
+        asked = json.loads(self.rfile.read(length))
+        self.server.authorizations.append(self.headers["authorization"])  # type: ignore[attr-defined]
+        page = {"asked": asked["url"], "state": "failed", "url": "http://b.test/" + ORDER}
+        answer = json.dumps({**page, "redirects": [asked["url"]]}).encode()
+        self.send_response(200)
+        self.send_header("content-length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+async def test_the_target_of_a_redirect_is_a_text_of_the_site(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server = HTTPServer(("127.0.0.1", 0), _Interface)
+    server.authorizations = []  # type: ignore[attr-defined]
+    # Nothing listens there: a proxy of the environment must not be given the secret of a token.
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+    thread.start()
+    try:
+        address = f"http://127.0.0.1:{server.server_port}"
+        operating = OperatingServer(address, "key", False, "1").server
+        async with Client(operating) as client:
+            said = text_of(await client.call_tool("scrape_page", {"url": "http://a.test/"}))
+            assert said.startswith("What follows between the marks") and ORDER in said
+            assert (await client.call_tool("pause_crawl", {"why": "a mail"})).is_error
+        assert server.authorizations == ["Bearer key"]  # type: ignore[attr-defined]
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
 
 
 async def test_the_command_talks_by_standard_input_and_output(folder: Path) -> None:

@@ -36,6 +36,7 @@ def crawl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
                 f"{site}/one": page(f"{site}/two", text="The first of the pages.", title="One"),
                 f"{site}/old": moved(f"{site}/new"),
                 f"{site}/new": page(text="It lives here now."),
+                **{f"{site}/quick{number}": page(text="Quick.") for number in range(4)},
                 **{f"{site}/n{number}": page(text=f"Page {number}.") for number in range(40)},
             }
         )
@@ -65,6 +66,14 @@ def test_a_page_is_fetched_once_and_then_given_from_what_is_stored(crawl: Served
     assert crawl.pages.asked.count(f"{crawl.site}/one") == 1
     by_id = crawl.client.get(f"/scrape/{found['id']}")
     assert by_id.json()["text"] == found["text"]
+
+
+def test_a_page_that_is_fetched_within_the_second_of_the_question_is_new(crawl: Served) -> None:
+    """Times of fetches are whole seconds, so most quick fetches seem to be before the question."""
+    begun = time.monotonic()
+    answers = [crawl.scrape(f"/quick{number}", max_age_s=0, wait_s=20) for number in range(4)]
+    assert [each.status_code for each in answers] == [200] * 4
+    assert time.monotonic() - begun < 20
 
 
 def test_a_redirect_is_followed_and_named(crawl: Served) -> None:

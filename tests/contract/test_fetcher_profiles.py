@@ -19,7 +19,7 @@ from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import Sites
 from lycosa.stages.fetch import CookieJars, RequestHooks
 from lycosa.stages.fetch.request_profiles import RequestProfiles
-from raw_server import PATIENCE_S, PATIENT, RawServer, World, always, saying
+from raw_server import PATIENCE_S, PATIENT, RawServer, World, always, dripping, saying
 from tls_server import AUTHORITY, server_tls
 
 LOGIN, TOKEN, KEY, COOKIE = "hedda:Zk7-login", "Zk7-token", "Zk7 key", "Zk7-cookie"
@@ -236,6 +236,55 @@ async def test_a_client_certificate_is_shown_to_its_host_alone(world: World, rul
     assert fetched["b.example.org"].privacy is Privacy.PUBLIC
 
 
+async def test_a_connection_with_a_certificate_serves_no_request_without(
+    world: World, rules: Rules
+) -> None:
+    tls, clients, shown = server_tls(AUTHORITY.issue_cert("www.example.org")), trustme.CA(), []
+    clients.configure_trust(tls)
+    tls.verify_mode = 1  # optional
+
+    async def talk(
+        server: RawServer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        while True:
+            await server.read_request(reader)
+            shown.append(bool(writer.get_extra_info("ssl_object").getpeercert()))
+            writer.write(_OK)
+
+    server = await world.serve(talk, tls=tls)
+    issued = clients.issue_cert("crawler.test")
+    issued.private_key_and_cert_chain_pem.write_to_path(str(rules.folder / "client"))
+    (rules.folder / "client").chmod(0o600)
+    hooks = rules.hooks(f"host:www.example.org:{server.port} /in* certificate file:client")
+    fetcher = world.fetcher(hooks=hooks, ca_file=str(world.folder / "ca.pem"))
+    for path in ("out", "in", "out", "in", "out"):
+        url = f"https://www.example.org:{server.port}/{path}"
+        await fetcher.fetch(FetchRequest(url, "127.0.0.1", limits=PATIENT))
+    assert shown == [False, True, False, True, False] and server.connections == 2
+
+
+async def test_a_connection_through_a_proxy_serves_no_request_of_another(
+    world: World, rules: Rules
+) -> None:
+    server = await world.serve(always(_OK))
+    rules.write("other", "other:login")
+    with logging_proxy(login=LOGIN) as first, logging_proxy(login="other:login") as second:
+        host = f"host:www.example.org:{server.port}"
+        texts = (
+            f"{host} /a* proxy {first.url} file:login",
+            f"{host} /b* proxy {second.url} file:other",
+            f"{host} /c* proxy {first.url} file:other",
+        )
+        fetcher = world.fetcher(hooks=rules.hooks(*texts))
+        found = []
+        for path in "adbadbc":
+            url = f"http://www.example.org:{server.port}/{path}"
+            fetched = await fetcher.fetch(FetchRequest(url, "127.0.0.1", limits=PATIENT))
+            found.append(fetched.status)
+        assert found == [200] * 6 + [0]  # a connection with another login is none of ours
+        assert (len(first.asked), len(second.asked), server.connections) == (2, 1, 3)
+
+
 # -- proxies
 
 
@@ -313,6 +362,37 @@ async def test_what_a_proxy_says_is_the_proxys_or_the_hosts(
     assert fetched.reason is reason and said in fetched.detail
     assert not fetched.status and not fetched.header_block and not server.requests
     assert "Zk7" not in fetched.detail
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 100_000 + b"\r\n",
+        b"HTTP/1.1 200 OK\r\nX: " + b"y" * 1_000_000 + b"\r\n\r\n",
+        b"HTTP/1.1 302 Found\r\nLocation: http://169.254.169.254/\r\n\r\n",
+        b"HTTP/1.1 101 Switching Protocols\r\n\r\n",
+        b"\x00\xff\r\n\r\n",
+    ],
+)
+@pytest.mark.parametrize("scheme", ["http", "https"])
+async def test_a_proxy_that_answers_nonsense_is_no_failure_of_the_host(
+    world: World, rules: Rules, scheme: str, answer: bytes
+) -> None:
+    server, proxy = await world.serve(always(_OK)), await world.serve(saying(answer))
+    hooks = rules.hooks(f"* proxy http://127.0.0.1:{proxy.port} file:login", cookies=True)
+    fetched = await get(world, server, hooks, scheme=scheme)
+    assert fetched.reason is Reason.PROXY_FAILED and not fetched.header_block
+    assert not server.requests and len(proxy.requests) == 1 and "Zk7" not in fetched.detail
+
+
+async def test_a_proxy_that_never_ends_its_answer_is_given_up(world: World, rules: Rules) -> None:
+    server = await world.serve(always(_OK))
+    proxy = await world.serve(dripping(b"", b"HTTP/1.1 100 Continue\r\n\r\n"))
+    limits = Limits(connect_s=0.5, first_byte_s=0.5, total_s=1.0, min_bytes_per_s=0)
+    hooks = rules.hooks(f"* proxy http://127.0.0.1:{proxy.port}")
+    fetched = await get(world, server, hooks, limits=limits)
+    assert fetched.reason in (Reason.PROXY_FAILED, Reason.CONNECT_TIMEOUT), fetched
+    assert not server.requests
 
 
 async def test_a_proxy_that_is_not_there_is_no_failure_of_the_host(

@@ -59,6 +59,8 @@ _SOCKS_REPLIES = {
     5: Reason.CONNECT_REFUSED,
     6: Reason.CONNECT_TIMEOUT,
 }
+_CONNECT_TOO_LARGE = "CONNECT response too large"
+_NO_CONNECTION = (Reason.CONNECT_TIMEOUT, Reason.TOTAL_TIMEOUT)  # before a request was sent
 _SOCKS_REPLY = re.compile(r"SOCKS5 connection .*\((\d+)\)")
 _ALERT = " alert "  # of OpenSSL: "tlsv13 alert certificate required"
 _TWO_TARGETS = "Multiple Location headers"
@@ -107,7 +109,10 @@ def reason_of_proxy(
     none yet, or a SOCKS proxy). ``is_there`` says that the proxy accepted the connection. That a
     proxy cannot reach a host says something about the host; all else is about the proxy.
     """
-    if verdict not in (Reason.NONE, Reason.CONNECT_TIMEOUT) or 200 <= answered < 300:
+    # Of a request that was not sent, the only header lines are those of the answer to CONNECT.
+    if verdict is Reason.HEADERS_TOO_LARGE or message.startswith(_CONNECT_TOO_LARGE):
+        return Reason.PROXY_FAILED, "the proxy's answer to CONNECT is too large"
+    if verdict not in (Reason.NONE, *_NO_CONNECTION) or 200 <= answered < 300:
         return None
     if answered:
         detail = f"the proxy answered {answered} to CONNECT with the address of the host"
@@ -116,7 +121,7 @@ def reason_of_proxy(
         return (Reason.NETWORK_UNREACHABLE if answered >= 500 else Reason.PROXY_FAILED), detail
     if not is_there:
         return Reason.PROXY_FAILED, f"no connection to the proxy: {message or 'timeout'}"
-    if verdict is Reason.CONNECT_TIMEOUT or code == pycurl.E_OPERATION_TIMEDOUT:
+    if verdict in _NO_CONNECTION or code == pycurl.E_OPERATION_TIMEDOUT:
         return Reason.CONNECT_TIMEOUT, "the proxy made no connection within the limit"
     reply = _SOCKS_REPLY.search(message)
     if reply is None:
