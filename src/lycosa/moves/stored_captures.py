@@ -439,7 +439,7 @@ class StoredCaptures:
 
 def _noted(row: JournalRow) -> NotedChange | None:
     """What is reported of the capture, as when it was made."""
-    if row.kind is not FetchKind.PAGE or row.change not in TOLD_CHANGES:
+    if row.kind is not FetchKind.PAGE or row.change not in TOLD_CHANGES or row.is_private:
         return None
     return NotedChange(row.change, int(ended_at(row)), row.date_us, row.status, row.change_distance)
 
