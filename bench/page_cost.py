@@ -218,7 +218,7 @@ def run_once(each: Contestant, server: site.Nginx, folder: Path, counts: bool = 
     remark = resumed if counts else f"{resumed}, not counted"
     print(
         f"  {each.name:8} {len(pages):6} pages {cost.cpu_s:7.2f} s CPU {cost.wall_s:7.2f}"
-        f" s{remark}",
+        f" s {cost.memory_bytes / 1e6:5.0f} MB memory {each.disk_bytes / 1e6:6.1f} MB disk{remark}",
         flush=True,
     )
 

@@ -66,7 +66,7 @@ AVOIDED = {
 PAGE_TEXTS = {"synthetic/bad_answers.py"}
 
 
-MACHINERY = r"errands?|parcels?|workbench|outbox(?:es)?|front queues?|back queues?|refills?|demands"
+MACHINERY = r"errands?|parcels?|workbench|outbox(?:es)?|front queues?|back queues?|refills?|demands|lends?|lent|folds?|folded"
 """Words of the glossary that people who only use the program do not need."""
 ABOUT_THE_MACHINERY = {
     "cluster.md": "topics and checks of a cluster have these names",
