@@ -25,7 +25,7 @@ from lycosa.state.store.content_table import CONTENT_SCHEMA
 from lycosa.state.store.links_table import LINKS_SCHEMA
 from lycosa.state.store.pages_table import COMMON_CRAWL_COLUMNS, OWN_COLUMNS
 from lycosa.state.store.renders_table import RENDERS_SCHEMA
-from lycosa.state.store.texts_table import TEXTS_SCHEMA
+from lycosa.state.store.wet import TEXTS_SCHEMA
 
 DOCS = Path(__file__).parent
 _WRITTEN = "<!-- written by docs/reference.py -->"

@@ -20,8 +20,7 @@ from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser, LexborNod
 
 from lycosa.base.model.discovered import LinkKind
 from lycosa.stages.parse.element_readers import RawPage
-from lycosa.stages.parse.refresh import parse_refresh
-from lycosa.stages.parse.srcset import srcset_urls
+from lycosa.stages.parse.markup_values import parse_refresh, srcset_urls
 
 BLANKS = " \t\n\f\r"
 _HTML, _SVG, _XLINK = (

@@ -23,7 +23,7 @@ from lycosa.base.messages.progress import Progress
 from lycosa.base.messages.timeouts import ONE_PROCESS
 from lycosa.base.messages.worker_messages import Ended, FromWorker, Seeds, Stop, ToldWorker
 from lycosa.base.model.end import End
-from lycosa.base.model.partition_key import PartitionKey
+from lycosa.base.model.parcel_items import PartitionKey
 from lycosa.cluster.coordinator.coordinator import Coordinator
 from lycosa.cluster.coordinator.node_acts import (
     Machine,

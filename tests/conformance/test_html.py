@@ -20,10 +20,9 @@ from lycosa.base.urls.identity import Canonicalizer, resolve
 from lycosa.stages.parse.charset import charset_name, decode_text, decode_whatwg
 from lycosa.stages.parse.document import DocumentParser
 from lycosa.stages.parse.html import read_html
+from lycosa.stages.parse.markup_values import parse_refresh, srcset_urls
 from lycosa.stages.parse.media_type import media_type_of, parse_media_type
 from lycosa.stages.parse.outlinks import base_of, with_encoded_query
-from lycosa.stages.parse.refresh import parse_refresh
-from lycosa.stages.parse.srcset import srcset_urls
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data" / "html"
 pytestmark = [

@@ -28,8 +28,7 @@ from lycosa.service.api.examples import ACTION_EXAMPLE, CAPTURE_EXAMPLE, HOST_EX
 from lycosa.service.api.places import FolderCrawl
 from lycosa.service.api.process_log import ProcessLog
 from lycosa.service.api.tokens import Tokens, read_tokens
-from lycosa.state.folder.pause_note import saved_pause
-from lycosa.state.folder.saved_config import settings_of
+from lycosa.state.folder.folder_notes import saved_pause, settings_of
 from lycosa.synthetic import SyntheticWeb, WebPlan
 from serving import served
 

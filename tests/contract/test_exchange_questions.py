@@ -19,7 +19,7 @@ from typing import Generic, TypeVar
 import pytest
 
 from lycosa.base.model.discovered import Discovered, LinkKind
-from lycosa.base.model.partition_key import PartitionKey
+from lycosa.base.model.parcel_items import PartitionKey
 from lycosa.cluster.network import Credentials, NetworkInquiry, SocketExchange, TlsFiles
 from lycosa.state.exchange import (
     CallRefused,

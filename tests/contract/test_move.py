@@ -27,7 +27,7 @@ from lycosa.moves.gathered import GatheredState
 from lycosa.moves.move import move_crawl
 from lycosa.moves.new_generation import ClusterPlaces
 from lycosa.moves.stopped_folder import StoppedFolder, import_folder
-from lycosa.state.folder.imported import refuse_imported
+from lycosa.state.folder.folder_notes import refuse_imported
 from lycosa.state.folder.manifest import ManifestError
 from lycosa.state.folder.upload import PlaceTaken
 from lycosa.state.kv.rocks import rocks_opener

@@ -26,8 +26,8 @@ from lycosa.inspect.committed_state import read_folder
 from lycosa.state.attempts import crashed_attempts, left_storing
 from lycosa.state.exchange import Outbox
 from lycosa.state.folder import manifest as manifests
+from lycosa.state.folder.folder_notes import saved_settings
 from lycosa.state.folder.names import attempts_folder
-from lycosa.state.folder.saved_config import saved_settings
 from lycosa.state.kv.rocks import RocksKeyValue, SharedCache
 from lycosa.state.kv.table_records import CRASH_PREFIX, prefix_end
 from lycosa.synthetic import SyntheticWeb, WebPlan

@@ -33,7 +33,7 @@ from lycosa.state.store.journal_rows import JournalRow, SegmentHeader, remarks_o
 from lycosa.state.store.segments import SegmentStore
 from lycosa.synthetic import Response
 from lycosa.worker.assemble import Assembled
-from lycosa.worker.code_runner import extractors_of
+from lycosa.worker.code_in_use import extractors_of
 from pdf_files import pdf_file
 from scripted import Answer, page, scripted_crawl
 from virtual_crawl import VirtualCrawl

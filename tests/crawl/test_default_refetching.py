@@ -18,7 +18,7 @@ from lycosa.inspect.audit.folder_audit import audit
 from lycosa.inspect.committed_state import read_folder
 from lycosa.inspect.crawl_status import crawl_status
 from lycosa.inspect.saved_settings import load_saved_settings
-from lycosa.state.folder.saved_config import saved_settings
+from lycosa.state.folder.folder_notes import saved_settings
 from lycosa.synthetic import VIRTUAL_EPOCH
 from scripted import Answer, scripted_crawl
 from several_workers import run_workers

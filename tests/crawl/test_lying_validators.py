@@ -8,8 +8,8 @@ from pathlib import Path
 from crawling import HTML, crawl_folder
 from judging import quick_config
 from lycosa.base.config.sections import Config, FrontierSection, RefetchRule, RefetchSection
+from lycosa.base.model.host_memory import ValidatorCounts
 from lycosa.base.model.url_state import UrlState
-from lycosa.base.model.validator_counts import ValidatorCounts
 from lycosa.base.reasons import Reason
 from lycosa.inspect.audit.crawl_audit import AuditedCrawl, audit_crawl
 from lycosa.inspect.committed_state import read_folder

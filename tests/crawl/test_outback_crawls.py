@@ -16,9 +16,9 @@ from lycosa.base.config.feature_sections import EarlierSection
 from lycosa.base.config.sections import Config, FrontierSection
 from lycosa.base.model.fetched import Fetched
 from lycosa.base.reasons import Reason
-from lycosa.feeds.index_lines import cdx_line
 from lycosa.inspect.audit.folder_audit import audit
 from lycosa.inspect.committed_state import read_folder
+from lycosa.processes.index_push import cdx_line
 from lycosa.state.store import JournalRow
 from lycosa.worker.capture_server import OutbackServer as Asked
 from outback_server import JAR, OutbackServer, jar_server

@@ -20,7 +20,7 @@ from lycosa.base.messages.control_records import Record, folded
 from lycosa.base.messages.coordinator_messages import CALLER, CONTROL, Answered, Ask, NoMoreAsks
 from lycosa.base.messages.timeouts import ClusterRules
 from lycosa.base.messages.worker_messages import Seeds
-from lycosa.base.model.partition_key import PartitionKey
+from lycosa.base.model.parcel_items import PartitionKey
 from lycosa.base.ports import Addresses, Clock, Parser
 from lycosa.base.urls.identity import Sites
 from lycosa.cluster.coordinator.coordinator import Coordinator

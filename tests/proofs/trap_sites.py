@@ -1,6 +1,6 @@
 """How much of a crawl goes to a site of endless near copies, and what honest sites lose.
 
-One trap site (``lycosa.synthetic.trap_site``) beside 50 honest ones, of which two are shops whose
+One trap site (``trap_site``) beside 50 honest ones, of which two are shops whose
 product pages share a long template. No delays; one slot and a tenth of a second for an answer are a
 budget of ten pages a second. Whole crawls in virtual time, with the judgement of near copies and
 without it (``copies.probe_turns = 1``). Asserted is that at most 2 % of the fetches go to the trap
@@ -24,8 +24,8 @@ from lycosa.base.config.sections import (
     PolitenessSection,
 )
 from lycosa.synthetic import Responder, Response, WebPlan
-from lycosa.synthetic.trap_site import SeveralSites, TemplateShop, TrapSite
 from lycosa.synthetic.virtual_clock import VIRTUAL_EPOCH
+from trap_site import SeveralSites, TemplateShop, TrapSite
 
 TRAP = "trap.test"
 SHOPS = {"shop.test": 25, "thin-shop.test": 0}

@@ -15,9 +15,8 @@ from crawling import QUICK, Pages, crawl_folder, page
 from lycosa.base.config.sections import RefetchSection
 from lycosa.cli.main import main
 from lycosa.inspect.audit.folder_audit import audit
+from lycosa.state.folder.folder_notes import PauseNote, save_pause, saved_pause, settings_of
 from lycosa.state.folder.live_changes import saved_changes
-from lycosa.state.folder.pause_note import PauseNote, save_pause, saved_pause
-from lycosa.state.folder.saved_config import settings_of
 
 NEWS, SHOP = "http://www.news.test", "http://shop.test"
 

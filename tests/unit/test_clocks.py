@@ -15,8 +15,7 @@ from lycosa.base.messages.coordinator_messages import (
     ShardState,
 )
 from lycosa.base.messages.timeouts import ClusterRules
-from lycosa.cluster.coordinator.clocks import majority_clock
-from lycosa.cluster.coordinator.node_view import ClockState, NodeView
+from lycosa.cluster.coordinator.node_view import ClockState, NodeView, majority_clock
 from lycosa.cluster.coordinator.placement import Placement
 
 TOLERANCE_S = 2.0

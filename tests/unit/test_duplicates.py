@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lycosa.base.model.capture import Original, StoredOriginal
-from lycosa.base.model.partition_key import PartitionKey
+from lycosa.base.model.parcel_items import PartitionKey
 from lycosa.state.seen.duplicates import Duplicates
 from lycosa.state.seen.foreign_keys import NO_ANSWERS, ForeignKeys
 

@@ -35,7 +35,7 @@ from lycosa.state.store.journal_rows import Extractor, JournalRow, RowBuilder, S
 from lycosa.state.store.lost_parts import LostPart, filling
 from lycosa.state.store.object_segments import ObjectSegments
 from lycosa.state.store.segment_recovery import rebuild, recover
-from lycosa.worker.code_runner import note_unstored_items
+from lycosa.worker.code_in_use import note_unstored_items
 from lycosa.worker.extension_failures import ExtensionFailures
 from memory_objects import MemoryStore
 from store_samples import (

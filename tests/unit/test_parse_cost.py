@@ -11,10 +11,9 @@ import pytest
 from costs import run_below
 from lycosa.base.urls.link_header import parse_link_header
 from lycosa.stages.parse.directives import read_directives
+from lycosa.stages.parse.markup_values import parse_refresh, srcset_urls
 from lycosa.stages.parse.media_type import media_type_of, parse_media_type, root_name
-from lycosa.stages.parse.refresh import parse_refresh
 from lycosa.stages.parse.sitemap import read_sitemap
-from lycosa.stages.parse.srcset import srcset_urls
 
 MANY = 20_000
 PIECES = [

@@ -7,8 +7,8 @@ from pathlib import Path
 from lycosa.base.config.sections import AgentSection, Config
 from lycosa.base.messages.control_records import SettingsSaved
 from lycosa.processes.session import open_session
+from lycosa.state.folder.folder_notes import PauseNote, save_pause, saved_pause
 from lycosa.state.folder.names import pause_path, settings_path
-from lycosa.state.folder.pause_note import PauseNote, save_pause, saved_pause
 
 
 def test_a_pause_is_stored_until_it_ends(tmp_path: Path) -> None:

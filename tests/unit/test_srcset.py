@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.stages.parse.srcset import srcset_urls
+from lycosa.stages.parse.markup_values import srcset_urls
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lycosa.base.model.fetched import Fetched
+from lycosa.base.model.host_memory import ValidatorCounts, ValidatorFinding
 from lycosa.base.model.url_state import History
-from lycosa.base.model.validator_counts import ValidatorCounts, ValidatorFinding
 from lycosa.base.reasons import Reason
 from lycosa.stages.schedule.change_rate import ChangeFinding, observation
 from lycosa.stages.schedule.validator_trust import (

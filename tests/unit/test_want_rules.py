@@ -12,7 +12,7 @@ from lycosa.base.model.parcel_items import PostedWant, SettledWant, WantingPage
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import Sites
 from lycosa.stages.admit.scope import Scope
-from lycosa.stages.admit.want_rules import judge_want
+from lycosa.stages.admit.sitemap_scope import judge_want
 from lycosa.stages.fetch.headers import common_lines, wanted_fields, wanted_lines
 from lycosa.state.exchange.outbox import Outbox
 from lycosa.state.exchange.parcel_rows import ParcelRow, decode_row, encode_row

@@ -262,7 +262,7 @@ def run(
     from lycosa.cli.crawl_display import folder_display
     from lycosa.cli.run_settings import crawl_settings
     from lycosa.processes.session import open_session
-    from lycosa.state.folder.pause_note import save_pause, saved_pause
+    from lycosa.state.folder.folder_notes import save_pause, saved_pause
 
     settings = crawl_settings(folder, options, _tell)
     _check_seeds(seeds, folder, settings.config)

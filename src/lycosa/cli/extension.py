@@ -266,8 +266,8 @@ async def _update_running(
     from lycosa.base.messages.coordinator_messages import ChangeCode
     from lycosa.cluster.serve.caller import CoordinatorFinder
     from lycosa.processes.folder_code import check_named
+    from lycosa.state.folder.folder_notes import settings_of
     from lycosa.state.folder.manifest import load_manifest
-    from lycosa.state.folder.saved_config import settings_of
     from lycosa.state.objects.folder import FolderStore
     from lycosa.state.objects.stored_code import keep_code, note_code
 

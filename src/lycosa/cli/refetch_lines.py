@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lycosa.base.model.validator_counts import VALIDATOR_LABELS
+from lycosa.base.model.host_memory import VALIDATOR_LABELS
 from lycosa.cli.output import counted, human_count, human_duration
 from lycosa.cli.policy import promise_line
 

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from lycosa.base.system.child_limits import die_with_parent
+from lycosa.base.system.child_start import die_with_parent
 from lycosa.cli.output import ExitCode, clean, counted, emit, emit_json
 
 if TYPE_CHECKING:

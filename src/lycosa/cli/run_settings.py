@@ -62,9 +62,9 @@ def crawl_settings(folder: Path, options: dict[str, Any], tell: Callable[[str], 
 
     from lycosa.base.config.sections import LimitSection
     from lycosa.base.config.sources import SettingsError, load_settings
+    from lycosa.state.folder.folder_notes import saved_settings, without_code
     from lycosa.state.folder.live_changes import saved_changes, settle
     from lycosa.state.folder.manifest import has_manifest, prepare_folder
-    from lycosa.state.folder.saved_config import saved_settings, without_code
 
     if folder.is_dir() and not has_manifest(folder):
         prepare_folder(folder)  # a folder with other files in it is the first error to report

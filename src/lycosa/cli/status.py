@@ -157,7 +157,7 @@ def _webhooks(place: CrawlPlace) -> list[WebhookNote]:
     if place.cluster is not None:
         return []  # their states are where `lycosa webhooks --cluster` runs
     from lycosa.feeds.webhook_delivery import webhook_folder, webhook_states
-    from lycosa.state.folder.saved_config import saved_settings
+    from lycosa.state.folder.folder_notes import saved_settings
 
     config = saved_settings(place.folder)
     if config is None or not config.webhooks.urls:

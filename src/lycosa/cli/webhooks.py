@@ -152,8 +152,8 @@ def _opened(place: CrawlPlace, state: Path | None) -> Iterator[_Crawl]:
     from lycosa.feeds.webhook_delivery import webhook_folder
     from lycosa.inspect.committed_state import CrawlReader
     from lycosa.processes.changes_feed import FolderReaders
+    from lycosa.state.folder.folder_notes import settings_of
     from lycosa.state.folder.manifest import load_manifest
-    from lycosa.state.folder.saved_config import settings_of
 
     if place.cluster is None:
         if state is not None or place.cache is not None:

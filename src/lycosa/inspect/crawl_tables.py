@@ -52,7 +52,7 @@ from lycosa.state.store.journal import JournalError
 from lycosa.state.store.journal_rows import JOURNAL_FORMAT, JournalRow, SegmentHeader
 from lycosa.state.store.pages_table import COMMON_CRAWL_COLUMNS
 from lycosa.state.store.render_facts import RENDER_LINE
-from lycosa.state.store.texts_table import TEXTS, TEXTS_TABLE
+from lycosa.state.store.wet import TEXTS, TEXTS_TABLE
 
 MEMORY_MB = 512
 CAPTURES = (PAGES, LINKS, CONTENT, TEXTS, RENDERS)

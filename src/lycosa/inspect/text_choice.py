@@ -10,7 +10,7 @@ from __future__ import annotations
 import duckdb
 
 from lycosa.state.store.derived_files import CONTENT, PAGES, RENDERS
-from lycosa.state.store.texts_table import TEXTS
+from lycosa.state.store.wet import TEXTS
 
 FETCHES = "fetches"
 ALL_TEXTS = {PAGES: FETCHES, TEXTS: "choice.texts", CONTENT: "choice.content"}

@@ -22,7 +22,7 @@ from lycosa.inspect.explain.facts import why_host
 from lycosa.inspect.printable import shortened
 from lycosa.inspect.wall_time import visit_in_wall_time
 from lycosa.stages.frontier.visit_state import HostState, VisitRecord
-from lycosa.state.folder.saved_config import saved_settings
+from lycosa.state.folder.folder_notes import saved_settings
 
 _LONGEST_S = 5.0  # for looking through all hosts
 _MAX_GROUPS, _MOST_HOSTS, _MAX_SEEDS = 6, 3, 10

@@ -18,7 +18,7 @@ import msgspec
 
 from lycosa.base.model.end import PreviousEnd
 from lycosa.base.model.fetched import FetchKind
-from lycosa.base.model.partition_key import PartitionKey
+from lycosa.base.model.parcel_items import PartitionKey
 from lycosa.base.urls.identity import hash8, host_of
 from lycosa.moves.idle_worker import idle_job, open_idle_worker
 from lycosa.moves.new_shards import save_first_snapshot

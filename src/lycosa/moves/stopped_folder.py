@@ -30,7 +30,7 @@ from lycosa.moves.returned_records import return_records
 from lycosa.state.attempts.attempt_files import attempt_files_of, tidy
 from lycosa.state.attempts.shipping import AttemptShipper
 from lycosa.state.commit import MARK_KEY, Mark, marked, merged_by_worker, saved_logs
-from lycosa.state.folder.imported import note_import
+from lycosa.state.folder.folder_notes import note_import, settings_of
 from lycosa.state.folder.lock import CrawlLock
 from lycosa.state.folder.manifest import EarlierOwners, Manifest, load_manifest
 from lycosa.state.folder.names import (
@@ -40,7 +40,6 @@ from lycosa.state.folder.names import (
     suffix_list,
     table_folder,
 )
-from lycosa.state.folder.saved_config import settings_of
 from lycosa.state.folder.start_check import check_crawl
 from lycosa.state.folder.upload import PlaceTaken
 from lycosa.state.kv.kv_port import KeyValue, Opener

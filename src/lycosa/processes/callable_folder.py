@@ -28,8 +28,8 @@ from lycosa.processes.session import open_session
 from lycosa.processes.user_code import prepared_extensions
 from lycosa.processes.worker_views import views_of_worker
 from lycosa.service.api.places import PartitionFinder
+from lycosa.state.folder.folder_notes import settings_of
 from lycosa.state.folder.names import crawl_sites
-from lycosa.state.folder.saved_config import settings_of
 from lycosa.state.kv.rocks import opener_within
 from lycosa.worker.assemble import Assembled, assemble
 from lycosa.worker.commit.folder_shard import open_folder_shard

@@ -43,9 +43,8 @@ from lycosa.processes.session import open_session
 from lycosa.processes.status_file import held_up_by
 from lycosa.processes.upload_thread import Uploads, begin_uploads, check_place
 from lycosa.stages.parse.page import Page
+from lycosa.state.folder.folder_notes import save_pause, saved_settings
 from lycosa.state.folder.manifest import has_manifest
-from lycosa.state.folder.pause_note import save_pause
-from lycosa.state.folder.saved_config import saved_settings
 from lycosa.state.folder.seed_sources import (
     SeedSource,
     SourceKind,

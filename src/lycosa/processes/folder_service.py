@@ -36,8 +36,8 @@ from lycosa.processes.session import Session, open_session
 from lycosa.processes.socket_folder import SocketFolder
 from lycosa.processes.supervisor import CrawlOutcome, KeepRenderer, RunRules, SeedFeed, Supervisor
 from lycosa.processes.upload_thread import begin_uploads
+from lycosa.state.folder.folder_notes import save_pause, saved_pause
 from lycosa.state.folder.lock import CrawlInUse
-from lycosa.state.folder.pause_note import save_pause, saved_pause
 
 OnReady = Callable[[], Awaitable[None]]
 

@@ -44,7 +44,7 @@ from lycosa.stages.fetch.headers import build_user_agent
 from lycosa.stages.fetch.key_check import check_key
 from lycosa.stages.frontier.crawl_clock import ahead_s, time_at_start
 from lycosa.state.folder import manifest as manifests
-from lycosa.state.folder.imported import refuse_imported
+from lycosa.state.folder.folder_notes import PauseNote, refuse_imported, save_pause
 from lycosa.state.folder.live_changes import (
     LiveChange,
     in_force,
@@ -62,7 +62,6 @@ from lycosa.state.folder.names import (
     spool_folder,
     status_path,
 )
-from lycosa.state.folder.pause_note import PauseNote, save_pause
 from lycosa.state.folder.seed_sources import load_sources
 from lycosa.state.kv.kv_port import Opener, Reader
 from lycosa.state.kv.read_only import table_reader

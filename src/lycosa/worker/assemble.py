@@ -22,8 +22,7 @@ from lycosa.state.store.segments import SegmentStore
 from lycosa.worker.calls.call_parts import CallParts, build_calls
 from lycosa.worker.calls.call_router import CallRouter
 from lycosa.worker.calls.incoming_parcels import IncomingParcels
-from lycosa.worker.code_in_use import CodeInUse
-from lycosa.worker.code_runner import WorkerCode, known_codes, note_unstored_items
+from lycosa.worker.code_in_use import CodeInUse, WorkerCode, known_codes, note_unstored_items
 from lycosa.worker.commit.commit_parts import build_commit
 from lycosa.worker.commit.folder_shard import open_folder_shard
 from lycosa.worker.extension_failures import ExtensionFailures

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -17,13 +17,16 @@ from lycosa.base.config.sections import SeenUrlsKind as SeenChoice
 from lycosa.base.model.compatibility import LATE_FIELDS
 from lycosa.base.model.due_band import DueJudgement
 from lycosa.base.ports import Clock
+from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import Sites, hash8, host_of, partition_of
 from lycosa.stages.admit.budgets import over_discovery
+from lycosa.stages.fetch.guard import Guard
 from lycosa.stages.frontier.change_signals import ChangeSignals, SignalJudgement
 from lycosa.stages.frontier.crawl_clock import CrawlClock, ahead_s
 from lycosa.stages.frontier.frontier import LONGEST_DUE_S, Frontier
 from lycosa.stages.frontier.partition import Partition
 from lycosa.stages.frontier.partition_rules import FrontierRules
+from lycosa.stages.frontier.visit_state import HostState, decode_visit
 from lycosa.stages.frontier.workbench import Workbench
 from lycosa.stages.politeness.delay import hosts_of_address, longest_delay, longest_wait
 from lycosa.stages.schedule.due_judgement import judge_due
@@ -37,11 +40,10 @@ from lycosa.state.attempts.attempt_log import DEFAULT_KEEPING, LogOwner
 from lycosa.state.attempts.shipping import SHIPPED_KEEPING
 from lycosa.state.folder.names import addresses_path, attempts_folder, suffix_list
 from lycosa.state.kv.overlay import Overlay
-from lycosa.state.kv.table_records import UrlRecord
+from lycosa.state.kv.table_records import UrlRecord, encode_record, meta_key, prefix_end
 from lycosa.state.shard.opened_shard import PartitionData, Shard
 from lycosa.worker.job import WorkerJob
 from lycosa.worker.machine_table import table_place
-from lycosa.worker.reopen_hosts import reopen_allowed
 
 _COMMIT_MARGIN_S = 60.0
 
@@ -223,3 +225,44 @@ def recent_hosts(
         else:
             held[host] = min(contact.monotonic, now) + contact.delay_s
     return held
+
+
+# Reopens hosts that were retired for a forbidden address, when the settings change.
+#
+# A forbidden address is no outage. Its host is retired at once, and only a change of settings can
+# help. So each partition stores the ranges that were allowed, and a run that allows other ranges
+# scans its hosts once.
+
+
+_ALLOWED_KEY = meta_key("allowed")
+
+
+def reopen_allowed(partitions: Iterable[Partition], allowed: Sequence[str], now: float) -> int:
+    """Reopen hosts that were retired for an address that is now in ``allowed`` (CIDRs); count them.
+
+    ``now`` is crawl time.
+    """
+    wanted, guard = sorted(allowed), Guard(allowed)
+    reopened = 0
+    for partition in partitions:
+        before = partition.table.get(_ALLOWED_KEY)
+        if (msgspec.msgpack.decode(before) if before is not None else []) == wanted:
+            continue
+        # All are found before anything is written, because a scan of a table with open writes is
+        # merged with them in memory as a whole.
+        for host8 in list(_forbidden(partition, guard)):
+            host = partition.visits.find_host(host8)
+            if host is not None:
+                partition.set_aside_hosts.reopen(host, now)
+                reopened += 1
+        partition.table.put(_ALLOWED_KEY, encode_record(wanted))
+    return reopened
+
+
+def _forbidden(partition: Partition, guard: Guard) -> Iterator[bytes]:
+    """The hosts that were retired for an address that ``guard`` allows."""
+    for key, value in partition.table.scan(b"H", prefix_end(b"H")):
+        record = decode_visit(value)
+        is_ours = record.state is HostState.RETIRED and record.reason is Reason.ADDRESS_FORBIDDEN
+        if is_ours and guard.refusal(record.address) is None:
+            yield key[1:]

@@ -29,10 +29,9 @@ from lycosa.state.commit import ShardLease, folder_lease
 from lycosa.state.folder.names import spool_folder, suffix_list
 from lycosa.state.kv.kv_port import Opener
 from lycosa.state.kv.rocks import SharedCache, rocks_opener
-from lycosa.worker.fault_point import FaultPoint
 from lycosa.worker.job import WorkerJob
 from lycosa.worker.measures import measure_network
-from lycosa.worker.worker_ports import Ports
+from lycosa.worker.worker_ports import FaultPoint, Ports
 
 
 def cache_of(plan: MemoryPlan) -> SharedCache:

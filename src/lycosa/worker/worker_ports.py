@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from typing import Protocol
 
 import msgspec
 
@@ -12,7 +13,6 @@ from lycosa.state.commit import ShardLease, folder_lease
 from lycosa.state.exchange import ExchangeEnds
 from lycosa.state.kv.kv_port import Opener
 from lycosa.state.objects.objects_port import ObjectStore
-from lycosa.worker.fault_point import FaultPoint
 from lycosa.worker.job import WorkerJob
 
 
@@ -42,3 +42,9 @@ class Ports(msgspec.Struct, frozen=True):
     def has_topic(self) -> bool:
         """Whether the worker is one shard of a cluster, with one partition and an inbox topic."""
         return self.exchange is not None and self.exchange.inbound is not None
+
+
+class FaultPoint(Protocol):
+    """Called at named points, so that a test can crash there. In ordinary runs it does nothing."""
+
+    def __call__(self, point: str) -> None: ...

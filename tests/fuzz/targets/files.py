@@ -16,9 +16,9 @@ from lycosa.base.model.capture import Location
 from lycosa.inspect.running import lock_holder
 from lycosa.state.attempts import CrashCounts, Suspicion, left_storing
 from lycosa.state.folder import manifest
+from lycosa.state.folder.folder_notes import saved_settings
 from lycosa.state.folder.lock import CrawlLock
 from lycosa.state.folder.manifest import Identity, Manifest, ManifestError
-from lycosa.state.folder.saved_config import saved_settings
 from lycosa.state.kv.memory_table import MemoryKeyValue
 from lycosa.state.kv.overlay import Overlay
 from lycosa.state.store import RecordError, layout, read_record

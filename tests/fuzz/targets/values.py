@@ -13,10 +13,9 @@ from lycosa.stages.fetch.server_clocks import date_seconds
 from lycosa.stages.parse.charset import charset_name, decode_text
 from lycosa.stages.parse.directives import read_directives
 from lycosa.stages.parse.language import primary_subtag
+from lycosa.stages.parse.markup_values import parse_refresh, srcset_urls
 from lycosa.stages.parse.media_type import media_type_of, parse_media_type, root_name, sniff
-from lycosa.stages.parse.refresh import parse_refresh
 from lycosa.stages.parse.sitemap import parse_w3c_date
-from lycosa.stages.parse.srcset import srcset_urls
 from lycosa.stages.parse.syndication_feed import parse_feed_date
 from lycosa.stages.politeness.delay import LONGEST_RETRY_AFTER_S, parse_retry_after
 

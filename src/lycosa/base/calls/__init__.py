@@ -1,14 +1,5 @@
 """Calls to the owner of a partition: the values that the API, commands and owners exchange."""
 
-from lycosa.base.calls.call_codec import (
-    Call,
-    CallRefusal,
-    CallReply,
-    decode_call,
-    decode_reply,
-    encode_call,
-    encode_reply,
-)
 from lycosa.base.calls.operator_decisions import (
     LONGEST_DELAY_S,
     MAX_WORDS,
@@ -75,12 +66,19 @@ from lycosa.base.calls.renderer_calls import (
 )
 from lycosa.base.calls.submission import (
     AnnounceChanges,
+    Call,
+    CallRefusal,
+    CallReply,
     GivenUrl,
     GivenVerdict,
     GivenVerdicts,
     GiveUrls,
     SiteNotice,
     UrlVerdict,
+    decode_call,
+    decode_reply,
+    encode_call,
+    encode_reply,
 )
 
 __all__ = [

@@ -160,3 +160,7 @@ class Verdict(msgspec.Struct, frozen=True, array_like=True, gc=False):
         It names the earlier original, because the later one may itself be a near-duplicate of it.
         """
         return self.original.date_us, self.original.url
+
+
+PartitionKey = tuple[int, bytes]
+"""A partition and a key that it owns."""

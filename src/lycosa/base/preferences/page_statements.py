@@ -13,7 +13,7 @@ from lycosa.base.preferences.preference_model import (
     PreferenceSource,
     Statement,
 )
-from lycosa.base.preferences.robots_words import meta_words, tag_words
+from lycosa.base.preferences.preference_words import meta_words, tag_words
 from lycosa.base.preferences.usage_values import (
     bounded,
     no_ai_answers,

@@ -14,8 +14,8 @@ from enum import Enum
 
 import msgspec
 
+from lycosa.base.model.host_memory import VALIDATOR_LABELS
 from lycosa.base.model.rendered_page import RenderEnd
-from lycosa.base.model.validator_counts import VALIDATOR_LABELS
 from lycosa.base.preferences.preference_words import PREFERENCE_LABELS
 from lycosa.base.reasons import Cause, Reason
 

@@ -32,8 +32,12 @@ from lycosa.base.messages.coordinator_messages import (
 )
 from lycosa.base.messages.timeouts import ClusterRules
 from lycosa.cluster.coordinator.candidates import Candidates
-from lycosa.cluster.coordinator.clocks import majority_clock
-from lycosa.cluster.coordinator.node_view import STALE_REPORT_S, ClockState, NodeView
+from lycosa.cluster.coordinator.node_view import (
+    STALE_REPORT_S,
+    ClockState,
+    NodeView,
+    majority_clock,
+)
 
 COUNT_BITS = 32
 """Bits of a number that a coordinator gives for its own count; its own number is above them."""

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from lycosa.base.model.compatibility import PROTOCOL
-from lycosa.base.model.partition_key import PartitionKey
+from lycosa.base.model.parcel_items import PartitionKey
 from lycosa.base.system.frame_stream import FrameStream
 from lycosa.state.exchange.exchange_errors import (
     CallRefused,

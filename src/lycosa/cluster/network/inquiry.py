@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 
-from lycosa.base.model.partition_key import PartitionKey
+from lycosa.base.model.parcel_items import PartitionKey
 from lycosa.base.system.frame_stream import FrameStream
 from lycosa.cluster.network.accepted import AcceptedConnection
 from lycosa.cluster.network.connecting import connect

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from lycosa.base.model.partition_key import PartitionKey
+from lycosa.base.model.parcel_items import PartitionKey
 from lycosa.cluster.network.connection import Connection
 from lycosa.state.exchange.exchange_errors import ExchangeError
 from lycosa.state.exchange.exchange_port import Parcel

@@ -18,7 +18,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from lycosa.base.model.partition_key import PartitionKey
+from lycosa.base.model.parcel_items import PartitionKey
 from lycosa.base.system.frame_stream import FrameStream
 from lycosa.cluster.network.accepted import AcceptedConnection
 from lycosa.cluster.network.connecting import connect

@@ -20,8 +20,8 @@ from lycosa.feeds.extraction.extracted_tables import ExtractedTables
 from lycosa.feeds.extraction.extraction_source import ExtractionSource
 from lycosa.feeds.extraction.extraction_versions import ExtractionRefused
 from lycosa.feeds.extraction.foreign_captures import ForeignCaptures
+from lycosa.state.folder.folder_notes import saved_settings
 from lycosa.state.folder.manifest import load_manifest
-from lycosa.state.folder.saved_config import saved_settings
 from lycosa.state.objects.folder import FolderStore
 from lycosa.state.objects.generation import placed_objects
 from lycosa.state.objects.object_errors import ObjectExists, ObjectMissing, StoreFailed

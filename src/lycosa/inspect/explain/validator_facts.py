@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lycosa.base.model.host_memory import MissingPage
-from lycosa.base.model.validator_counts import ValidatorCounts
+from lycosa.base.model.host_memory import MissingPage, ValidatorCounts
 from lycosa.base.reasons import Reason
 from lycosa.inspect.explain.facts import Explanation, when
 from lycosa.stages.frontier.visit_state import VisitRecord

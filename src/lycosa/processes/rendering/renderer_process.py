@@ -35,7 +35,7 @@ from lycosa.base.messages.renderer_messages import (
     encode_renderer_message,
 )
 from lycosa.base.ports import Renderer
-from lycosa.base.system.child_limits import die_with_parent
+from lycosa.base.system.child_start import die_with_parent
 from lycosa.base.system.frame_stream import FrameStream
 from lycosa.base.system.frames import FrameError
 from lycosa.base.system.kept_tasks import error_line

@@ -26,9 +26,9 @@ from lycosa.inspect.queries.question_thread import StateReader
 from lycosa.service.api.api_job import COORDINATOR_SOCKET, ApiJob
 from lycosa.service.api.stored_state import StoredState
 from lycosa.state.exchange import CallRefused, NoAnswer
+from lycosa.state.folder.folder_notes import settings_of
 from lycosa.state.folder.manifest import load_manifest
 from lycosa.state.folder.names import crawl_sites
-from lycosa.state.folder.saved_config import settings_of
 from lycosa.state.objects.store_opening import open_store
 from lycosa.state.shard.folder_view import recent_views
 

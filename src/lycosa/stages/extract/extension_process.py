@@ -24,7 +24,7 @@ from contextlib import suppress
 import msgspec
 
 from lycosa.base.model.known_code import CodeError
-from lycosa.base.system.child_limits import (
+from lycosa.base.system.child_start import (
     adopt_orphans,
     die_with_parent,
     limit_memory,

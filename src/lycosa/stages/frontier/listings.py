@@ -18,7 +18,7 @@ class ListingRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     ``read_at`` is its wall time in whole seconds, 0 when it was not read yet. ``urls`` is the
     number of entries, ``newer`` of those that are dated after the reading before, and ``refused``
-    of those that rules refuse. ``mark`` is the one of its entries (``listed_pages``).
+    of those that rules refuse. ``mark`` is the one of its entries (``refetched_pages``).
     """
 
     kind: ListingKind = ListingKind.SITEMAP

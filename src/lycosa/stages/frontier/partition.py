@@ -17,10 +17,10 @@ from lycosa.base.config.sections import FrontierSection
 from lycosa.base.model.discovered import NO_SCORE, Discovered, LinkKind
 from lycosa.base.model.due_band import DUE_BANDS
 from lycosa.base.model.factors import NO_RANK
+from lycosa.base.model.host_memory import ValidatorCounts, ValidatorFinding
 from lycosa.base.model.parsed import Link
 from lycosa.base.model.source_truth import SignalSource
 from lycosa.base.model.url_state import Completed, UrlState
-from lycosa.base.model.validator_counts import ValidatorCounts, ValidatorFinding
 from lycosa.base.preferences.preference_model import NOTHING_STATED, Preferences
 from lycosa.base.preferences.preference_words import preference_labels
 from lycosa.base.reasons import Reason

@@ -20,12 +20,12 @@ from lycosa.base.model.host_memory import (
     RenderTally,
     SpeculationRecord,
     Usage,
+    ValidatorCounts,
     with_times,
 )
 from lycosa.base.model.parcel_items import Errand, Question
 from lycosa.base.model.source_truth import SourceTruth
 from lycosa.base.model.url_state import UrlState
-from lycosa.base.model.validator_counts import ValidatorCounts
 from lycosa.base.reasons import Reason
 from lycosa.stages.frontier.back_queue import BackQueue, Lane
 from lycosa.stages.frontier.host_names import HostNames

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from lycosa.base.model.parsed import Directives
-from lycosa.base.preferences.robots_words import meta_words, tag_words
+from lycosa.base.preferences.preference_words import meta_words, tag_words
 
 _NOINDEX = frozenset({"noindex", "none"})
 _NOFOLLOW = frozenset({"nofollow", "none"})

@@ -40,6 +40,7 @@ from lycosa.stages.parse.file_reader import content_of_file
 from lycosa.stages.parse.fingerprint import simhash
 from lycosa.stages.parse.html import fold_lines, read_html
 from lycosa.stages.parse.language import LanguageGuesser, primary_subtag
+from lycosa.stages.parse.markup_values import link_kind, parse_refresh, srcset_urls
 from lycosa.stages.parse.media_type import (
     Shape,
     file_type,
@@ -49,8 +50,6 @@ from lycosa.stages.parse.media_type import (
     sniff,
 )
 from lycosa.stages.parse.outlinks import Outlinks, add_listed, base_of
-from lycosa.stages.parse.refresh import parse_refresh
-from lycosa.stages.parse.relations import link_kind
 from lycosa.stages.parse.sitemap import (
     Sitemap,
     has_url_line,
@@ -58,7 +57,6 @@ from lycosa.stages.parse.sitemap import (
     read_sitemap,
     read_text_sitemap,
 )
-from lycosa.stages.parse.srcset import srcset_urls
 from lycosa.stages.parse.syndication_feed import read_feed
 
 _FEED = (ListingKind.NONE, ListingKind.FEED)

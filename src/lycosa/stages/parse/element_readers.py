@@ -16,9 +16,7 @@ from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.page_content import PageContent
 from lycosa.base.model.parsed import ScriptNeed
 from lycosa.base.preferences.page_statements import is_rsl
-from lycosa.stages.parse.refresh import parse_refresh
-from lycosa.stages.parse.relations import link_kind
-from lycosa.stages.parse.srcset import srcset_urls
+from lycosa.stages.parse.markup_values import link_kind, parse_refresh, srcset_urls
 
 MAX_ANCHOR = 200
 _MAX_TITLE = 2000

@@ -25,7 +25,7 @@ import turbohtml
 from lycosa.base.config.sections import LinkRule
 from lycosa.base.model.discovered import LinkKind
 from lycosa.stages.parse.element_readers import RawPage
-from lycosa.stages.parse.relations import link_kind
+from lycosa.stages.parse.markup_values import link_kind
 
 MAX_GUESSES = 1000
 """Texts of one document that are taken for URLs."""

@@ -31,7 +31,7 @@ import msgspec
 from lycosa.base.logs.log_records import LogLevel
 from lycosa.base.logs.log_writer import opened_log
 from lycosa.base.model.parsed import ParseInput
-from lycosa.base.system.child_limits import die_with_parent, limit_memory, limit_processor_time
+from lycosa.base.system.child_start import die_with_parent, limit_memory, limit_processor_time
 from lycosa.base.system.frames import FrameError, FrameSocket
 from lycosa.stages.parse.answer_parts import in_parts
 from lycosa.stages.parse.inline_parser import build_parser

@@ -28,8 +28,8 @@ from typing import NamedTuple
 
 from lycosa.base.lower_bound import JEFFREYS, lower_bound
 from lycosa.base.model.fetched import Fetched
+from lycosa.base.model.host_memory import ValidatorCounts, ValidatorFinding
 from lycosa.base.model.url_state import History
-from lycosa.base.model.validator_counts import ValidatorCounts, ValidatorFinding
 from lycosa.base.reasons import Reason
 from lycosa.stages.schedule.change_rate import estimate_rate, is_restless
 

@@ -24,11 +24,11 @@ from lycosa.base.model.parcel_items import (
     Answer,
     Errand,
     Fingerprint,
+    PartitionKey,
     PostedWant,
     SettledWant,
     Verdict,
 )
-from lycosa.base.model.partition_key import PartitionKey
 from lycosa.state.exchange.exchange_errors import ExchangeError
 
 

@@ -17,8 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from lycosa.base.model.capture import Original, StoredOriginal
-from lycosa.base.model.parcel_items import Fingerprint
-from lycosa.base.model.partition_key import PartitionKey
+from lycosa.base.model.parcel_items import Fingerprint, PartitionKey
 from lycosa.state.seen.content_seen import (
     SeenContent,
     content_key,

@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lycosa.base.model.capture import Original
-from lycosa.base.model.parcel_items import Fingerprint
-from lycosa.base.model.partition_key import PartitionKey
+from lycosa.base.model.parcel_items import Fingerprint, PartitionKey
 
 Hashes = NDArray[np.uint64]
 """One-dimensional; each is a ``url8`` read as a big-endian number, so uniform over 64 bits."""

@@ -3,7 +3,7 @@
     claim of the log -> parts that no commit names are deleted -> the table from the newest snapshot
     -> later commits applied -> the job completed by what the claim found
 
-It blocks and belongs on another thread. Waiting for Kafka or for the store has no limit: ``waits``
+It blocks and belongs on another thread. Waiting for Kafka or the store has no limit: ``WaitBoard``
 says what is waited for, and ``break_off`` ends it.
 
 The owner's lease counts from the moment before the claim, and the hold of hosts from the moment
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -44,7 +44,6 @@ from lycosa.state.store.foreign_records import ForeignRecords
 from lycosa.state.store.object_segments import ObjectSegments
 from lycosa.worker.commit.previous_owner import end_of_previous, held_until
 from lycosa.worker.job import ClusterJob, WorkerJob
-from lycosa.worker.waits import WaitBoard
 
 _AGAIN_S = 1.0
 
@@ -258,3 +257,35 @@ def earlier_folders(cluster: ClusterJob) -> Sequence[Path]:
     own = cluster.owner_folder
     pattern = f"{own.name.rpartition('-')[0]}-*"
     return [path for path in sorted(own.parent.glob(pattern)) if path != own]
+
+
+# External services that a worker is waiting for: the log, the inbox, object storage.
+#
+# The parts learn it from their clients, on any thread, and report when they wait no longer. Only a
+# part that waits at the moment has a text, so the display never shows a reason that has passed.
+
+
+class WaitBoard:
+    """One per worker."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, str] = {}
+        self.opening = ""
+        """How far the opening of the shard is; empty when it is open."""
+
+    def teller(self, part: str) -> Callable[[str], None]:
+        """A function that takes what ``part`` waits for; an empty text ends the wait."""
+
+        def tell(text: str) -> None:
+            self._texts[part] = text
+
+        return tell
+
+    @property
+    def text(self) -> str:
+        """What the worker waits for; empty when it waits for nothing."""
+        return "; ".join(dict.fromkeys(filter(None, [*self._texts.values()]))) or self.opening
+
+    def is_waiting(self, *parts: str) -> bool:
+        """Whether one of these parts waits."""
+        return any(self._texts.get(part) for part in parts)

@@ -27,7 +27,7 @@ from lycosa.state.cold.cold_keys import ColdKeys
 from lycosa.state.cold.cold_rows import ColdDamaged, ColdFileRow, object_key
 from lycosa.state.objects.objects_port import ObjectStore
 from lycosa.state.seen.seen_port import hashes_of
-from lycosa.worker.fault_point import FaultPoint
+from lycosa.worker.worker_ports import FaultPoint
 
 if TYPE_CHECKING:
     from lycosa.state.cold.cold_merging import MergedRows

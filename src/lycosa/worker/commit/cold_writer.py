@@ -42,8 +42,8 @@ from lycosa.state.objects.object_errors import ObjectError
 from lycosa.state.objects.objects_port import ObjectStore
 from lycosa.worker.commit.cold_merger import MergedFileWriter
 from lycosa.worker.commit.committer import Committer
-from lycosa.worker.fault_point import FaultPoint
 from lycosa.worker.visit.slicing import Slices
+from lycosa.worker.worker_ports import FaultPoint
 
 _WALKED = 1000  # records in one step of the walk: 4 ms
 _STEP_S = 0.05  # between two steps

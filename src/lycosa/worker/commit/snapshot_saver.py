@@ -22,8 +22,8 @@ from lycosa.base.ports import Offload
 from lycosa.state.commit import Commit, Mark
 from lycosa.state.shard.opened_shard import Shard
 from lycosa.state.store import NotStored
-from lycosa.worker.fault_point import FaultPoint
 from lycosa.worker.intake.inbox_topic import InboxTopic
+from lycosa.worker.worker_ports import FaultPoint
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 5.0, 300.0  # before a snapshot is tried again
 

@@ -24,8 +24,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from lycosa.base.model.discovered import Discovered
-from lycosa.base.model.parcel_items import Fingerprint, Verdict
-from lycosa.base.model.partition_key import PartitionKey
+from lycosa.base.model.parcel_items import Fingerprint, PartitionKey, Verdict
 from lycosa.stages.frontier.partition import Partition
 from lycosa.state.exchange import PARCEL_URLS, ExchangeEnds, Outbox, OutboxSender, OwnerItem
 from lycosa.state.kv.kv_port import KeyValue

@@ -25,7 +25,7 @@ from lycosa.base.model.parcel_items import PostedWant, SettledWant, WantingPage
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8, host_of
 from lycosa.stages.admit.refusal import Refusal
-from lycosa.stages.admit.want_rules import judge_want
+from lycosa.stages.admit.sitemap_scope import judge_want
 from lycosa.stages.frontier.crawl_clock import CrawlClock
 from lycosa.stages.frontier.partition import Partition
 from lycosa.stages.frontier.wanted_urls import WantTime, take_want

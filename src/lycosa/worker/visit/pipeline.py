@@ -26,9 +26,9 @@ from lycosa.base.config.sections import Config
 from lycosa.base.model.code_failure import CodeFailure
 from lycosa.base.model.dead_letter import DeadLetter
 from lycosa.base.model.fetched import PARSED_STATUSES, Fetched, FetchKind
+from lycosa.base.model.host_memory import ValidatorFinding
 from lycosa.base.model.remark import Remark
 from lycosa.base.model.url_state import Completed, UrlState
-from lycosa.base.model.validator_counts import ValidatorFinding
 from lycosa.base.preferences.preference_model import NOTHING_STATED, Preferences
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import InvalidUrl

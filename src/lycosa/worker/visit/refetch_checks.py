@@ -16,9 +16,9 @@ import msgspec
 from lycosa.base.config.sections import RefetchRule, RefetchSection
 from lycosa.base.model.capture import Original
 from lycosa.base.model.fetched import Fetched
+from lycosa.base.model.host_memory import ValidatorCounts, ValidatorFinding
 from lycosa.base.model.source_truth import SignalSource
 from lycosa.base.model.url_state import History
-from lycosa.base.model.validator_counts import ValidatorCounts, ValidatorFinding
 from lycosa.base.reasons import Reason
 from lycosa.base.server_software import software_of
 from lycosa.base.urls.identity import host_of
