@@ -11,7 +11,7 @@ import shutil
 import signal
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -107,6 +107,11 @@ _SLOW_TESTS = Path(__file__).with_name("slow_tests.txt")
 _NEEDS_MORE = ("service", "browser", "long")  # another program, or minutes
 _measured: Counter[str] = Counter()
 
+# A whole run must stay below ten minutes on two cores: 1,200 s of processor time. A test of more than
+# this is named at the end of a run. It needs a short form; its whole form is marked long.
+_COSTLY_S = 8.0
+_used_before = [0.0]
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--quick", action="store_true", help="leave out slow tests and services")
@@ -121,7 +126,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left_out = [
         item
         for item in items
-        if _function(item) in slow or any(map(item.get_closest_marker, _NEEDS_MORE))
+        if _function(item.nodeid) in slow or any(map(item.get_closest_marker, _NEEDS_MORE))
     ]
     config.hook.pytest_deselected(items=left_out)
     kept = set(items).difference(left_out)
@@ -129,23 +134,54 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Count the processor time of the test, of the programs that it started too."""
-    if not item.config.getoption("measure_slow"):
-        return (yield)
-    before = sum(os.times()[:4])
-    try:
-        return (yield)
-    finally:
-        _measured[_function(item)] += sum(os.times()[:4]) - before
+def pytest_runtest_protocol() -> Iterator[None]:
+    """Do not count for the test what was used between it and the one before."""
+    _used_before[0] = _used_s()
+    return (yield)
 
 
-def pytest_terminal_summary(config: pytest.Config) -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Say in each report the processor time of its phase, of programs that ended in it too."""
+    report = yield
+    now = _used_s()
+    report.processor_s = now - _used_before[0]  # xdist sends it with the report
+    _used_before[0] = now
+    return report
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    _measured[report.nodeid] += getattr(report, "processor_s", 0.0)
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Name the tests that cost most, or write the list of slow ones."""
     if config.getoption("measure_slow"):
-        slow = sorted(name for name, seconds in _measured.items() if seconds >= _SLOW_S)
+        functions: Counter[str] = Counter()
+        for test, seconds in _measured.items():
+            functions[_function(test)] += seconds
+        slow = sorted(name for name, seconds in functions.items() if seconds >= _SLOW_S)
         _SLOW_TESTS.write_text("\n".join(slow) + "\n")
+    if config.getoption("markexpr") == "long":
+        return
+    for line in _costs(_measured):
+        terminalreporter.write_line(line)
 
 
-def _function(item: pytest.Item) -> str:
+def _costs(measured: Counter[str]) -> list[str]:
+    """What the tests used in all, and those of more than ``_COSTLY_S`` that are not marked long."""
+    costly = [(test, seconds) for test, seconds in measured.most_common() if seconds > _COSTLY_S]
+    lines = [f"COSTLY {seconds:.1f} s of processor time: {test}" for test, seconds in costly]
+    return [*lines, f"{sum(measured.values()):.0f} s of processor time in {len(measured)} tests"]
+
+
+def _used_s() -> float:
+    """Processor time of this process and of its children that have ended."""
+    return sum(os.times()[:4])
+
+
+def _function(test: str) -> str:
     """The test's name, without its parameters."""
-    return item.nodeid.partition("[")[0]
+    return test.partition("[")[0]
