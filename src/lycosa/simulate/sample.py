@@ -172,7 +172,7 @@ def _latencies(web: Web, pages: NDArray[np.int64], chance: np.random.Generator) 
     ranks = (np.arange(len(pages)) + 0.5) / len(pages)
     times = -np.log1p(-ranks)
     drawn = (chance.permutation(times) for _ in range(_DRAWINGS))
-    best = min(drawn, key=lambda each: abs(float((each * pages).sum() / pages.sum()) - 1.0))
+    best = min(drawn, key=lambda each: abs(float((each * pages).sum()) / float(pages.sum()) - 1.0))
     return list(map(float, web.latency_s * (_MIN_LATENCY + (1.0 - _MIN_LATENCY) * best)))
 
 

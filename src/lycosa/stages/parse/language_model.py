@@ -44,12 +44,12 @@ class LanguageModel:
         # Longer texts give larger differences. Scaled by the root of the length, probabilities of
         # all lengths are comparable.
         scores *= 1.0 / np.sqrt(max(len(data), 1))
-        odds = np.exp(scores - scores.max())
+        odds = np.exp(scores - scores.max(0))
         odds /= odds.sum()
         for first, other in self._same:  # one language in two scripts
             odds[first] += odds[other]
             odds[other] = 0.0
-        best = int(odds.argmax())
+        best = int(odds.argmax(0))
         return self._tables.codes[best], float(odds[best])
 
     def _scores(self, found: NDArray[Any], counts: NDArray[Any]) -> NDArray[np.float32]:

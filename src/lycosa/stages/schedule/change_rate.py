@@ -119,7 +119,7 @@ def estimate_rate(observations: bytes) -> float:
     fetch (``bench/refetch_value.py`` shows what comes of it).
     """
     scores = _PRIOR + _TABLE[np.frombuffer(observations, np.uint8)].sum(0)
-    return CELL_RATES[int(scores.argmax())]
+    return CELL_RATES[int(scores.argmax(0))]
 
 
 def changes_seen(observations: bytes) -> tuple[int, float]:

@@ -20,7 +20,7 @@ The header's first number is the number of filters.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from math import ceil, log
 from pathlib import Path
 
@@ -43,6 +43,9 @@ _MAX_BITS = 1 << 32  # positions have 32 bits
 _MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))  # of splitmix64
 _U64 = np.uint64
 
+# Its declared overloads differ between releases of NumPy.
+_all_bits: Callable[..., NDArray[np.uint8]] = np.bitwise_and.reduce
+
 
 class BloomFilter:
     """Bits for ``capacity`` hashes with error rate ``error``; ``count`` were added."""
@@ -60,7 +63,7 @@ class BloomFilter:
         for start in range(0, len(hashes), _BATCH):
             places = self._places(hashes[start : start + _BATCH])
             hits = self.array[places >> _U64(3)] >> (places & _U64(7)).astype(np.uint8)
-            found[start : start + _BATCH] = np.bitwise_and.reduce(hits, axis=0) & 1
+            found[start : start + _BATCH] = _all_bits(hits, axis=0) & 1
         return found
 
     def add_hashes(self, hashes: Hashes) -> None:

@@ -70,7 +70,7 @@ class _Sorted:
             else np.zeros(len(hashes), dtype=np.intp)
         )
         first = self.starts[buckets].astype(np.intp)
-        width = int((self.starts[buckets + 1] - first).max(initial=0))
+        width = int((self.starts[buckets + 1] - first).max(0, initial=0))
         if width > _WIDEST:
             return ~is_in_sorted(self.hashes, hashes)
         # Each row is one bucket and perhaps the start of the next ones, whose hashes are different
