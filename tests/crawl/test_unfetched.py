@@ -94,7 +94,7 @@ def test_the_documented_query_lists_loops_of_redirects(
     )
     crawl_folder(folder, web, [A])
     text = Path(__file__).parents[2].joinpath("docs", "operations.md").read_text("utf-8")
-    (query,) = re.findall(r'lycosa sql DIR "(WITH RECURSIVE [^"]+)"', text)
+    (query,) = re.findall(r'lycosa sql example "(WITH RECURSIVE [^"]+)"', text)
     assert main(["sql", str(folder), query, "--format", "csv"]) == 0
     found = capsys.readouterr().out.split()
     assert set(found) == {"url,steps", f"{A}loop,2", f"{A}pool,2"}
@@ -104,7 +104,7 @@ def documented_queries() -> list[str]:
     """The queries of the section about nightly runs."""
     text = Path(__file__).parents[2].joinpath("docs", "operations.md").read_text("utf-8")
     section = text[text.index("**Every night.**") : text.index("**Seeds** are read")]
-    return re.findall(r'lycosa sql DIR "([^"]+)"', section)
+    return re.findall(r'lycosa sql example "([^"]+)"', section)
 
 
 def test_the_documented_queries_tell_what_a_nightly_run_found(
