@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from lycosa.base.config.extras import install_command
+from lycosa.cli.option_sets import option_set
 
 if TYPE_CHECKING:
     from lycosa.processes.api_keeper import ApiListener
@@ -21,48 +22,43 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
 
-def api_options(command: _Command) -> _Command:
-    """Add the options; ``api_given`` reads them."""
-    for option in reversed(
-        [
-            click.option(
-                "--api",
-                "api_address",
-                metavar="[HOST:PORT]",
-                is_flag=False,
-                flag_value=DEFAULT_ADDRESS,
-                help=f"Offer the HTTP interface and the operator's page [{DEFAULT_ADDRESS}].",
-            ),
-            click.option(
-                "--api-tokens",
-                type=_FILE,
-                metavar="FILE",
-                help="File with lines NAME read|operate SECRET [environment: LYCOSA_API_TOKENS].",
-            ),
-            click.option(
-                "--api-tls",
-                nargs=2,
-                type=_FILE,
-                metavar="CERT KEY",
-                help="PEM files of a certificate and its key.",
-            ),
-            click.option(
-                "--behind-proxy",
-                is_flag=True,
-                help="State that a proxy in front of the interface provides TLS.",
-            ),
-            click.option(
-                "--api-rate",
-                type=click.FloatRange(min=1),
-                default=100.0,
-                show_default=True,
-                metavar="N",
-                help="Requests a second of one client.",
-            ),
-        ]
-    ):
-        command = option(command)
-    return command
+api_options = option_set(
+    click.option(
+        "--api",
+        "api_address",
+        metavar="[HOST:PORT]",
+        is_flag=False,
+        flag_value=DEFAULT_ADDRESS,
+        help=f"Offer the HTTP interface and the operator's page [{DEFAULT_ADDRESS}].",
+    ),
+    click.option(
+        "--api-tokens",
+        type=_FILE,
+        metavar="FILE",
+        help="File with lines NAME read|operate SECRET [environment: LYCOSA_API_TOKENS].",
+    ),
+    click.option(
+        "--api-tls",
+        nargs=2,
+        type=_FILE,
+        metavar="CERT KEY",
+        help="PEM files of a certificate and its key.",
+    ),
+    click.option(
+        "--behind-proxy",
+        is_flag=True,
+        help="State that a proxy in front of the interface provides TLS.",
+    ),
+    click.option(
+        "--api-rate",
+        type=click.FloatRange(min=1),
+        default=100.0,
+        show_default=True,
+        metavar="N",
+        help="Requests a second of one client.",
+    ),
+)
+"""Add the options; ``api_given`` reads them."""
 
 
 def api_given(options: dict[str, Any], default: str = "") -> tuple[ApiSettings, ApiListener] | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -76,9 +75,7 @@ listed and does not change the code.
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(
-    folder: Path,
-    cluster: Path | None,
-    cache: Path | None,
+    place: CrawlPlace,
     sample: int,
     everything: bool,
     hosts: bool,
@@ -90,9 +87,8 @@ def command(
     The checks cover URLs by state, links (from a second source), politeness, robots.txt and output
     files. Nothing is written.
     """
-    if reads_feed and cluster is None:
+    if reads_feed and place.cluster is None:
         raise click.UsageError("--topic is for a crawl on machines: give --cluster FILE")
-    place = CrawlPlace(folder, cluster, cache)
     report = run(place, 0 if everything else sample, hosts, reads_feed)
     if as_json:
         import msgspec

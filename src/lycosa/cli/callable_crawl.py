@@ -9,7 +9,7 @@ import asyncio
 import getpass
 import socket
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ import click
 from lycosa.cli.cluster_parts import reachable_cluster, tell_line
 from lycosa.cli.cluster_status import ask_coordinator
 from lycosa.cli.crawl_reading import CrawlPlace
+from lycosa.cli.option_sets import option_set
 
 if TYPE_CHECKING:
     from lycosa.service.api.decision_calls import OperatorDecisions
@@ -79,28 +80,6 @@ def coordinated_crawl(place: CrawlPlace) -> CoordinatedCrawl:
     return FolderCrawl(place.folder, Path(sockets))
 
 
-def remark_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--why`` and ``--by``; the function gets both, ``by`` never empty."""
-    for add in (
-        click.option(
-            "--by",
-            default="",
-            metavar="NAME",
-            callback=_decider,
-            help="Who decides [USER@MACHINE].",
-        ),
-        click.option(
-            "--why",
-            default="",
-            metavar="TEXT",
-            callback=_bounded,
-            help="A remark for the log of actions.",
-        ),
-    ):
-        function = add(function)
-    return function
-
-
 def _decider(context: click.Context, parameter: click.Parameter, value: str) -> str:
     return _bounded(context, parameter, value) or f"{getpass.getuser()}@{socket.gethostname()}"
 
@@ -112,6 +91,25 @@ def _bounded(context: click.Context, parameter: click.Parameter, value: str) -> 
         return read_remark(value)
     except ValueError as error:
         raise click.BadParameter(str(error)) from error
+
+
+remark_options = option_set(
+    click.option(
+        "--why",
+        default="",
+        metavar="TEXT",
+        callback=_bounded,
+        help="A remark for the log of actions.",
+    ),
+    click.option(
+        "--by",
+        default="",
+        metavar="NAME",
+        callback=_decider,
+        help="Who decides [USER@MACHINE].",
+    ),
+)
+"""Add ``--why`` and ``--by``; the function gets both, ``by`` never empty."""
 
 
 _PATIENCE_S = 60.0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -60,9 +59,7 @@ list is kept for frontier.changes_days; the column `change` of the table `pages`
 @click.option("--follow", is_flag=True, help="Wait for more, until Ctrl-C.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON lines.")
 def command(
-    folder: Path,
-    cluster: Path | None,
-    cache: Path | None,
+    place: CrawlPlace,
     since: str,
     host: str,
     kinds: tuple[str, ...],
@@ -74,7 +71,6 @@ def command(
     from lycosa.inspect.queries.changed_list import BadCursor
     from lycosa.processes.changes_feed import WantedChanges
 
-    place = CrawlPlace(folder, cluster, cache)
     left = None if follow else limit
     try:
         return _run(place, since, WantedChanges(kinds, host), left, follow, as_json)
@@ -138,8 +134,6 @@ def _readers(place: CrawlPlace) -> Iterator[NewestReader]:
 
             yield newest
         return
-    if place.cache is not None:
-        raise click.UsageError("--cache is for a crawl on machines: give --cluster FILE")
     yield FolderReaders(place.folder)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from lycosa.cli.check_links import command as links_command
+from lycosa.cli.option_sets import option_set
 from lycosa.cli.output import ExitCode, clean, emit, emit_json, emit_pairs
 from lycosa.cli.setting_options import config_option, set_option
 
@@ -52,46 +53,42 @@ Examples:
 """
 
 
-def _settings_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that decide scope and canonical form, as `lycosa crawl` has them."""
-    options = (
-        config_option,
-        set_option,
-        click.option(
-            "--scope",
-            type=click.Choice(["host", "site", "prefix", "page", "surt", "any"]),
-            help="Which URLs belong to the crawl [host].",
-        ),
-        click.option(
-            "--surts",
-            multiple=True,
-            metavar="FILE",
-            help="File of SURT prefixes that are in scope too (+) or not (-); may be repeated.",
-        ),
-        click.option(
-            "--include",
-            multiple=True,
-            metavar="RE",
-            help="Accept only URLs that match; may be repeated.",
-        ),
-        click.option(
-            "--exclude",
-            multiple=True,
-            metavar="RE",
-            help="Refuse URLs that match; may be repeated.",
-        ),
-        click.option("--max-depth", metavar="N", help="Maximum number of links from a seed."),
-        click.option(
-            "--depth",
-            type=click.IntRange(0),
-            default=1,
-            help="Number of links from a seed to the URL [1].",
-        ),
-        click.option("--json", "as_json", is_flag=True, help="Print one JSON document."),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
+_settings_options = option_set(
+    config_option,
+    set_option,
+    click.option(
+        "--scope",
+        type=click.Choice(["host", "site", "prefix", "page", "surt", "any"]),
+        help="Which URLs belong to the crawl [host].",
+    ),
+    click.option(
+        "--surts",
+        multiple=True,
+        metavar="FILE",
+        help="File of SURT prefixes that are in scope too (+) or not (-); may be repeated.",
+    ),
+    click.option(
+        "--include",
+        multiple=True,
+        metavar="RE",
+        help="Accept only URLs that match; may be repeated.",
+    ),
+    click.option(
+        "--exclude",
+        multiple=True,
+        metavar="RE",
+        help="Refuse URLs that match; may be repeated.",
+    ),
+    click.option("--max-depth", metavar="N", help="Maximum number of links from a seed."),
+    click.option(
+        "--depth",
+        type=click.IntRange(0),
+        default=1,
+        help="Number of links from a seed to the URL [1].",
+    ),
+    click.option("--json", "as_json", is_flag=True, help="Print one JSON document."),
+)
+"""Add the options that decide scope and canonical form, as `lycosa crawl` has them."""
 
 
 @click.group(

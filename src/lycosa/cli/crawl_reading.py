@@ -9,14 +9,16 @@ from __future__ import annotations
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from lycosa.cli.cluster_parts import client_of
+from lycosa.cli.option_sets import Command, option_set
 from lycosa.cli.output import clean, counted, human_bytes, human_count, human_duration
 
 if TYPE_CHECKING:
@@ -47,30 +49,38 @@ class CrawlCommand(click.Command):
         return super().parse_args(ctx, args)
 
 
-def crawl_place(function: Callable[..., Any]) -> Callable[..., Any]:
+_PATH = click.Path(path_type=Path)
+_place_options = option_set(
+    click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False)),
+    click.option(
+        _OPTION,
+        metavar="FILE",
+        type=_PATH,
+        help="Read the crawl of this cluster.toml; leave DIR out.",
+    ),
+    click.option(
+        "--cache",
+        metavar="DIR",
+        type=_PATH,
+        help="With --cluster: folder for downloaded files, which the next call uses again"
+        " [the user's cache folder].",
+    ),
+)
+
+
+def crawl_place(command: Command) -> Command:
     """Add the argument DIR and the options ``--cluster`` and ``--cache``.
 
-    The function gets them as ``folder``, ``cluster`` and ``cache``.
+    The function gets what they name as ``place``. Its command is a ``CrawlCommand``.
     """
-    path = click.Path(path_type=Path)
-    for add in (
-        click.option(
-            "--cache",
-            metavar="DIR",
-            type=path,
-            help="With --cluster: folder for downloaded files, which the next call uses again"
-            " [the user's cache folder].",
-        ),
-        click.option(
-            _OPTION,
-            metavar="FILE",
-            type=path,
-            help="Read the crawl of this cluster.toml; leave DIR out.",
-        ),
-        click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False)),
-    ):
-        function = add(function)
-    return function
+
+    @wraps(command)
+    def with_place(folder: Path, cluster: Path | None, cache: Path | None, **given: Any) -> Any:
+        if cache is not None and cluster is None:
+            raise click.UsageError("--cache is for a crawl on machines: give --cluster FILE")
+        return command(place=CrawlPlace(folder, cluster, cache), **given)
+
+    return _place_options(with_place)
 
 
 @contextmanager
@@ -88,8 +98,6 @@ def reading_crawl(
     from lycosa.inspect.committed_state import CrawlReader, read_folder
 
     if place.cluster is None:
-        if place.cache is not None:
-            raise click.UsageError("--cache is for a crawl on machines: give --cluster FILE")
         yield read_folder(place.folder)
         return
     with opened_cluster(place, reads_attempts) as opened:

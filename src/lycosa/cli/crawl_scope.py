@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ from lycosa.cli.callable_crawl import change_live_settings, crawl_runs, remark_o
 from lycosa.cli.cluster_parts import reachable_cluster
 from lycosa.cli.cluster_status import ask_coordinator
 from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, crawl_place, reading_crawl
+from lycosa.cli.option_sets import json_option, option_set
 from lycosa.cli.output import ExitCode, clean, emit, emit_json
 
 if TYPE_CHECKING:
@@ -50,42 +51,36 @@ def command() -> None:
     """Show, try or change which URLs belong to a crawl. It may be running."""
 
 
-_as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
-
-
-def _rules(function: Callable[..., Any]) -> Callable[..., Any]:
-    for add in (
-        click.option(
-            "--surts",
-            "files",
-            multiple=True,
-            metavar="FILE",
-            type=click.Path(path_type=Path, exists=True, dir_okay=False),
-            help="File of SURT prefixes; may be repeated.",
-        ),
-        click.option("--surt", "surts", multiple=True, metavar="PREFIX", help="A SURT prefix."),
-        click.option("--no-surts", is_flag=True, help="Remove all SURT prefixes."),
-        click.option("--include", multiple=True, metavar="RE", help="Fetch only URLs that match."),
-        click.option("--no-include", is_flag=True, help="Remove all patterns of --include."),
-        click.option("--exclude", multiple=True, metavar="RE", help="Fetch no URLs that match."),
-        click.option("--no-exclude", is_flag=True, help="Remove all patterns of --exclude."),
-        click.option("--max-depth", metavar="N", help="Maximum number of links from a seed."),
-        click.option(
-            "--one-hop-out/--no-hop-out",
-            default=None,
-            help="Also fetch pages elsewhere that a page in scope links to.",
-        ),
-        _as_json,
-        crawl_place,
-    ):
-        function = add(function)
-    return function
+_rules = option_set(
+    crawl_place,
+    json_option,
+    click.option(
+        "--one-hop-out/--no-hop-out",
+        default=None,
+        help="Also fetch pages elsewhere that a page in scope links to.",
+    ),
+    click.option("--max-depth", metavar="N", help="Maximum number of links from a seed."),
+    click.option("--no-exclude", is_flag=True, help="Remove all patterns of --exclude."),
+    click.option("--exclude", multiple=True, metavar="RE", help="Fetch no URLs that match."),
+    click.option("--no-include", is_flag=True, help="Remove all patterns of --include."),
+    click.option("--include", multiple=True, metavar="RE", help="Fetch only URLs that match."),
+    click.option("--no-surts", is_flag=True, help="Remove all SURT prefixes."),
+    click.option("--surt", "surts", multiple=True, metavar="PREFIX", help="A SURT prefix."),
+    click.option(
+        "--surts",
+        "files",
+        multiple=True,
+        metavar="FILE",
+        type=click.Path(path_type=Path, exists=True, dir_okay=False),
+        help="File of SURT prefixes; may be repeated.",
+    ),
+)
 
 
 @command.command("show", cls=CrawlCommand, short_help="The rules in force.")
 @crawl_place
-@_as_json
-def show_scope(folder: Path, cluster: Path | None, cache: Path | None, as_json: bool) -> int:
+@json_option
+def show_scope(place: CrawlPlace, as_json: bool) -> int:
     """Show which URLs belong to the crawl.
 
     DIR is the crawl folder; leave it out with --cluster.
@@ -95,7 +90,6 @@ def show_scope(folder: Path, cluster: Path | None, cache: Path | None, as_json: 
     from lycosa.inspect.saved_settings import ScopePlaces
     from lycosa.stages.admit.scope import Scope
 
-    place = CrawlPlace(folder, cluster, cache)
     with reading_crawl(place, tells_age=False) as reader:
         section = _config(place, reader).scope
         scope = Scope(section, reader.sites.site_of)
@@ -112,14 +106,12 @@ def show_scope(folder: Path, cluster: Path | None, cache: Path | None, as_json: 
 
 @command.command("try", cls=CrawlCommand, short_help="How many waiting URLs a change would drop.")
 @_rules
-def try_change(
-    folder: Path, cluster: Path | None, cache: Path | None, as_json: bool, **given: Any
-) -> int:
+def try_change(place: CrawlPlace, as_json: bool, **given: Any) -> int:
     """Tell how many of the waiting URLs the change would drop. Nothing is changed.
 
     DIR is the crawl folder; leave it out with --cluster.
     """
-    _tell(_tried(CrawlPlace(folder, cluster, cache), _values(given)), as_json, False)
+    _tell(_tried(place, _values(given)), as_json, False)
     return ExitCode.FINISHED
 
 
@@ -128,9 +120,7 @@ def try_change(
 @click.option("--yes", is_flag=True, help="Do not ask before waiting URLs are dropped.")
 @_rules
 def set_scope(
-    folder: Path,
-    cluster: Path | None,
-    cache: Path | None,
+    place: CrawlPlace,
     as_json: bool,
     yes: bool,
     why: str,
@@ -141,7 +131,7 @@ def set_scope(
 
     The crawl may be running. DIR is the crawl folder; leave it out with --cluster.
     """
-    place, values = CrawlPlace(folder, cluster, cache), _values(given)
+    values = _values(given)
     trial = _tried(place, values)
     if trial.dropped and not yes:
         click.echo(trial.line(), err=True)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from lycosa.cli.option_sets import option_set
 from lycosa.cli.output import emit, emit_json, emit_pairs
 from lycosa.cli.setting_options import config_option, set_option
 
@@ -86,37 +86,33 @@ def command() -> None:
     """Show site owners who crawls: signed requests (Web Bot Auth), and a page about the crawler."""
 
 
-def _site_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The options of commands that write files to be served."""
-    options = (
-        click.option(
-            "--url",
-            required=True,
-            metavar="URL",
-            help="Where DIR will be served: https and a host, as https://crawler.example.",
-        ),
-        click.option(
-            "--out",
-            required=True,
-            metavar="DIR",
-            type=click.Path(path_type=Path, file_okay=False),
-            help="Folder for the files; it is created, and files of the same name are replaced.",
-        ),
-        click.option(
-            "--purpose",
-            "purposes",
-            multiple=True,
-            metavar="WORDS",
-            help="What the pages are used for, as `search`; may be repeated. By default those of"
-            " agent.purpose.",
-        ),
-        config_option,
-        set_option,
-        click.option("--json", "as_json", is_flag=True, help="Print one JSON document."),
-    )
-    for option in reversed(options):
-        function = option(function)
-    return function
+_site_options = option_set(
+    click.option(
+        "--url",
+        required=True,
+        metavar="URL",
+        help="Where DIR will be served: https and a host, as https://crawler.example.",
+    ),
+    click.option(
+        "--out",
+        required=True,
+        metavar="DIR",
+        type=click.Path(path_type=Path, file_okay=False),
+        help="Folder for the files; it is created, and files of the same name are replaced.",
+    ),
+    click.option(
+        "--purpose",
+        "purposes",
+        multiple=True,
+        metavar="WORDS",
+        help="What the pages are used for, as `search`; may be repeated. By default those of"
+        " agent.purpose.",
+    ),
+    config_option,
+    set_option,
+    click.option("--json", "as_json", is_flag=True, help="Print one JSON document."),
+)
+"""The options of commands that write files to be served."""
 
 
 _ARCHIVES = click.option(

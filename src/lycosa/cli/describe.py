@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import textwrap
 import time
-from pathlib import Path
 
 import click
 
@@ -32,7 +31,7 @@ no secrets: settings of machines, stores and interfaces are left out.
 )
 @crawl_place
 @click.option("--json", "as_json", is_flag=True, help="Print the facts as one JSON document.")
-def command(folder: Path, cluster: Path | None, cache: Path | None, as_json: bool) -> ExitCode:
+def command(place: CrawlPlace, as_json: bool) -> ExitCode:
     """Describe how the crawl in DIR was made, and what it holds."""
     import msgspec
 
@@ -40,7 +39,7 @@ def command(folder: Path, cluster: Path | None, cache: Path | None, as_json: boo
     from lycosa.inspect.crawl_status import crawl_status
     from lycosa.inspect.saved_settings import load_saved_settings
 
-    with reading_crawl(CrawlPlace(folder, cluster, cache)) as reader:
+    with reading_crawl(place) as reader:
         saved = load_saved_settings(reader)
         about = describe_crawl(reader, saved, crawl_status(reader, saved, time.time(), hosts=0))
     if as_json:

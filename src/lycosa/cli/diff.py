@@ -7,7 +7,6 @@ import time
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -51,9 +50,7 @@ _STYLE = (
 @click.option("--to", "after", metavar="N|TIME", default="", help="The later capture.")
 @click.option("--html", "as_html", is_flag=True, help="Print an HTML page.")
 def command(
-    folder: Path,
-    cluster: Path | None,
-    cache: Path | None,
+    place: CrawlPlace,
     url: str,
     before: str,
     after: str,
@@ -62,7 +59,6 @@ def command(
     """Compare two captures of URL in the crawl in DIR, by default around its last change."""
     from lycosa.inspect.capture_diff import NoSuchCapture
 
-    place = CrawlPlace(folder, cluster, cache)
     with reading_crawl(place, tells_age=False) as reader:
         try:
             found = _compare(reader, url, _moment("--from", before), _moment("--to", after))

@@ -6,16 +6,16 @@ import asyncio
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import chain, islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from lycosa.cli.callable_crawl import callable_crawl, crawl_runs, operator_decisions, remark_options
 from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, crawl_place, reading_crawl
+from lycosa.cli.option_sets import option_set
 from lycosa.cli.output import ExitCode, clean, counted, emit, emit_json, emit_table, human_time
 
 if TYPE_CHECKING:
@@ -59,48 +59,40 @@ def command() -> None:
     """List, retry or drop the dead letters of a crawl: URLs that failed for good."""
 
 
-def _filters(function: Callable[..., Any]) -> Callable[..., Any]:
-    when = "as 2026-01-31, 2026-01-31T12:00:00 (UTC), or 2h ago as 2h"
-    for add in (
-        click.option("--json", "as_json", is_flag=True, help="Print one JSON document."),
-        click.option(
-            "--until", metavar="TIME", default="", help="Only URLs that failed before this time."
-        ),
-        click.option(
-            "--since", metavar="TIME", default="", help=f"Only URLs that failed since, {when}."
-        ),
-        click.option(
-            "--reason",
-            "reasons",
-            metavar="CODE",
-            multiple=True,
-            help="Only this reason, as connect_timeout; may be repeated.",
-        ),
-        click.option(
-            "--host",
-            "hosts",
-            metavar="HOST",
-            multiple=True,
-            help="Only this host, by its name or a URL of it; may be repeated.",
-        ),
-    ):
-        function = add(function)
-    return function
+_WHEN = "as 2026-01-31, 2026-01-31T12:00:00 (UTC), or 2h ago as 2h"
+_filters = option_set(
+    click.option(
+        "--host",
+        "hosts",
+        metavar="HOST",
+        multiple=True,
+        help="Only this host, by its name or a URL of it; may be repeated.",
+    ),
+    click.option(
+        "--reason",
+        "reasons",
+        metavar="CODE",
+        multiple=True,
+        help="Only this reason, as connect_timeout; may be repeated.",
+    ),
+    click.option(
+        "--since", metavar="TIME", default="", help=f"Only URLs that failed since, {_WHEN}."
+    ),
+    click.option(
+        "--until", metavar="TIME", default="", help="Only URLs that failed before this time."
+    ),
+    click.option("--json", "as_json", is_flag=True, help="Print one JSON document."),
+)
 
 
-def _decision_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    for add in (
-        _filters,
-        remark_options,
-        click.option(
-            "--dry-run", is_flag=True, help="Tell what would be done, and change nothing."
-        ),
-        click.option("--all", "is_all", is_flag=True, help="All dead letters of the crawl."),
-        click.argument("urls", metavar="[URL]...", nargs=-1),
-        crawl_place,
-    ):
-        function = add(function)
-    return function
+_decision_options = option_set(
+    crawl_place,
+    click.argument("urls", metavar="[URL]...", nargs=-1),
+    click.option("--all", "is_all", is_flag=True, help="All dead letters of the crawl."),
+    click.option("--dry-run", is_flag=True, help="Tell what would be done, and change nothing."),
+    remark_options,
+    _filters,
+)
 
 
 @command.command("list", cls=CrawlCommand, epilog=_EPILOG, short_help="The present dead letters.")
@@ -109,9 +101,7 @@ def _decision_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--urls", "only_urls", is_flag=True, help="Print only the URLs, one a line.")
 @click.option("--limit", metavar="N", type=click.IntRange(min=0), help="At most this many rows.")
 def list_(
-    folder: Path,
-    cluster: Path | None,
-    cache: Path | None,
+    place: CrawlPlace,
     limit: int | None,
     only_urls: bool,
     as_json: bool,
@@ -120,7 +110,7 @@ def list_(
     """List the dead letters of the crawl in DIR, which may be running."""
     from lycosa.inspect.dead_letter_list import dead_letters
 
-    with reading_crawl(CrawlPlace(folder, cluster, cache)) as reader:
+    with reading_crawl(place) as reader:
         found = dead_letters(reader, _filter(reader, _Wanted(urls=(), **wanted)))
         shown = islice(found, limit)
         if as_json:
@@ -142,24 +132,24 @@ def list_(
     "retry", cls=CrawlCommand, epilog=_EPILOG, short_help="Queue URLs that failed, with new tries."
 )
 @_decision_options
-def retry(folder: Path, cluster: Path | None, cache: Path | None, **options: Any) -> int:
+def retry(place: CrawlPlace, **options: Any) -> int:
     """Queue dead letters of the crawl in DIR again, with a fresh retry count.
 
     Give URLs, filters, or --all. The crawl may be running.
     """
-    return _decide(CrawlPlace(folder, cluster, cache), "retry", **options)
+    return _decide(place, "retry", **options)
 
 
 @command.command(
     "drop", cls=CrawlCommand, epilog=_EPILOG, short_help="Take URLs off the list of dead letters."
 )
 @_decision_options
-def drop(folder: Path, cluster: Path | None, cache: Path | None, **options: Any) -> int:
+def drop(place: CrawlPlace, **options: Any) -> int:
     """Take dead letters of the crawl in DIR off the list. The URLs remain known and failed.
 
     Give URLs, filters, or --all. The crawl may be running.
     """
-    return _decide(CrawlPlace(folder, cluster, cache), "drop", **options)
+    return _decide(place, "drop", **options)
 
 
 def _decide(place: CrawlPlace, action: str, *, is_all: bool, **options: Any) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -54,9 +53,7 @@ Exit codes: 0 answered, 2 bad usage, or URL is neither a URL nor a hash that the
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(
-    folder: Path,
-    cluster: Path | None,
-    cache: Path | None,
+    place: CrawlPlace,
     url: str,
     searches_links: bool,
     reads_attempts: bool,
@@ -66,8 +63,7 @@ def command(
 
     URL may be a url_hash (16 hexadecimal digits).
     """
-    place = CrawlPlace(folder, cluster, cache)
-    if cluster is None and (searches_links or reads_attempts):
+    if place.cluster is None and (searches_links or reads_attempts):
         raise click.UsageError("--links and --attempts are for a crawl on machines (--cluster)")
     return run(place, url, as_json, searches_links, reads_attempts)
 

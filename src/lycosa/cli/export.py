@@ -140,9 +140,7 @@ _NAMES = {"csv": "CSV", "parquet": "Parquet", "jsonl": "JSON lines"}
     "--json", "as_json", is_flag=True, help="With --output FILE: report what was written as JSON."
 )
 def command(
-    folder: Path,
-    cluster: Path | None,
-    cache: Path | None,
+    place: CrawlPlace,
     kind: str,
     form: str | None,
     output: str,
@@ -174,9 +172,8 @@ def command(
     if kind in _FILES_OF_OTHERS:
         if form or where or is_raw or purpose is not None or unstated is not None:
             raise click.UsageError(f"{kind} has one form, and takes only --output and --json")
-        place = CrawlPlace(folder, cluster, cache)
         return _write_others(place, kind, output, as_json, private)
-    with reading_crawl(CrawlPlace(folder, cluster, cache)) as reader:
+    with reading_crawl(place) as reader:
         reader.gives_private = private
         policy = _other_policy(reader, purpose, unstated)
         if kind == _WACZ:

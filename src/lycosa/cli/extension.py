@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from lycosa.cli.callable_crawl import coordinated_crawl, crawl_runs, remark_opti
 from lycosa.cli.cluster_parts import CLUSTER_FILE, object_store, reachable_cluster, tell_line
 from lycosa.cli.cluster_status import ask_coordinator
 from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace
+from lycosa.cli.option_sets import json_option, option_set
 from lycosa.cli.output import Column, ExitCode, clean, emit, emit_columns, emit_json, human_time
 
 if TYPE_CHECKING:
@@ -63,23 +64,17 @@ def command() -> None:
     """Digests of your code, what a crawl runs, and its updates."""
 
 
-_as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
-
-
-def _place(function: Callable[..., Any]) -> Callable[..., Any]:
-    for add in (
-        click.option(
-            "--cluster", type=CLUSTER_FILE, help="The crawl of this cluster.toml; leave DIR out."
-        ),
-        click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False)),
-    ):
-        function = add(function)
-    return function
+_place = option_set(
+    click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False)),
+    click.option(
+        "--cluster", type=CLUSTER_FILE, help="The crawl of this cluster.toml; leave DIR out."
+    ),
+)
 
 
 @command.command("digest", short_help="The SHA-256 of code, by which machines allow it.")
 @click.argument("codes", nargs=-1, required=True, metavar="FILE.py:NAME...")
-@_as_json
+@json_option
 def digest(codes: tuple[str, ...], as_json: bool) -> int:
     """Print the SHA-256 of the code that FILE.py:NAME, FOLDER:NAME or module:NAME names.
 
@@ -101,7 +96,7 @@ def digest(codes: tuple[str, ...], as_json: bool) -> int:
 
 @command.command("list", cls=CrawlCommand, short_help="The code of a crawl, and since when.")
 @_place
-@_as_json
+@json_option
 def list_code(folder: Path, cluster: Path | None, as_json: bool) -> int:
     """List the code that the crawl runs, and what each name stood for before.
 
@@ -148,7 +143,7 @@ def list_code(folder: Path, cluster: Path | None, as_json: bool) -> int:
     help="How long to wait until all nodes have reported the code [10].",
 )
 @remark_options
-@_as_json
+@json_option
 def update(
     folder: Path,
     cluster: Path | None,

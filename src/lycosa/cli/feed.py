@@ -8,7 +8,7 @@ import select
 import stat
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ import click
 
 from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, crawl_place
 from lycosa.cli.feed_export import ITEMS_FEED, ExportOptions, export, opened_feeds, tell_no_items
+from lycosa.cli.option_sets import option_set
 from lycosa.cli.output import ExitCode, emit_json
 
 if TYPE_CHECKING:
@@ -102,44 +103,37 @@ def command() -> None:
     """
 
 
-def _options(function: Callable[..., Any]) -> Callable[..., Any]:
-    for add in (
-        click.option(
-            "--json", "as_json", is_flag=True, help="With --to: print reports as JSON lines."
-        ),
-        click.option(
-            "--to",
-            metavar="TARGET",
-            default="",
-            help="Export to a database, a search engine or files, each row once; see below.",
-        ),
-        click.option(
-            "--output",
-            "-o",
-            metavar="FILE|-",
-            default="-",
-            help="File to append to; - is standard output.",
-        ),
-        click.option(
-            "--positions", is_flag=True, help="Add the field position to each row, for --after."
-        ),
-        click.option(
-            "--after", metavar="POSITION", default="", help="Only rows behind this position."
-        ),
-        click.option(
-            # a crawl that has this command for a child: the input ends with the crawl
-            "--follow-input",
-            is_flag=True,
-            hidden=True,
-            help="Wait for new rows until standard input ends.",
-        ),
-        click.option(
-            "--follow/--once",
-            help="Wait for new rows until Ctrl-C, or end when all were given [--once].",
-        ),
-    ):
-        function = add(function)
-    return function
+_options = option_set(
+    click.option(
+        "--follow/--once",
+        help="Wait for new rows until Ctrl-C, or end when all were given [--once].",
+    ),
+    click.option(
+        # a crawl that has this command for a child: the input ends with the crawl
+        "--follow-input",
+        is_flag=True,
+        hidden=True,
+        help="Wait for new rows until standard input ends.",
+    ),
+    click.option("--after", metavar="POSITION", default="", help="Only rows behind this position."),
+    click.option(
+        "--positions", is_flag=True, help="Add the field position to each row, for --after."
+    ),
+    click.option(
+        "--output",
+        "-o",
+        metavar="FILE|-",
+        default="-",
+        help="File to append to; - is standard output.",
+    ),
+    click.option(
+        "--to",
+        metavar="TARGET",
+        default="",
+        help="Export to a database, a search engine or files, each row once; see below.",
+    ),
+    click.option("--json", "as_json", is_flag=True, help="With --to: print reports as JSON lines."),
+)
 
 
 _folder = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
@@ -148,12 +142,12 @@ _folder = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path
 @command.command("pages", cls=CrawlCommand, epilog=_EPILOG, short_help="Every capture of a crawl.")
 @_options
 @crawl_place
-def pages(folder: Path, cluster: Path | None, cache: Path | None, **options: Any) -> int:
+def pages(place: CrawlPlace, **options: Any) -> int:
     """Write a row for each capture of the crawl in DIR: the journal's line without text and links.
 
     A page is identified by url8 and fetch_number.
     """
-    return run("pages", CrawlPlace(folder, cluster, cache), FeedOptions(**options))
+    return run("pages", place, FeedOptions(**options))
 
 
 @command.command("dlq", epilog=_EPILOG, short_help="Every URL that failed for good.")
@@ -175,12 +169,12 @@ def dlq(folder: Path, **options: Any) -> int:
 )
 @_options
 @crawl_place
-def changes(folder: Path, cluster: Path | None, cache: Path | None, **options: Any) -> int:
+def changes(place: CrawlPlace, **options: Any) -> int:
     """Write a row for each page of the crawl in DIR that is new, has changed, is gone or is back.
 
     The rows are those of `lycosa changes --json`, which are kept for frontier.changes_days.
     """
-    return run("changes", CrawlPlace(folder, cluster, cache), FeedOptions(**options))
+    return run("changes", place, FeedOptions(**options))
 
 
 def _items_command(name: str) -> click.Command:
@@ -191,8 +185,8 @@ def _items_command(name: str) -> click.Command:
     )
     @_options
     @crawl_place
-    def items(folder: Path, cluster: Path | None, cache: Path | None, **options: Any) -> int:
-        return run(ITEMS_FEED + name, CrawlPlace(folder, cluster, cache), FeedOptions(**options))
+    def items(place: CrawlPlace, **options: Any) -> int:
+        return run(ITEMS_FEED + name, place, FeedOptions(**options))
 
     return items
 

@@ -106,8 +106,6 @@ def opened_feeds(kind: str, place: CrawlPlace) -> Iterator[OpenFeed]:
         with opened_cluster(place) as opened, _Sources(opened) as sources:
             yield _of_cluster(kind, sources)
         return
-    if place.cache is not None:
-        raise click.UsageError("--cache is for a crawl on machines: give --cluster FILE")
     if kind.startswith(ITEMS_FEED):
         from lycosa.feeds.items_feed import FolderItemLines
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,6 +12,7 @@ import msgspec
 
 from lycosa.cli.callable_crawl import callable_crawl, crawl_runs, operator_decisions, remark_options
 from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, crawl_place, reading_crawl
+from lycosa.cli.option_sets import json_option, option_set
 from lycosa.cli.output import (
     ExitCode,
     clean,
@@ -32,19 +32,13 @@ _SHOWN = 10  # hosts whose queues are shown
 class _Given(msgspec.Struct, frozen=True):
     """The arguments and options of a decision: the crawl, the host, who decides."""
 
-    folder: Path
-    cluster: Path | None
-    cache: Path | None
+    place: CrawlPlace
     host: str
     why: str
     by: str
     is_site: bool
     is_new: bool
     as_json: bool
-
-    @property
-    def place(self) -> CrawlPlace:
-        return CrawlPlace(self.folder, self.cluster, self.cache)
 
 
 _EPILOG = """
@@ -81,14 +75,12 @@ def command() -> None:
     """Show a host of a crawl or decide about it; the crawl may be running."""
 
 
-def _options(function: Callable[..., Any]) -> Callable[..., Any]:
-    for name, key, text in (
-        ("--json", "as_json", "Print JSON on standard output."),
-        ("--new", "is_new", "Also a host that the crawl has not met."),
-        ("--site", "is_site", "All known hosts of the site of HOST."),
-    ):
-        function = click.option(name, key, is_flag=True, help=text)(function)
-    return remark_options(function)
+_options = option_set(
+    remark_options,
+    click.option("--site", "is_site", is_flag=True, help="All known hosts of the site of HOST."),
+    click.option("--new", "is_new", is_flag=True, help="Also a host that the crawl has not met."),
+    json_option,
+)
 
 
 def _decision(name: str, text: str) -> None:
@@ -135,9 +127,7 @@ _decision("retire", "Never request HOST again; its waiting URLs are refused.")
 @crawl_place
 @click.argument("host")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-def print_host(
-    folder: Path, cluster: Path | None, cache: Path | None, host: str, as_json: bool
-) -> ExitCode:
+def print_host(place: CrawlPlace, host: str, as_json: bool) -> ExitCode:
     """Show what is known of HOST, and which of its URLs are set back as near copies.
 
     HOST is a name, or a URL of the host. URLs are set back when pages with the same pattern were
@@ -149,7 +139,7 @@ def print_host(
     from lycosa.inspect.queries.host_rows import whole_host
     from lycosa.inspect.saved_settings import load_saved_settings
 
-    with reading_crawl(CrawlPlace(folder, cluster, cache), needs_all=False) as reader:
+    with reading_crawl(place, needs_all=False) as reader:
         saved = load_saved_settings(reader)
         try:
             found = known_host(reader, saved.canonicalizer.host_named(host))

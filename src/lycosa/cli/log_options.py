@@ -6,66 +6,19 @@ They are put into the environment, which all processes of the crawl inherit.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from lycosa.base.config.extras import install_command
+from lycosa.cli.option_sets import option_set
 
 if TYPE_CHECKING:
     from lycosa.base.logs.log_writer import EventLog
 
 _LOG = "lycosa.log"
 _LEVELS = ("debug", "info", "warning", "error")
-
-
-def log_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--log-file``, ``--log-format``, ``--log-level``, ``--log-rotate`` and ``--traces``.
-
-    The function does not get them: they are in effect before it is called.
-    """
-    for add in (
-        click.option(
-            "--traces",
-            metavar="SHARE",
-            type=click.FloatRange(0, 1),
-            callback=_take_traces,
-            expose_value=False,
-            help="Send OpenTelemetry spans of the fetches of this share of the hosts [0].",
-        ),
-        click.option(
-            "--log-rotate",
-            metavar="SIZE[xN]",
-            callback=_take,
-            expose_value=False,
-            help="Rename the log file at SIZE and keep N files [100MBx5].",
-        ),
-        click.option(
-            "--log-level",
-            type=click.Choice(_LEVELS),
-            callback=_take,
-            expose_value=False,
-            help="Minimum level to log [info].",
-        ),
-        click.option(
-            "--log-format",
-            type=click.Choice(["text", "json"]),
-            callback=_take,
-            expose_value=False,
-            help="Lines for people or JSON; without --log-file to standard error [text].",
-        ),
-        click.option(
-            "--log-file",
-            metavar="FILE",
-            callback=_take,
-            expose_value=False,
-            help="Log events and each fetch to FILE (`lycosa docs logs`).",
-        ),
-    ):
-        function = add(function)
-    return function
 
 
 def program_log() -> EventLog:
@@ -151,3 +104,47 @@ def _rotation(text: str) -> tuple[int, int]:
     if most_bytes < 10_000 or not 1 <= most_files <= 1000:
         raise click.BadParameter("the size is at least 10kB, and N is from 1 to 1000")
     return most_bytes, most_files
+
+
+log_options = option_set(
+    click.option(
+        "--log-file",
+        metavar="FILE",
+        callback=_take,
+        expose_value=False,
+        help="Log events and each fetch to FILE (`lycosa docs logs`).",
+    ),
+    click.option(
+        "--log-format",
+        type=click.Choice(["text", "json"]),
+        callback=_take,
+        expose_value=False,
+        help="Lines for people or JSON; without --log-file to standard error [text].",
+    ),
+    click.option(
+        "--log-level",
+        type=click.Choice(_LEVELS),
+        callback=_take,
+        expose_value=False,
+        help="Minimum level to log [info].",
+    ),
+    click.option(
+        "--log-rotate",
+        metavar="SIZE[xN]",
+        callback=_take,
+        expose_value=False,
+        help="Rename the log file at SIZE and keep N files [100MBx5].",
+    ),
+    click.option(
+        "--traces",
+        metavar="SHARE",
+        type=click.FloatRange(0, 1),
+        callback=_take_traces,
+        expose_value=False,
+        help="Send OpenTelemetry spans of the fetches of this share of the hosts [0].",
+    ),
+)
+"""Add ``--log-file``, ``--log-format``, ``--log-level``, ``--log-rotate`` and ``--traces``.
+
+The function does not get them: they are in effect before it is called.
+"""

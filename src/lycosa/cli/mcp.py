@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from lycosa.cli.crawl_reading import CrawlCommand, crawl_place
+from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, crawl_place
 from lycosa.cli.output import ExitCode
 
 _SECRET = "LYCOSA_API_TOKEN"
@@ -48,15 +48,15 @@ def command() -> None:
     is_flag=True,
     help="Show pages that were fetched with credentials too.",
 )
-def read(folder: Path, cluster: Path | None, cache: Path | None, private: bool) -> ExitCode:
+def read(place: CrawlPlace, private: bool) -> ExitCode:
     """Answer questions about the crawl in DIR. Nothing is changed, and no site is requested."""
     _require_extra()
     from lycosa.service.agents.reading_server import ReadingServer
 
-    place = [str(folder)] if cluster is None else ["--cluster", str(cluster)]
-    if cluster is not None and cache is not None:
-        place = ["--cache", str(cache), *place]
-    ReadingServer(place, version("lycosa"), gives_private=private).server.run("stdio")
+    words = [str(place.folder)] if place.cluster is None else ["--cluster", str(place.cluster)]
+    if place.cache is not None:
+        words = ["--cache", str(place.cache), *words]
+    ReadingServer(words, version("lycosa"), gives_private=private).server.run("stdio")
     return ExitCode.FINISHED
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from lycosa.cli.callable_crawl import change_live_settings, crawl_runs, remark_o
 from lycosa.cli.cluster_parts import reachable_cluster
 from lycosa.cli.cluster_status import ask_coordinator
 from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, crawl_place, reading_crawl
+from lycosa.cli.option_sets import json_option, option_set
 from lycosa.cli.output import ExitCode, clean, counted, emit, emit_json, emit_table, human_time
 
 if TYPE_CHECKING:
@@ -64,13 +64,10 @@ def command() -> None:
     """Show, try or change the rules that say when the pages of a crawl are fetched again."""
 
 
-_as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
-
-
 @command.command("show", cls=CrawlCommand, short_help="The rules, and how far they are applied.")
 @crawl_place
-@_as_json
-def show(folder: Path, cluster: Path | None, cache: Path | None, as_json: bool) -> int:
+@json_option
+def show(place: CrawlPlace, as_json: bool) -> int:
     """Show the rules in force, and to how many records they are not applied yet.
 
     DIR is the crawl folder; leave it out with --cluster.
@@ -78,7 +75,6 @@ def show(folder: Path, cluster: Path | None, cache: Path | None, as_json: bool) 
     from lycosa.base.config.refetch_policies import policy_book
     from lycosa.inspect.policy_state import policy_state
 
-    place = CrawlPlace(folder, cluster, cache)
     with reading_crawl(place, tells_age=False) as reader:
         section = _settings(place, reader).config.refetch
         state = policy_state(reader, section)
@@ -114,8 +110,8 @@ def show(folder: Path, cluster: Path | None, cache: Path | None, as_json: bool) 
 @command.command("test", cls=CrawlCommand, short_help="Which rule is for URL, and its next fetch.")
 @crawl_place
 @click.argument("url")
-@_as_json
-def test(folder: Path, cluster: Path | None, cache: Path | None, url: str, as_json: bool) -> int:
+@json_option
+def test(place: CrawlPlace, url: str, as_json: bool) -> int:
     """Tell which rule is for URL, where it is, and when the URL is fetched next.
 
     The crawl need not know URL. DIR is the crawl folder; leave it out with --cluster.
@@ -124,7 +120,6 @@ def test(folder: Path, cluster: Path | None, cache: Path | None, url: str, as_js
     from lycosa.base.urls.identity import InvalidUrl
     from lycosa.inspect.policy_state import due_facts, mark_in, rule_facts, shown_rule
 
-    place = CrawlPlace(folder, cluster, cache)
     with reading_crawl(place, needs_all=False) as reader:
         saved = _settings(place, reader)
         try:
@@ -150,32 +145,27 @@ def test(folder: Path, cluster: Path | None, cache: Path | None, url: str, as_js
     return ExitCode.FINISHED
 
 
-def _set_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    for add in (
-        _as_json,
-        remark_options,
-        click.option("--none", "is_none", is_flag=True, help="Remove all rules."),
-        click.option(
-            "--wait",
-            "wait_s",
-            type=click.FloatRange(min=0),
-            default=_WAIT_S,
-            metavar="SECONDS",
-            help="How long to wait until the rules are applied to the records [10].",
-        ),
-        click.argument("rules", nargs=-1, metavar="[FILE|RULE]..."),
-        crawl_place,
-    ):
-        function = add(function)
-    return function
+_set_options = option_set(
+    crawl_place,
+    click.argument("rules", nargs=-1, metavar="[FILE|RULE]..."),
+    click.option(
+        "--wait",
+        "wait_s",
+        type=click.FloatRange(min=0),
+        default=_WAIT_S,
+        metavar="SECONDS",
+        help="How long to wait until the rules are applied to the records [10].",
+    ),
+    click.option("--none", "is_none", is_flag=True, help="Remove all rules."),
+    remark_options,
+    json_option,
+)
 
 
 @command.command("set", cls=CrawlCommand, short_help="Replace the rules.")
 @_set_options
 def set_(
-    folder: Path,
-    cluster: Path | None,
-    cache: Path | None,
+    place: CrawlPlace,
     rules: tuple[str, ...],
     wait_s: float,
     is_none: bool,
@@ -189,7 +179,6 @@ def set_(
     """
     from lycosa.base.config.fields import fields
 
-    place = CrawlPlace(folder, cluster, cache)
     if bool(rules) == is_none:
         raise click.UsageError("give a FILE or RULEs, or --none to remove all")
     texts = tuple(text for each in rules for text in _texts(each))

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from lycosa.cli.cluster_parts import client_of
 from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, crawl_place, opened_cluster
+from lycosa.cli.option_sets import option_set
 from lycosa.cli.output import ExitCode, counted, emit, emit_json, human_duration
 from lycosa.cli.report_lines import ReportLines
 
@@ -77,23 +76,20 @@ def command() -> None:
     """Keep a copy of a crawl's URL state in a database, for queries by other programs."""
 
 
-def _following(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that all registries have."""
-    for add in (
-        click.option(
-            "--json", "as_json", is_flag=True, help="Print reports as JSON: one, or one per line."
-        ),
-        click.option(
-            "--rebuild", "is_rebuilt", is_flag=True, help="Delete the tables, and fill new ones."
-        ),
-        click.option(
-            "--once/--follow",
-            "is_once",
-            help="End when the database has all commits, or follow the crawl [--follow].",
-        ),
-    ):
-        function = add(function)
-    return function
+_following = option_set(
+    click.option(
+        "--once/--follow",
+        "is_once",
+        help="End when the database has all commits, or follow the crawl [--follow].",
+    ),
+    click.option(
+        "--rebuild", "is_rebuilt", is_flag=True, help="Delete the tables, and fill new ones."
+    ),
+    click.option(
+        "--json", "as_json", is_flag=True, help="Print reports as JSON: one, or one per line."
+    ),
+)
+"""Add the options that all registries have."""
 
 
 @command.command(
@@ -110,7 +106,7 @@ def _following(function: Callable[..., Any]) -> Callable[..., Any]:
     "--schema", metavar="NAME", default="lycosa", help="Schema of this crawl's tables [lycosa]."
 )
 @_following
-def postgres(dsn: str | None, schema: str, **options: Any) -> int:
+def postgres(place: CrawlPlace, dsn: str | None, schema: str, **options: Any) -> int:
     """Copy URLs, hosts and the crawl log of the crawl in DIR to PostgreSQL.
 
     The crawl may be running. With --cluster it is a crawl on many machines.
@@ -119,7 +115,7 @@ def postgres(dsn: str | None, schema: str, **options: Any) -> int:
         raise click.UsageError(f"no database given: set {_POSTGRES}, PGHOST or --dsn")
     with client_of("PostgreSQL", "postgres"):
         from lycosa.feeds import PostgresPlace
-    return _project(PostgresPlace(dsn or "", schema), **options)
+    return project_crawl(place, PostgresPlace(dsn or "", schema), ProjectOptions(**options))
 
 
 @command.command(
@@ -143,7 +139,9 @@ def postgres(dsn: str | None, schema: str, **options: Any) -> int:
     help="Parts in which a new registry stores the URLs of a host [16].",
 )
 @_following
-def cassandra(dsn: str | None, keyspace: str, buckets: int, **options: Any) -> int:
+def cassandra(
+    place: CrawlPlace, dsn: str | None, keyspace: str, buckets: int, **options: Any
+) -> int:
     """Copy URLs, hosts and the crawl log of the crawl in DIR to Cassandra.
 
     The crawl may be running. With --cluster it is a crawl on many machines.
@@ -152,13 +150,7 @@ def cassandra(dsn: str | None, keyspace: str, buckets: int, **options: Any) -> i
         raise click.UsageError(f"no database given: set {_CASSANDRA} or --dsn")
     with client_of("Cassandra", "cassandra"):
         from lycosa.feeds import CassandraPlace
-    return _project(CassandraPlace(dsn, keyspace, buckets), **options)
-
-
-def _project(
-    place: RegistryPlace, folder: Path, cluster: Path | None, cache: Path | None, **options: Any
-) -> int:
-    return project_crawl(CrawlPlace(folder, cluster, cache), place, ProjectOptions(**options))
+    return project_crawl(place, CassandraPlace(dsn, keyspace, buckets), ProjectOptions(**options))
 
 
 class ProjectOptions(NamedTuple):
@@ -169,18 +161,18 @@ class ProjectOptions(NamedTuple):
     as_json: bool = False
 
 
-def project_crawl(crawl: CrawlPlace, place: RegistryPlace, options: ProjectOptions) -> int:
+def project_crawl(crawl: CrawlPlace, registry: RegistryPlace, options: ProjectOptions) -> int:
     """Follow the crawl and print reports; returns the exit code."""
     if crawl.cluster is None:
         from lycosa.feeds import FolderSource
 
-        return _follow(FolderSource(crawl.folder), place, options)
+        return _follow(FolderSource(crawl.folder), registry, options)
     with opened_cluster(crawl) as opened:
         from lycosa.feeds import ClusterSource
 
         source = ClusterSource(opened)
         try:
-            return _follow(source, place, options)
+            return _follow(source, registry, options)
         finally:
             source.close()
 

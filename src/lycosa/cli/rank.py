@@ -118,9 +118,7 @@ def _as_megabytes(context: click.Context, parameter: click.Parameter, value: str
 @click.option("--forget", metavar="NUMBER", type=click.IntRange(1), help="Delete a result.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(
-    folder: Path,
-    cluster: Path | None,
-    cache: Path | None,
+    place: CrawlPlace,
     levels: tuple[str, ...],
     nofollow: bool,
     damping: float,
@@ -137,7 +135,7 @@ def command(
     from lycosa.inspect.ranks.counted_links import LEADING_KINDS
     from lycosa.state.ranks.rank_results import RankOptions, RankResults
 
-    with _opened(CrawlPlace(folder, cluster, cache), not is_list and forget is None) as crawl:
+    with _opened(place, not is_list and forget is None) as crawl:
         results = RankResults(crawl.store)
         if forget is not None:
             return _forget(results, forget, as_json)
@@ -155,8 +153,9 @@ def command(
         emit_json(_document(found))
     else:
         _report(found)
-        place = f"--cluster {shlex.quote(str(cluster))}" if cluster else shlex.quote(str(folder))
-        emit(f"let the crawl go by these ranks: lycosa use-ranks {place}")
+        where = shlex.quote(str(place.cluster or place.folder))
+        option = "--cluster " if place.cluster else ""
+        emit(f"let the crawl go by these ranks: lycosa use-ranks {option}{where}")
     return ExitCode.FINISHED
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -66,9 +65,7 @@ Exit codes: 0 all pages will be rendered, 1 the crawl does not answer, 2 bad usa
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @remark_options
 def command(
-    folder: Path,
-    cluster: Path | None,
-    cache: Path | None,
+    place: CrawlPlace,
     urls: tuple[str, ...],
     file: str | None,
     as_json: bool,
@@ -82,7 +79,6 @@ def command(
     given = [*urls, *_read(file)]
     if not given:
         raise click.UsageError("give a URL, or --from FILE")
-    place = CrawlPlace(folder, cluster, cache)
     verdicts = asyncio.run(_order(place, given, by, why))
     waits = _why_it_waits(place)
     if as_json:

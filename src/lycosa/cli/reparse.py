@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -43,9 +42,7 @@ is interrupted, the next start parses the rest.
 @remark_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(
-    folder: Path,
-    cluster: Path | None,
-    cache: Path | None,
+    place: CrawlPlace,
     killed: bool,
     why: str,
     by: str,
@@ -56,7 +53,7 @@ def command(
     They are read from the WARC files, and their links join the crawl as if they had been found when
     the documents were fetched.
     """
-    wanted, report = asyncio.run(_reparse(CrawlPlace(folder, cluster, cache), killed, by, why))
+    wanted, report = asyncio.run(_reparse(place, killed, by, why))
     if as_json:
         import msgspec
 

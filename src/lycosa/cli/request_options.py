@@ -6,13 +6,14 @@ are stored with the crawl.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
-_F = TypeVar("_F", bound=Callable[..., Any])
+from lycosa.cli.option_sets import option_set
+
 _KINDS = {
     "auth": "basic",
     "bearer": "bearer",
@@ -22,7 +23,7 @@ _KINDS = {
     "proxy": "proxy",
 }
 _PATHS = ("client_cert", "cookies_from")  # whose value is a file in any case
-_OPTIONS = (
+request_options = option_set(
     click.option(
         "--auth",
         multiple=True,
@@ -62,13 +63,6 @@ _OPTIONS = (
         " HOST. The file has its USER:PASSWORD.",
     ),
 )
-
-
-def request_options(command: _F) -> _F:
-    """Add the options to a command."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
 
 
 def rules_given(options: dict[str, Any], seeds: Sequence[str]) -> tuple[str, ...]:

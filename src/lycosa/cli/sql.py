@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import click
@@ -78,9 +77,7 @@ _MAX_SHOWN = 1000
     help="Leave out captures made with credentials, as an export does.",
 )
 def command(
-    folder: Path,
-    cluster: Path | None,
-    cache: Path | None,
+    place: CrawlPlace,
     statement: str,
     form: str,
     memory: str,
@@ -88,7 +85,6 @@ def command(
     without_private: bool,
 ) -> ExitCode:
     """Run STATEMENT, a query in SQL, on the tables of the crawl in DIR."""
-    place = CrawlPlace(folder, cluster, cache)
     return run(place, statement, form, memory, is_raw, without_private)
 
 

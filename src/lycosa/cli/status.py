@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -124,9 +123,7 @@ _MAX_LACKING_SHOWN = 10
 @click.option("--metrics", is_flag=True, help="Print the metrics as Prometheus reads them.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(
-    folder: Path,
-    cluster: Path | None,
-    cache: Path | None,
+    place: CrawlPlace,
     hosts: int,
     sites: int,
     sitemaps: int,
@@ -137,7 +134,6 @@ def command(
     as_json: bool,
 ) -> int:
     """Show the progress of the crawl in DIR. It may be running: nothing is locked or written."""
-    place = CrawlPlace(folder, cluster, cache)
     if watch or metrics:
         from lycosa.cli.status_watch import print_metrics, watch_crawl
 

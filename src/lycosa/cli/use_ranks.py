@@ -49,9 +49,7 @@ Exit codes: 0 done, 1 the crawl does not answer, 2 bad usage, or a file that is 
 @remark_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
 def command(
-    folder: Path,
-    cluster: Path | None,
-    cache: Path | None,
+    place: CrawlPlace,
     sources: tuple[Path, ...],
     is_none: bool,
     why: str,
@@ -67,7 +65,6 @@ def command(
     """
     if is_none and sources:
         raise click.UsageError("--none and ranks: give one of them")
-    place = CrawlPlace(folder, cluster, cache)
     digest, found = ("", None) if is_none else _stored(place, sources)
     change_live_settings(place, {"priority.ranks": digest}, by, why)
     if as_json:

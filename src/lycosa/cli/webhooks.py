@@ -82,9 +82,7 @@ class _Crawl(NamedTuple):
 @click.option("--name", metavar="NAME", default="", help="With --since: a name as --show has it.")
 @click.option("--json", "as_json", is_flag=True, help="Print the webhooks as JSON.")
 def command(
-    folder: Path,
-    cluster: Path | None,
-    cache: Path | None,
+    place: CrawlPlace,
     state: Path | None,
     follow: bool,
     follow_input: bool,
@@ -99,7 +97,7 @@ def command(
     if bool(name) != (since is not None):
         raise click.UsageError("--name and --since belong together")
     show |= since is not None
-    with _opened(CrawlPlace(folder, cluster, cache), state) as crawl:
+    with _opened(place, state) as crawl:
         if not crawl.section.urls:
             raise click.UsageError("the settings of this crawl have no webhooks (webhooks.urls)")
         if since is not None:
@@ -156,8 +154,8 @@ def _opened(place: CrawlPlace, state: Path | None) -> Iterator[_Crawl]:
     from lycosa.state.folder.manifest import load_manifest
 
     if place.cluster is None:
-        if state is not None or place.cache is not None:
-            raise click.UsageError("--state and --cache are for a crawl on machines (--cluster)")
+        if state is not None:
+            raise click.UsageError("--state is for a crawl on machines: give --cluster FILE")
         crawl = load_manifest(place.folder).crawl
         section = settings_of(place.folder).webhooks
         yield _Crawl(
