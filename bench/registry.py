@@ -25,15 +25,12 @@ from typing import NamedTuple
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.url_state import History, UrlState
 from lycosa.base.urls.identity import hash8
-from lycosa.feeds import (
-    CassandraPlace,
-    FolderSource,
-    PostgresPlace,
-    ProjectionReport,
-    Projector,
-    Registry,
-)
+from lycosa.feeds.folder_source import FolderSource
 from lycosa.feeds.registry.cassandra_connection import CassandraConnection, parsed_address
+from lycosa.feeds.registry.cassandra_place import CassandraPlace
+from lycosa.feeds.registry.postgres_tables import PostgresPlace
+from lycosa.feeds.registry.projector import ProjectionReport, Projector
+from lycosa.feeds.registry.registry import Registry
 from lycosa.feeds.registry.registry_port import RegistryPlace
 from lycosa.stages.frontier.visit_state import HostState, VisitRecord
 from lycosa.state.commit import Commit, CommitLog, LastCommit, Mark, PartitionBatch, marked

@@ -10,7 +10,8 @@ from typing import Any, Generic, Protocol, TypeVar
 import cassandra_server
 import postgres_server
 from cassandra_server import CassandraServer
-from lycosa.feeds import CassandraPlace, PostgresPlace
+from lycosa.feeds.registry.cassandra_place import CassandraPlace
+from lycosa.feeds.registry.postgres_tables import PostgresPlace
 from lycosa.feeds.registry.registry_port import RegistryPlace
 from postgres_server import PostgresServer
 

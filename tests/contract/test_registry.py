@@ -17,9 +17,11 @@ from crawling import Pages, crawl_folder, moved, page, robots
 from lycosa.base.model.url_state import History, UrlState
 from lycosa.base.reasons import Reason
 from lycosa.cli.main import main
-from lycosa.feeds import FolderSource, ProjectionReport, Projector, Registry, RegistryError
+from lycosa.feeds.folder_source import FolderSource
 from lycosa.feeds.registry.cassandra_schema import CRAWL_LOG, HOSTS
-from lycosa.feeds.registry.registry_port import REGISTRY_FORMAT, PositionsMoved
+from lycosa.feeds.registry.projector import ProjectionReport, Projector
+from lycosa.feeds.registry.registry import Registry
+from lycosa.feeds.registry.registry_port import REGISTRY_FORMAT, PositionsMoved, RegistryError
 from lycosa.feeds.registry.registry_rows import added_since
 from lycosa.stages.frontier.visit_state import HostState
 from lycosa.state.commit import Commit

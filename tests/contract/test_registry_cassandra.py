@@ -14,9 +14,12 @@ from cassandra_server import CassandraServer
 from lycosa.base.model.url_state import History, UrlState
 from lycosa.base.reasons import Reason
 from lycosa.cli.main import main
-from lycosa.feeds import CassandraPlace, FolderSource, Projector, Registry, RegistryError
+from lycosa.feeds.folder_source import FolderSource
+from lycosa.feeds.registry.cassandra_place import CassandraPlace
 from lycosa.feeds.registry.changed_rows import Changes
-from lycosa.feeds.registry.registry_port import PositionsMoved, RegistryStep
+from lycosa.feeds.registry.projector import Projector
+from lycosa.feeds.registry.registry import Registry
+from lycosa.feeds.registry.registry_port import PositionsMoved, RegistryError, RegistryStep
 from lycosa.feeds.registry.registry_rows import row_time
 from lycosa.stages.frontier.visit_state import HostState
 from lycosa.state.commit import Mark

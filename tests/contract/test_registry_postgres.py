@@ -12,7 +12,11 @@ import pytest
 
 from crawling import Pages, crawl_folder, page
 from lycosa.cli.main import main
-from lycosa.feeds import FolderSource, PostgresPlace, Projector, Registry, RegistryError
+from lycosa.feeds.folder_source import FolderSource
+from lycosa.feeds.registry.postgres_tables import PostgresPlace
+from lycosa.feeds.registry.projector import Projector
+from lycosa.feeds.registry.registry import Registry
+from lycosa.feeds.registry.registry_port import RegistryError
 from postgres_server import PostgresServer
 from registry_databases import PostgresDatabase
 from registry_judging import differences

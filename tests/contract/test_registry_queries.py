@@ -11,7 +11,10 @@ from pathlib import Path
 import pytest
 
 from crawling import Pages, crawl_folder, page
-from lycosa.feeds import FolderSource, PostgresPlace, Projector, Registry
+from lycosa.feeds.folder_source import FolderSource
+from lycosa.feeds.registry.postgres_tables import PostgresPlace
+from lycosa.feeds.registry.projector import Projector
+from lycosa.feeds.registry.registry import Registry
 from postgres_server import PostgresServer
 
 pytestmark = pytest.mark.service

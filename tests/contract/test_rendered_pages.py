@@ -13,7 +13,8 @@ import pytest
 import lycosa
 from lycosa.base.model.capture import Location
 from lycosa.cli.main import main
-from lycosa.feeds.folder_feed import PageFeed
+from lycosa.feeds.folder_lines import FolderLines
+from lycosa.feeds.page_feed import PageFeed
 from lycosa.inspect.committed_state import read_folder
 from lycosa.inspect.crawl_tables import TABLES, CrawlTables
 from lycosa.inspect.sql_query import ask, wanted_tables
@@ -134,7 +135,7 @@ def test_programs_get_each_page_once_with_its_better_text_and_the_body(crawl: Sa
 
 
 def test_the_feed_gives_better_texts_as_further_rows(crawl: SampleCrawl) -> None:
-    rows = [json.loads(row) for row in PageFeed(crawl.folder).new_rows()]
+    rows = [json.loads(row) for row in PageFeed(FolderLines(crawl.folder)).new_rows()]
     captures = [row for row in rows if "render" not in row]
     assert len(captures) == len(WANTED)
     assert [number_of(row["url"]) for row in rows if "render" in row] == [6, 7, 8, 8]

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.feeds import FolderSource, ProjectionReport, Projector, Registry
+from lycosa.feeds.folder_source import FolderSource
+from lycosa.feeds.registry.projector import ProjectionReport, Projector
+from lycosa.feeds.registry.registry import Registry
 from nginx_site import nginx_program
 from proofs import registry
 from registry_databases import database_of, lacking

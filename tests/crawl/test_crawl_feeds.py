@@ -16,7 +16,8 @@ import pytest
 from lycosa.cli.crawl_feeds import CrawlFeeds, FeedTarget, pause_before_start
 from lycosa.cli.main import main
 from lycosa.cli.output import ExitCode
-from lycosa.feeds import PageFeed
+from lycosa.feeds.folder_lines import FolderLines
+from lycosa.feeds.page_feed import PageFeed
 from lycosa.synthetic import SyntheticWeb, WebPlan
 from proofs.crawls import children, command_of
 from serving import served
@@ -79,7 +80,7 @@ def test_rows_that_were_committed_before_a_kill_are_given(tmp_path: Path, port: 
         crawl.kill()
         crawl.wait(30)
         given = rows(first + out.read())  # to its end: the feed has ended by itself
-    stored = [json.loads(row) for row in PageFeed(folder).new_rows()]
+    stored = [json.loads(row) for row in PageFeed(FolderLines(folder)).new_rows()]
     assert given == [(row["url8"], row["fetch_number"]) for row in stored]
 
 
@@ -110,7 +111,7 @@ def test_a_feed_of_a_file_that_is_killed_is_started_again(tmp_path: Path, port: 
         _, told = crawl.communicate(timeout=300)
     assert crawl.returncode == ExitCode.FINISHED, told
     assert f"the feed pages to {pages} was killed by signal 9, and starts again in 1 s" in told
-    stored = [json.loads(row) for row in PageFeed(folder).new_rows()]
+    stored = [json.loads(row) for row in PageFeed(FolderLines(folder)).new_rows()]
     assert rows(pages.read_text()) == [(row["url8"], row["fetch_number"]) for row in stored]
 
 
@@ -137,7 +138,7 @@ def test_a_feed_that_does_not_run_is_named_until_it_runs_again(tmp_path: Path, p
             wait_a_moment()
         assert feeds.check() == away[1:]  # the file's process runs again
     assert feeds.incomplete == [f"dlq to {pipe}"]
-    assert len(rows(pages.read_text())) == len(list(PageFeed(folder).new_rows()))
+    assert len(rows(pages.read_text())) == len(list(PageFeed(FolderLines(folder)).new_rows()))
 
 
 def test_the_last_rows_of_a_file_are_given_although_its_process_died(
@@ -151,7 +152,7 @@ def test_the_last_rows_of_a_file_are_given_although_its_process_died(
         assert feed.process is not None
         feed.process.kill()
     assert feeds.incomplete == []
-    assert len(rows(pages.read_text())) == len(list(PageFeed(folder).new_rows()))
+    assert len(rows(pages.read_text())) == len(list(PageFeed(FolderLines(folder)).new_rows()))
 
 
 def test_a_crawl_whose_feed_lacks_rows_is_not_finished(tmp_path: Path, port: int) -> None:
@@ -170,7 +171,7 @@ def test_a_crawl_whose_feed_lacks_rows_is_not_finished(tmp_path: Path, port: int
         path.rename(folder / "journal" / path.name)
     done = subprocess.run(command(folder, port, *feed), timeout=300)
     assert done.returncode == ExitCode.FINISHED
-    assert len(rows(pages.read_text())) == len(list(PageFeed(folder).new_rows()))
+    assert len(rows(pages.read_text())) == len(list(PageFeed(FolderLines(folder)).new_rows()))
 
 
 def test_the_pauses_before_a_feed_is_started_again_grow_to_a_minute() -> None:

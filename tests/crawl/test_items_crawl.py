@@ -20,9 +20,10 @@ from lycosa.__main__ import main
 from lycosa.base.config.sections import StoreSection
 from lycosa.base.model.end import End
 from lycosa.cluster.shards.opened_cluster import ClusterItems
-from lycosa.feeds.cluster_item_lines import ClusterItemLines
+from lycosa.feeds.cluster_lines import ClusterLines
 from lycosa.feeds.cluster_source import ClusterSource
-from lycosa.feeds.items_feed import FolderItemLines, ItemFeed
+from lycosa.feeds.folder_lines import FolderLines
+from lycosa.feeds.items_feed import ItemFeed
 from lycosa.inspect.audit.crawl_audit import AuditOptions
 from lycosa.inspect.audit.folder_audit import audit
 from lycosa.state.commit import Commit, Mark
@@ -86,7 +87,7 @@ def test_items_are_the_same_in_every_output(
     folder = crawl.folder
     rows = exported(folder, "items.words", capsys)
     assert Counter(row["word"] for row in rows) == dict.fromkeys(WORDS, 1)
-    feed = ItemFeed(FolderItemLines(folder), "words")
+    feed = ItemFeed(FolderLines(folder), "words")
     given = [json.loads(row) for row in feed.new_rows()]
     assert sorted(map(str, given)) == sorted(map(str, rows))
     assert sorted(map(str, exported(folder, "words", capsys))) == sorted(map(str, rows))
@@ -110,12 +111,12 @@ def test_a_crawl_that_dies_has_each_item_once_in_tables_and_feed(
     position, deaths = "", 0
     for is_dead in runs_that_may_die(crawl, [A, B], chance, tmp_path):
         deaths += is_dead
-        feed = ItemFeed(FolderItemLines(folder), "words", position)
+        feed = ItemFeed(FolderLines(folder), "words", position)
         fed += feed.new_rows()
         position = feed.position
     assert deaths
     assert crawl.run([A, B]).end is End.FINISHED
-    fed += ItemFeed(FolderItemLines(folder), "words", position).new_rows()
+    fed += ItemFeed(FolderLines(folder), "words", position).new_rows()
     assert Counter(json.loads(row)["word"] for row in fed) == dict.fromkeys(WORDS, 1)
     rows = exported(folder, "items.words", capsys)
     assert Counter(row["word"] for row in rows) == dict.fromkeys(WORDS, 1)
@@ -153,7 +154,7 @@ class MemoryFollower:
         """Nothing is held."""
 
 
-def lines_of(cluster: ObjectCluster, shards: int, work: Path) -> ClusterItemLines:
+def lines_of(cluster: ObjectCluster, shards: int, work: Path) -> ClusterLines:
     items = ClusterItems(cluster.objects, CachedObjects(cluster.objects, work), work)
     origin = CrawlOrigin(
         "cluster", cluster.manifest, lambda: cluster.sites, lambda: None, is_cluster=True,
@@ -161,7 +162,7 @@ def lines_of(cluster: ObjectCluster, shards: int, work: Path) -> ClusterItemLine
     )  # fmt: skip
     seen = SimpleNamespace(seen=SimpleNamespace(origin=origin))
     opened: Any = SimpleNamespace(view=seen, objects=cluster.objects, cache=work)
-    return ClusterItemLines(ClusterSource(opened, MemoryFollower(cluster, shards)))
+    return ClusterLines(ClusterSource(opened, MemoryFollower(cluster, shards)))
 
 
 def test_a_cluster_feeds_each_item_once_and_seals_tables(tmp_path: Path, code: str) -> None:

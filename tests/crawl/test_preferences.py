@@ -32,7 +32,8 @@ from lycosa.base.model.parsed import Parsed, ParseInput
 from lycosa.base.preferences.preference_model import PreferenceSource
 from lycosa.base.reasons import Reason
 from lycosa.cli.main import main
-from lycosa.feeds import PageFeed
+from lycosa.feeds.folder_lines import FolderLines
+from lycosa.feeds.page_feed import PageFeed
 from lycosa.inspect.audit.folder_audit import audit
 from lycosa.inspect.committed_state import read_folder
 from lycosa.inspect.crawl_status import crawl_status
@@ -265,7 +266,7 @@ def test_sql_answers_with_the_content_of_the_allowed_pages(
 
 
 def test_the_feed_has_every_fetch_and_the_content_of_the_allowed_pages(crawl: Path) -> None:
-    rows = [json.loads(row) for row in PageFeed(crawl).new_rows()]
+    rows = [json.loads(row) for row in PageFeed(FolderLines(crawl)).new_rows()]
     pages = {row["url"]: row for row in rows if not row.get("kind")}
     assert texts_in(json.dumps(rows)) == ALLOWED
     assert {url for url, row in pages.items() if not row["may_use"]} == DENIED

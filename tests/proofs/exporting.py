@@ -27,8 +27,8 @@ from item_crawl import ItemCrawl
 from lycosa.feeds.export_port import Batch, Exporter, ExportTable, TargetError
 from lycosa.feeds.export_run import ExportRun
 from lycosa.feeds.exporters.target_texts import exporter_for
+from lycosa.feeds.folder_lines import FolderLines
 from lycosa.feeds.items_export import ItemsExport, KnownVersions
-from lycosa.feeds.items_feed import FolderItemLines
 
 _BUSY, _FAILED = 3, 4
 Rows = Callable[[], list[tuple[str, str]]]  # name and price of each item
@@ -136,7 +136,7 @@ def _export(text: str, crawl: str, settings: Mapping[str, str]) -> None:
     known = KnownVersions("products")
 
     def open_feed(after: str) -> ItemsExport:
-        feed = ItemsExport(FolderItemLines(Path(crawl)), known, after)
+        feed = ItemsExport(FolderLines(Path(crawl)), known, after)
         feed.learn_versions()
         return feed
 

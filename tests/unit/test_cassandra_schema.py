@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.feeds import RegistryError
 from lycosa.feeds.registry.cassandra_place import replication_problem
 from lycosa.feeds.registry.cassandra_schema import (
     CONTENT_TABLES,
@@ -19,6 +18,7 @@ from lycosa.feeds.registry.cassandra_schema import (
     creating_statements,
     write_time,
 )
+from lycosa.feeds.registry.registry_port import RegistryError
 from lycosa.state.commit import Mark
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "registry.md").read_text("utf-8")

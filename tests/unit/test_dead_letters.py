@@ -13,7 +13,7 @@ from crawling import Pages, crawl_folder, html, page
 from lycosa.base.model.url_state import UrlState
 from lycosa.cli.main import main
 from lycosa.cli.output import ExitCode
-from lycosa.feeds import DeadLetterFeed
+from lycosa.feeds.dead_letter_feed import DeadLetterFeed
 from lycosa.inspect.committed_state import read_folder
 from lycosa.stages.frontier.decision_log import ACTIONS, decode_action
 from lycosa.state.folder.lock import CrawlLock

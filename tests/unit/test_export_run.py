@@ -15,13 +15,12 @@ from lycosa.base.messages.progress import Progress
 from lycosa.base.model.item_schema import ItemColumn, ItemSchema
 from lycosa.base.model.progress_parts import WebhookState
 from lycosa.cli.progress_rows import webhooks_in_words
-from lycosa.feeds import PageFeed
-from lycosa.feeds.cluster_page_feed import ClusterPageFeed
 from lycosa.feeds.export_port import TargetError
 from lycosa.feeds.export_run import ExportReport, ExportRun
 from lycosa.feeds.exporters.target_texts import exporter_for
+from lycosa.feeds.folder_lines import FolderLines
 from lycosa.feeds.items_export import ItemsExport, KnownVersions
-from lycosa.feeds.items_feed import FolderItemLines
+from lycosa.feeds.page_feed import PageFeed
 from lycosa.state.store.journal_rows import Extractor
 from opensearch_server import SearchIndexes, documents, failing_sometimes, loopback
 
@@ -37,11 +36,11 @@ def crawl(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_target_that_fails_now_and_then_gets_every_row_once(crawl: Path) -> None:
     indexes, reports = SearchIndexes(), list[ExportReport]()
-    wanted = [json.loads(row)["record_id"] for row in PageFeed(crawl).new_rows()]
+    wanted = [json.loads(row)["record_id"] for row in PageFeed(FolderLines(crawl)).new_rows()]
     with loopback(indexes) as url:
         indexes.fails = failing_sometimes(5, 0.02)
         run = ExportRun(
-            lambda after: PageFeed(crawl, after),
+            lambda after: PageFeed(FolderLines(crawl), after),
             lambda table: exporter_for(f"opensearch:{url}/pages", table, "c"),
             reports.append,
             lambda seconds: False,
@@ -56,7 +55,7 @@ def test_a_target_that_fails_now_and_then_gets_every_row_once(crawl: Path) -> No
 
 def test_an_export_that_is_ended_while_its_target_is_away_ends(crawl: Path) -> None:
     run = ExportRun(
-        lambda after: PageFeed(crawl, after),
+        lambda after: PageFeed(FolderLines(crawl), after),
         lambda table: exporter_for("opensearch:http://127.0.0.1:9/pages", table, "c"),
         lambda report: None,
         lambda seconds: True,
@@ -67,16 +66,16 @@ def test_an_export_that_is_ended_while_its_target_is_away_ends(crawl: Path) -> N
 
 def test_the_end_of_a_followed_crawl_leaves_no_row_behind(crawl: Path, tmp_path: Path) -> None:
     run = ExportRun(
-        lambda after: PageFeed(crawl, after),
+        lambda after: PageFeed(FolderLines(crawl), after),
         lambda table: exporter_for(f"parquet:{tmp_path / 'set'}", table, "c"),
         lambda report: None,
         lambda seconds: True,  # the crawl has ended before the first look
     )
-    assert run.follow(False).rows == len(list(PageFeed(crawl).new_rows()))
+    assert run.follow(False).rows == len(list(PageFeed(FolderLines(crawl)).new_rows()))
 
 
 def items(folder: Path, known: KnownVersions, after: str) -> ItemsExport:
-    return ItemsExport(FolderItemLines(folder), known, after)
+    return ItemsExport(FolderLines(folder), known, after)
 
 
 def export_items(folder: Path, target: Path) -> ExportReport:
@@ -128,17 +127,23 @@ def test_versions_whose_fields_differ_in_type_have_no_common_table(tmp_path: Pat
         export_items(made.folder, tmp_path / "items.db")
 
 
+class ClusterLikeLines(FolderLines):
+    """The lines of a folder, whose positions name terms as those of a cluster do."""
+
+    has_terms = True
+
+
 def test_a_position_of_a_folder_counts_in_the_cluster_that_it_became(tmp_path: Path) -> None:
     made = ItemCrawl(tmp_path / "crawl")
     made.commit([])
-    folder = PageFeed(made.folder)
+    folder = PageFeed(FolderLines(made.folder))
     rows = [(row, folder.position) for row in folder.new_rows()]
     for at, (_, position) in enumerate(rows):
-        feed = ClusterPageFeed(FolderItemLines(made.folder), position)
+        feed = PageFeed(ClusterLikeLines(made.folder), position)
         later = [(row, feed.position) for row in feed.new_rows()]
         assert [row for row, _ in later] == [row for row, _ in rows[at + 1 :]]
         if later:
-            again = ClusterPageFeed(FolderItemLines(made.folder), later[0][1])
+            again = PageFeed(ClusterLikeLines(made.folder), later[0][1])
             assert list(again.new_rows()) == [row for row, _ in later[1:]]
     made.close()
 

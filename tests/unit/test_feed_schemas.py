@@ -12,7 +12,9 @@ import pytest
 
 from crawling import Pages, crawl_folder, html, moved, page
 from lycosa.base.preferences.use_policy import UsePolicy
-from lycosa.feeds import DeadLetterFeed, PageFeed
+from lycosa.feeds.dead_letter_feed import DeadLetterFeed
+from lycosa.feeds.folder_lines import FolderLines
+from lycosa.feeds.page_feed import PageFeed
 from lycosa.state.store.feed_rows import DeadLetterRow, PageFeedRow, page_row
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -82,7 +84,7 @@ def crawl(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_real_rows_follow_the_schemas_and_have_no_other_fields(crawl: Path) -> None:
     for feed, rows, struct in (
-        ("pages", PageFeed(crawl), PageFeedRow),
+        ("pages", PageFeed(FolderLines(crawl)), PageFeedRow),
         ("dlq", DeadLetterFeed(crawl), DeadLetterRow),
     ):
         found = [json.loads(row) for row in rows.new_rows()]
@@ -102,7 +104,7 @@ def test_a_row_without_a_required_field_does_not_follow_the_schema(crawl: Path) 
 
 
 def test_a_shortened_row_follows_the_schema(crawl: Path) -> None:
-    row = json.loads(next(iter(PageFeed(crawl).new_rows())))
+    row = json.loads(next(iter(PageFeed(FolderLines(crawl)).new_rows())))
     row["title"] = "x" * 1_000_000
     _, short = page_row(json.dumps(row).encode())
     assert len(short) < 1000

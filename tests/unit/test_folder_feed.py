@@ -22,8 +22,11 @@ from crawling import QUICK, Pages, crawl_folder, html, page
 from lycosa.base.config.sections import StoreSection
 from lycosa.cli.main import main
 from lycosa.cli.output import ExitCode
-from lycosa.feeds import BadPosition, DeadLetterFeed, FeedFile, FeedFileError, PageFeed
-from lycosa.feeds.feed_position import position_text, read_position
+from lycosa.feeds.dead_letter_feed import DeadLetterFeed
+from lycosa.feeds.feed_file import FeedFile, FeedFileError
+from lycosa.feeds.feed_position import BadPosition, position_text, read_position
+from lycosa.feeds.folder_lines import FolderLines
+from lycosa.feeds.page_feed import PageFeed
 from lycosa.state.store import layout
 from lycosa.state.store.journal import JournalError, read_rows
 from lycosa.state.store.removed_files import RemovedFile, note_removed
@@ -57,27 +60,27 @@ def crawl(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_capture_is_given_once_and_nothing_after_the_end(crawl: Path) -> None:
-    feed = PageFeed(crawl)
+    feed = PageFeed(FolderLines(crawl))
     rows = list(feed.new_rows())
     found = keys(rows)
     assert len(set(found)) == len(found) == 45  # 41 pages, 3 errors, robots.txt
     assert not list(feed.new_rows())
-    assert not list(PageFeed(crawl, feed.position).new_rows())
+    assert not list(PageFeed(FolderLines(crawl), feed.position).new_rows())
     assert all("text" not in json.loads(row) for row in rows)
 
 
 def test_after_any_position_come_exactly_the_rows_behind_it(crawl: Path) -> None:
-    feed, positions, rows = PageFeed(crawl), [""], []
+    feed, positions, rows = PageFeed(FolderLines(crawl)), [""], []
     for row in feed.new_rows():
         rows.append(row)
         positions.append(feed.position)
     for at, position in enumerate(positions):
-        assert list(PageFeed(crawl, position).new_rows()) == rows[at:]
+        assert list(PageFeed(FolderLines(crawl), position).new_rows()) == rows[at:]
 
 
 def test_a_reader_that_stops_between_rows_continues_there(crawl: Path) -> None:
-    feed = PageFeed(crawl)
-    whole = list(PageFeed(crawl).new_rows())
+    feed = PageFeed(FolderLines(crawl))
+    whole = list(PageFeed(FolderLines(crawl)).new_rows())
     first = list(islice(feed.new_rows(), 7))
     assert first == whole[:7]
     assert first + list(feed.new_rows()) == whole
@@ -92,7 +95,10 @@ def test_rows_of_a_crawl_that_is_killed_and_resumed_are_given_once(tmp_path: Pat
         end = crawl_folder(
             folder, WEB, [f"{A}/", f"{B}/"], SMALL, start=round_ * 1e5, faults=faults
         )
-        feed, dead = PageFeed(folder, position), DeadLetterFeed(folder, letter_position)
+        feed, dead = (
+            PageFeed(FolderLines(folder), position),
+            DeadLetterFeed(folder, letter_position),
+        )
         while feed.is_behind or not seen:
             seen += list(feed.new_rows())
         while dead.is_behind:
@@ -104,7 +110,7 @@ def test_rows_of_a_crawl_that_is_killed_and_resumed_are_given_once(tmp_path: Pat
     assert ends[-1] is not None and len(ends) > 5
     found = keys(seen)
     assert len(set(found)) == len(found)
-    assert sorted(seen) == sorted(PageFeed(folder).new_rows())
+    assert sorted(seen) == sorted(PageFeed(FolderLines(folder)).new_rows())
     urls = [json.loads(row)["url"] for row in letters]
     assert sorted(urls) == sorted(f"{host}/broken{n}" for host in (A, B) for n in range(3))
 
@@ -123,20 +129,20 @@ def test_dead_letters_are_given_once_from_any_position(crawl: Path) -> None:
 def test_a_position_of_another_feed_crawl_or_form_is_refused(crawl: Path) -> None:
     position = DeadLetterFeed(crawl).position
     with pytest.raises(BadPosition, match="in the feed dlq, and this is pages"):
-        PageFeed(crawl, position)
+        PageFeed(FolderLines(crawl), position)
     with pytest.raises(BadPosition, match="in the crawl 00000000"):
-        PageFeed(crawl, "pages/00000000/0.1.2")
+        PageFeed(FolderLines(crawl), "pages/00000000/0.1.2")
     for text in ("pages", "pages/x/0.1", "pages/00000000/0.1", "pages/00000000/0.1.2,"):
         with pytest.raises(BadPosition):
-            PageFeed(crawl, text)
+            PageFeed(FolderLines(crawl), text)
 
 
 def test_a_position_behind_the_crawl_is_refused(crawl: Path) -> None:
-    feed = PageFeed(crawl)
+    feed = PageFeed(FolderLines(crawl))
     list(feed.new_rows())
     head, _, rows = feed.position.rpartition(".")
     with pytest.raises(BadPosition, match="restored from an older copy"):
-        list(PageFeed(crawl, f"{head}.{int(rows) + 1}").new_rows())
+        list(PageFeed(FolderLines(crawl), f"{head}.{int(rows) + 1}").new_rows())
 
 
 @pytest.mark.parametrize("also", [(), ("log/closed-w000",), ("warc", "log/closed-w000")])
@@ -145,7 +151,7 @@ def test_rows_behind_a_missing_journal_are_not_given(
 ) -> None:
     """The file is known by its recorded length, by its WARC, or by the numbers of the others."""
     folder = Path(shutil.copytree(crawl, tmp_path / "crawl"))
-    whole = list(PageFeed(folder).new_rows())
+    whole = list(PageFeed(FolderLines(folder)).new_rows())
     journals = sorted((folder / "journal").glob("*.zst"))
     assert len(journals) > 3
     before = [row for path in journals[:2] for row in read_rows(path)]
@@ -154,7 +160,7 @@ def test_rows_behind_a_missing_journal_are_not_given(
     for name in also:
         path = folder / name
         path.unlink() if path.is_file() else shutil.rmtree(path)
-    feed, given = PageFeed(folder), []
+    feed, given = PageFeed(FolderLines(folder)), []
     for _ in range(2):  # it stays there
         with pytest.raises(JournalError, match="is missing, and its rows with it") as caught:
             given.extend(feed.new_rows())
@@ -164,21 +170,23 @@ def test_rows_behind_a_missing_journal_are_not_given(
     after = re.search(r"--after (\S+) leaves", str(caught.value))
     assert after is not None
     behind = len(whole) - sum(1 for path in journals[3:] for _ in read_rows(path))
-    assert list(PageFeed(folder, after[1]).new_rows()) == whole[behind:]
+    assert list(PageFeed(FolderLines(folder), after[1]).new_rows()) == whole[behind:]
     journals[2].write_bytes(lost)
-    assert given + list(PageFeed(folder, feed.position).new_rows()) == whole
+    assert given + list(PageFeed(FolderLines(folder), feed.position).new_rows()) == whole
 
 
 def test_a_missing_last_journal_and_one_that_was_read_before(crawl: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(crawl, tmp_path / "crawl"))
-    feed = PageFeed(folder)
+    feed = PageFeed(FolderLines(folder))
     list(feed.new_rows())
     first, *_, last = sorted((folder / "journal").glob("*.zst"))
     first.unlink()
-    assert list(PageFeed(folder, feed.position).new_rows()) == []  # its rows were given
+    assert (
+        list(PageFeed(FolderLines(folder), feed.position).new_rows()) == []
+    )  # its rows were given
     last.unlink()
     with pytest.raises(JournalError, match=f"{last.name} is missing"):
-        list(PageFeed(folder, feed.position).new_rows())
+        list(PageFeed(FolderLines(folder), feed.position).new_rows())
 
 
 def test_the_command_gives_the_rows_before_a_missing_journal_and_names_it(
@@ -194,7 +202,7 @@ def test_the_command_gives_the_rows_before_a_missing_journal_and_names_it(
         assert len(target.read_bytes().splitlines()) == sum(1 for _ in read_rows(journals[0]))
     lost.rename(journals[1])
     assert main(command) == ExitCode.FINISHED
-    assert target.read_bytes().splitlines() == list(PageFeed(folder).new_rows())
+    assert target.read_bytes().splitlines() == list(PageFeed(FolderLines(folder)).new_rows())
 
 
 def test_a_position_is_read_as_it_was_written() -> None:
@@ -252,7 +260,7 @@ def test_the_command_that_is_killed_twenty_times_writes_each_row_once(
         process.send_signal(signal.SIGKILL)
         process.wait(30)
     assert subprocess.run(command, timeout=300, check=False).returncode == 0
-    assert target.read_bytes().splitlines() == list(PageFeed(crawl).new_rows())
+    assert target.read_bytes().splitlines() == list(PageFeed(FolderLines(crawl)).new_rows())
 
 
 def _is_complete(path: Path, rows: int) -> bool:

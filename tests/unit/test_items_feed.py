@@ -16,7 +16,8 @@ from lycosa.__main__ import main
 from lycosa.base.model.item_schema import BadSchema, ItemColumn, ItemSchema
 from lycosa.base.preferences.use_policy import UsePolicy
 from lycosa.feeds.feed_position import BadPosition
-from lycosa.feeds.items_feed import FolderItemLines, ItemFeed
+from lycosa.feeds.folder_lines import FolderLines
+from lycosa.feeds.items_feed import ItemFeed
 from lycosa.state.store.journal_rows import Extractor
 
 
@@ -28,7 +29,7 @@ def crawl(tmp_path: Path) -> Iterator[ItemCrawl]:
 
 
 def feed(crawl: ItemCrawl, after: str = "", name: str = "products") -> ItemFeed:
-    return ItemFeed(FolderItemLines(crawl.folder), name, after)
+    return ItemFeed(FolderLines(crawl.folder), name, after)
 
 
 def names(rows: Iterator[bytes]) -> list[Any]:

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from lycosa.cli.main import main
-from lycosa.feeds import DatabaseAway, RegistryError
 from lycosa.feeds.registry.postgres_connection import connect_database, parsed_dsn, shown_dsn
+from lycosa.feeds.registry.registry_port import DatabaseAway, RegistryError
 from written_crawl import WrittenCrawl
 
 SECRET = "geheim-4711"

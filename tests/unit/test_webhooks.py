@@ -21,11 +21,11 @@ from lycosa.base.config.checks import check_webhooks
 from lycosa.base.config.feature_sections import WebhookSection
 from lycosa.base.config.sections import Config
 from lycosa.base.config.sources import load_settings
-from lycosa.feeds import BadPosition
 from lycosa.feeds.export_port import ExportRow, Overtaken, TargetAway, TargetError
 from lycosa.feeds.export_tables import changes_table
 from lycosa.feeds.exporters.http_sender import AddressRefused, HttpSender
 from lycosa.feeds.exporters.webhook_target import WebhookTarget, read_secret, retry_wait, signature
+from lycosa.feeds.feed_position import BadPosition
 from lycosa.feeds.webhook_delivery import (
     Webhooks,
     move_webhook,

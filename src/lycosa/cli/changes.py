@@ -15,12 +15,11 @@ from lycosa.cli.output import ExitCode, clean, emit, human_time
 
 if TYPE_CHECKING:
     from lycosa.base.calls import ListedChange
-    from lycosa.inspect.committed_state import CrawlReader
     from lycosa.inspect.queries.changed_list import ChangesCursor
     from lycosa.processes.changes_feed import NewestReader, WantedChanges
 
 _KINDS = ("new", "changed", "gone", "back")
-_POLL_S, _CLUSTER_POLL_S = 0.5, 10.0
+_POLL_S = 0.5
 
 _EPILOG = """
 \b
@@ -104,7 +103,7 @@ def _run(
                     text = now
             if not follow and (not is_behind or left == 0):
                 break
-            time.sleep(_CLUSTER_POLL_S if place.cluster else _POLL_S)
+            time.sleep(_POLL_S)
     if not as_json and text:
         click.echo(clean(f"lycosa: continue with --since {text}"), err=True)
     return ExitCode.FINISHED
@@ -123,16 +122,11 @@ def _begin(crawl: str, since: str) -> ChangesCursor:
 
 @contextmanager
 def _readers(place: CrawlPlace) -> Iterator[NewestReader]:
-    from lycosa.inspect.committed_state import CrawlReader
-    from lycosa.processes.changes_feed import FolderReaders
+    from lycosa.processes.changes_feed import ClusterReaders, FolderReaders
 
     if place.cluster is not None:
         with opened_cluster(place) as opened:
-
-            def newest() -> tuple[CrawlReader | None, bool]:
-                return CrawlReader(opened.again()), False
-
-            yield newest
+            yield ClusterReaders(opened)
         return
     yield FolderReaders(place.folder)
 

@@ -157,8 +157,7 @@ def _path_fault(path: Path) -> str:
 def _file_fault(path: Path) -> str:
     """Why the rows of a feed cannot be appended to a file. Raises ``OSError``."""
     # Imported here, because most crawls have no feed.
-    from lycosa.feeds import FeedFile, FeedFileError
-    from lycosa.feeds.feed_file import FeedFileBusy
+    from lycosa.feeds.feed_file import FeedFile, FeedFileBusy, FeedFileError
 
     try:
         with FeedFile(path), tempfile.TemporaryFile(dir=path.parent):

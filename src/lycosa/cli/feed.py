@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import select
 import stat
 import sys
 import time
@@ -17,12 +16,19 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 import click
 
 from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, crawl_place
-from lycosa.cli.feed_export import ITEMS_FEED, ExportOptions, export, opened_feeds, tell_no_items
+from lycosa.cli.feed_export import (
+    ITEMS_FEED,
+    ExportOptions,
+    export,
+    input_has_ended,
+    opened_feeds,
+    tell_no_items,
+)
 from lycosa.cli.option_sets import option_set
 from lycosa.cli.output import ExitCode, emit_json
 
 if TYPE_CHECKING:
-    from lycosa.feeds import FolderFeed
+    from lycosa.feeds.export_run import RowFeed
 
 _POLL_S = 0.5
 _SETTLE_S = 15.0  # the last commit of a killed crawl counts after some seconds
@@ -208,8 +214,8 @@ def run(kind: str, place: CrawlPlace, options: FeedOptions) -> int:
     if options.as_json:
         raise click.UsageError("--json is for --to: without it the rows are JSON lines already")
     from lycosa.base.model.item_schema import BadSchema
-    from lycosa.feeds import BadPosition, FeedFileError
-    from lycosa.feeds.feed_file import FeedFileBusy
+    from lycosa.feeds.feed_file import FeedFileBusy, FeedFileError
+    from lycosa.feeds.feed_position import BadPosition
 
     try:
         with _target(options) as target, _feed(kind, place, target.position, options) as feed:
@@ -238,7 +244,7 @@ def _export(kind: str, place: CrawlPlace, options: FeedOptions) -> int:
 
 
 @contextmanager
-def _feed(kind: str, place: CrawlPlace, after: str, options: FeedOptions) -> Iterator[FolderFeed]:
+def _feed(kind: str, place: CrawlPlace, after: str, options: FeedOptions) -> Iterator[RowFeed]:
     with opened_feeds(kind, place) as open_feed:
         feed = open_feed(after)
         if not kind.startswith(ITEMS_FEED):
@@ -252,7 +258,7 @@ def _feed(kind: str, place: CrawlPlace, after: str, options: FeedOptions) -> Ite
         yield feed.feed  # JSON lines may have any columns
 
 
-def _give(feed: FolderFeed, target: Any, options: FeedOptions) -> None:
+def _give(feed: RowFeed, target: Any, options: FeedOptions) -> None:
     """Append rows to the target, until the end or until the command is stopped."""
     from lycosa.state.store.journal import JournalError
 
@@ -283,8 +289,7 @@ def _has_input_ended(options: FeedOptions, follows: bool) -> bool:
     if not (options.follow_input and follows):
         time.sleep(_POLL_S)
         return False
-    readable, _, _ = select.select([sys.stdin.fileno()], [], [], _POLL_S)
-    return bool(readable) and not os.read(sys.stdin.fileno(), 1024)
+    return input_has_ended(_POLL_S)
 
 
 def _with_position(row: bytes, position: str) -> bytes:
@@ -314,7 +319,7 @@ def _target(options: FeedOptions) -> Iterator[Any]:
             raise click.UsageError(
                 f"--after is for pipes: {options.output}.position says how far the file goes"
             )
-        from lycosa.feeds import FeedFile
+        from lycosa.feeds.feed_file import FeedFile
 
         with FeedFile(Path(options.output)) as file:
             yield file

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import select
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
@@ -17,15 +19,15 @@ from lycosa.cli.report_lines import ReportLines
 
 if TYPE_CHECKING:
     from lycosa.cluster.shards.opened_cluster import OpenedCluster
-    from lycosa.feeds import ClusterSource
+    from lycosa.feeds.cluster_source import ClusterSource
     from lycosa.feeds.export_run import ExportFeed, ExportReport
-    from lycosa.feeds.items_feed import ItemLines
+    from lycosa.feeds.journal_lines import JournalLines
 
     OpenFeed = Callable[[str], ExportFeed]
 
 
 ITEMS_FEED = "items."
-_POLL_S, _CLUSTER_POLL_S = 0.5, 10.0
+_POLL_S = 0.5
 
 
 class ExportOptions(NamedTuple):
@@ -40,8 +42,8 @@ class ExportOptions(NamedTuple):
 def export(kind: str, place: CrawlPlace, options: ExportOptions) -> int:
     """Export a feed; returns the exit code. Raises ``click.UsageError``."""
     from lycosa.base.model.item_schema import BadSchema
-    from lycosa.feeds import BadPosition
     from lycosa.feeds.export_port import TargetError
+    from lycosa.feeds.feed_position import BadPosition
 
     try:
         with opened_feeds(kind, place) as open_feed:
@@ -98,31 +100,42 @@ def _run(open_feed: OpenFeed, options: ExportOptions) -> int:
 
 @contextmanager
 def opened_feeds(kind: str, place: CrawlPlace) -> Iterator[OpenFeed]:
-    """Gives a feed after a position, any number of times; the one before is of no use then.
-
-    Raises ``click.UsageError``.
-    """
+    """Gives a feed after a position, any number of times; the one before is of no use then."""
     if place.cluster is not None:
-        with opened_cluster(place) as opened, _Sources(opened) as sources:
-            yield _of_cluster(kind, sources)
-        return
-    if kind.startswith(ITEMS_FEED):
-        from lycosa.feeds.items_feed import FolderItemLines
+        from lycosa.processes.changes_feed import ChangesFeed, ClusterReaders
 
-        yield _items(kind.removeprefix(ITEMS_FEED), lambda: FolderItemLines(place.folder))
+        with opened_cluster(place) as opened, _Sources(opened) as sources:
+            yield _feeds(
+                kind,
+                sources.new_lines,
+                lambda after: ChangesFeed(opened.crawl, ClusterReaders(opened), after),
+            )
         return
-    from lycosa.feeds import DeadLetterFeed, PageFeed
+    from lycosa.feeds.dead_letter_feed import DeadLetterFeed
+    from lycosa.feeds.folder_lines import FolderLines
     from lycosa.processes.changes_feed import folder_changes
 
-    feeds: dict[str, Callable[[Path, str], ExportFeed]]
-    feeds = {"pages": PageFeed, "dlq": DeadLetterFeed, "changes": folder_changes}
-    yield lambda after: feeds[kind](place.folder, after)
+    if kind == "dlq":
+        yield lambda after: DeadLetterFeed(place.folder, after)
+    else:
+        yield _feeds(
+            kind,
+            lambda: FolderLines(place.folder),
+            lambda after: folder_changes(place.folder, after),
+        )
 
 
-def _items(name: str, new_lines: Callable[[], ItemLines]) -> OpenFeed:
+def _feeds(kind: str, new_lines: Callable[[], JournalLines], changes: OpenFeed) -> OpenFeed:
+    """The feeds that folders and clusters have."""
+    if kind == "changes":
+        return changes
+    if not kind.startswith(ITEMS_FEED):
+        from lycosa.feeds.page_feed import PageFeed
+
+        return lambda after: PageFeed(new_lines(), after)
     from lycosa.feeds.items_export import ItemsExport, KnownVersions
 
-    known = KnownVersions(name)
+    known = KnownVersions(kind.removeprefix(ITEMS_FEED))
     return lambda after: ItemsExport(new_lines(), known, after)
 
 
@@ -153,41 +166,15 @@ class _Sources:
         if self._source is not None:
             self._source.close()
 
-    def new_lines(self) -> ItemLines:
+    def new_lines(self) -> JournalLines:
         """The lines of all journals, from the beginning."""
-        from lycosa.feeds import ClusterSource
-        from lycosa.feeds.cluster_item_lines import ClusterItemLines
+        from lycosa.feeds.cluster_lines import ClusterLines
+        from lycosa.feeds.cluster_source import ClusterSource
 
         if self._source is not None:
             self._source.close()
         self._source = ClusterSource(self.opened)
-        return ClusterItemLines(self._source)
-
-    def changes(self, after: str) -> ExportFeed:
-        """The changes after a position, looked for every few seconds."""
-        from lycosa.inspect.committed_state import CrawlReader
-        from lycosa.processes.changes_feed import ChangesFeed
-
-        due = 0.0
-
-        def newest() -> tuple[CrawlReader | None, bool]:
-            nonlocal due
-            if time.monotonic() < due:
-                return None, False
-            due = time.monotonic() + _CLUSTER_POLL_S
-            return CrawlReader(self.opened.again()), False
-
-        return ChangesFeed(self.opened.view.seen.origin.manifest.crawl, newest, after)
-
-
-def _of_cluster(kind: str, sources: _Sources) -> OpenFeed:
-    if kind.startswith(ITEMS_FEED):
-        return _items(kind.removeprefix(ITEMS_FEED), sources.new_lines)
-    if kind == "changes":
-        return sources.changes
-    from lycosa.feeds.cluster_page_feed import ClusterPageFeed
-
-    return lambda after: ClusterPageFeed(sources.new_lines(), after)
+        return ClusterLines(self._source)
 
 
 def _wait(seconds: float, has_ended: Callable[[], bool] | None) -> bool:
@@ -199,6 +186,12 @@ def _wait(seconds: float, has_ended: Callable[[], bool] | None) -> bool:
         if time.monotonic() >= until:
             return False
     return True
+
+
+def input_has_ended(wait_s: float) -> bool:
+    """Wait until standard input ends, for some seconds at most; whether it has ended."""
+    readable, _, _ = select.select([sys.stdin.fileno()], [], [], wait_s)
+    return bool(readable) and not os.read(sys.stdin.fileno(), 1024)
 
 
 def export_line(report: ExportReport) -> str:

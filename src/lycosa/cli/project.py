@@ -15,7 +15,8 @@ from lycosa.cli.output import ExitCode, counted, emit, emit_json, human_duration
 from lycosa.cli.report_lines import ReportLines
 
 if TYPE_CHECKING:
-    from lycosa.feeds import ProjectionReport, ProjectorSource
+    from lycosa.feeds.projector_source import ProjectorSource
+    from lycosa.feeds.registry.projector import ProjectionReport
     from lycosa.feeds.registry.registry_port import RegistryPlace
 
 
@@ -114,7 +115,7 @@ def postgres(place: CrawlPlace, dsn: str | None, schema: str, **options: Any) ->
     if not dsn and not _LIBPQ.intersection(os.environ):
         raise click.UsageError(f"no database given: set {_POSTGRES}, PGHOST or --dsn")
     with client_of("PostgreSQL", "postgres"):
-        from lycosa.feeds import PostgresPlace
+        from lycosa.feeds.registry.postgres_tables import PostgresPlace
     return project_crawl(place, PostgresPlace(dsn or "", schema), ProjectOptions(**options))
 
 
@@ -149,7 +150,7 @@ def cassandra(
     if not dsn:
         raise click.UsageError(f"no database given: set {_CASSANDRA} or --dsn")
     with client_of("Cassandra", "cassandra"):
-        from lycosa.feeds import CassandraPlace
+        from lycosa.feeds.registry.cassandra_place import CassandraPlace
     return project_crawl(place, CassandraPlace(dsn, keyspace, buckets), ProjectOptions(**options))
 
 
@@ -164,11 +165,11 @@ class ProjectOptions(NamedTuple):
 def project_crawl(crawl: CrawlPlace, registry: RegistryPlace, options: ProjectOptions) -> int:
     """Follow the crawl and print reports; returns the exit code."""
     if crawl.cluster is None:
-        from lycosa.feeds import FolderSource
+        from lycosa.feeds.folder_source import FolderSource
 
         return _follow(FolderSource(crawl.folder), registry, options)
     with opened_cluster(crawl) as opened:
-        from lycosa.feeds import ClusterSource
+        from lycosa.feeds.cluster_source import ClusterSource
 
         source = ClusterSource(opened)
         try:
@@ -180,7 +181,8 @@ def project_crawl(crawl: CrawlPlace, registry: RegistryPlace, options: ProjectOp
 def _follow(source: ProjectorSource, place: RegistryPlace, options: ProjectOptions) -> int:
     import msgspec
 
-    from lycosa.feeds import Projector, Registry
+    from lycosa.feeds.registry.projector import Projector
+    from lycosa.feeds.registry.registry import Registry
 
     registry = Registry(place, source.origin)
     shown = ReportLines(registry.place, _line)

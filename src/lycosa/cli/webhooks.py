@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import os
-import select
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, crawl_place, opened_cluster
+from lycosa.cli.feed_export import input_has_ended
 from lycosa.cli.output import ExitCode, clean, counted, emit, emit_json, human_duration, human_time
 
 if TYPE_CHECKING:
     from lycosa.base.config.sections import WebhookSection
     from lycosa.base.model.progress_parts import WebhookState
-    from lycosa.cluster.shards.cluster_view import ClusterView
     from lycosa.processes.changes_feed import NewestReader
 
-_CLUSTER_POLL_S = 10.0
 _EPILOG = """
 \b
 Examples:
@@ -46,9 +43,6 @@ no other up. One that failed for longer than frontier.changes_days, so that chan
 to it, is told nothing more until --since says where to continue; the crawl must not run then.
 `lycosa docs exporters` has the requests and a receiver.
 """
-
-
-_NO_VIEW: ClusterView | None = None
 
 
 class _Crawl(NamedTuple):
@@ -103,7 +97,11 @@ def command(
         if since is not None:
             _move(crawl, name, since)
         if not show:
-            _deliver(crawl, follow or follow_input, _has_input_ended if follow_input else None)
+            _deliver(
+                crawl,
+                follow or follow_input,
+                partial(input_has_ended, 0.0) if follow_input else None,
+            )
         states = webhook_states(crawl.states, crawl.section)
     if as_json:
         import msgspec
@@ -148,8 +146,7 @@ def _deliver(crawl: _Crawl, follows: bool, has_ended: Callable[[], bool] | None)
 @contextmanager
 def _opened(place: CrawlPlace, state: Path | None) -> Iterator[_Crawl]:
     from lycosa.feeds.webhook_delivery import webhook_folder
-    from lycosa.inspect.committed_state import CrawlReader
-    from lycosa.processes.changes_feed import FolderReaders
+    from lycosa.processes.changes_feed import ClusterReaders, FolderReaders
     from lycosa.state.folder.folder_notes import settings_of
     from lycosa.state.folder.manifest import load_manifest
 
@@ -170,32 +167,13 @@ def _opened(place: CrawlPlace, state: Path | None) -> Iterator[_Crawl]:
         if saved is None:
             raise click.UsageError("this crawl has no settings yet")
 
-        # Threads share the folder for downloads, so one at a time fills it.
         downloading = threading.Lock()
-
-        def newest() -> NewestReader:
-            due, view = 0.0, _NO_VIEW
-
-            def read() -> tuple[CrawlReader | None, bool]:
-                nonlocal due, view
-                if time.monotonic() < due:
-                    return None, False
-                if view is not None:
-                    view.close()
-                with downloading:
-                    view = opened.again()
-                    view.open_shards()
-                due = time.monotonic() + _CLUSTER_POLL_S
-                return CrawlReader(view), False
-
-            return read
-
-        yield _Crawl(state, saved.webhooks, origin.manifest.crawl, newest)
-
-
-def _has_input_ended() -> bool:
-    readable, _, _ = select.select([sys.stdin.fileno()], [], [], 0.0)
-    return bool(readable) and not os.read(sys.stdin.fileno(), 1024)
+        yield _Crawl(
+            state,
+            saved.webhooks,
+            origin.manifest.crawl,
+            lambda: ClusterReaders(opened, downloading),
+        )
 
 
 def _line(state: WebhookState) -> str:

@@ -9,7 +9,7 @@ A batch in memory is all that a dead target costs.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 import msgspec
@@ -22,7 +22,6 @@ from lycosa.feeds.export_port import (
     TableChanged,
     TargetAway,
 )
-from lycosa.feeds.folder_feed import FolderFeed
 from lycosa.state.store.journal import JournalError
 
 _POLL_S = 0.5
@@ -30,7 +29,28 @@ _SETTLE_S = 15.0  # the last commit of a killed crawl counts after some seconds
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 1.0, 60.0
 
 
-class ExportFeed(FolderFeed, Protocol):
+class RowFeed(Protocol):
+    """The rows of a feed after a position."""
+
+    @property
+    def position(self) -> str:
+        """The position after the row that was given last."""
+        ...
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether there are commits of which the rows were not given yet."""
+        ...
+
+    def new_rows(self) -> Iterator[bytes]:
+        """The rows that were not given yet, to the present end, as JSON without a line end.
+
+        Raises ``LogDamaged``, ``JournalError``, ``StoreDamaged`` or ``OSError``.
+        """
+        ...
+
+
+class ExportFeed(RowFeed, Protocol):
     """A feed with a table: what its rows are is known before the first one.
 
     ``position`` is between two rows, or between those of two captures.

@@ -13,7 +13,8 @@ import msgspec
 
 from lycosa.base.model.item_schema import ItemColumn, ItemSchema
 from lycosa.feeds.export_port import ExportColumn, ExportTable, TableChanged, TargetError
-from lycosa.feeds.items_feed import ItemFeed, ItemLines
+from lycosa.feeds.items_feed import ItemFeed
+from lycosa.feeds.journal_lines import JournalLines
 
 _OURS = (
     ExportColumn("_url", "text"),
@@ -75,7 +76,7 @@ class ItemsExport:
     ``known`` outlives the feed. Raises ``BadPosition`` or ``BadSchema``.
     """
 
-    def __init__(self, lines: ItemLines, known: KnownVersions, after: str = "") -> None:
+    def __init__(self, lines: JournalLines, known: KnownVersions, after: str = "") -> None:
         self._lines, self._known, self.crawl = lines, known, lines.crawl
         self.feed = ItemFeed(lines, known.name, after)
 
@@ -105,7 +106,7 @@ class ItemsExport:
         return self.feed.names()
 
     def new_rows(self) -> Iterator[bytes]:
-        """See ``FolderFeed``. Raises ``TableChanged`` at an item of a version that is not known."""
+        """See ``RowFeed``. Raises ``TableChanged`` at an item of a version that is not known."""
         for row in self.feed.new_rows():
             if _decode(row).version not in self._known.schemas:
                 self.learn_versions()

@@ -13,22 +13,19 @@ What `lycosa extract` made again later is in tables and not in the feed.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 import msgspec
 
 from lycosa.base.model.fetched import Privacy
 from lycosa.base.model.item_schema import ItemSchema, check_item_name
 from lycosa.base.preferences.preference_model import NOTHING_STATED, Preferences
-from lycosa.feeds.committed_lines import CommittedLines
 from lycosa.feeds.feed_position import position_text, read_position
-from lycosa.feeds.folder_source import FolderSource
+from lycosa.feeds.journal_lines import JournalLines, LinePosition
 from lycosa.state.store import layout
 from lycosa.state.store.derived_files import ITEMS
-from lycosa.state.store.journal import JournalError
 from lycosa.state.store.journal_rows import SegmentHeader
 
 _HAVING = b'"items":'
@@ -36,49 +33,13 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _encode = msgspec.json.Encoder().encode
 
 
-class LinePosition(NamedTuple):
-    """How far the journals of a worker were given: term and number of a segment, and its rows."""
-
-    term: int
-    number: int
-    rows: int
-
-
-class ItemLines(Protocol):
-    """The lines of a crawl's journals, each once, in the order of each worker."""
-
-    crawl: str
-    """The UUID of the crawl."""
-
-    @property
-    def is_behind(self) -> bool:
-        """Whether there may be lines that were not given yet."""
-        ...
-
-    def begin(self, read: Mapping[int, LinePosition]) -> None:
-        """Begin after these places."""
-        ...
-
-    def read(self) -> dict[int, LinePosition]:
-        """How far the lines of each worker were given, with the last one."""
-        ...
-
-    def new_lines(self) -> Iterator[tuple[bytes, SegmentHeader]]:
-        """The lines that were not given yet, with the header of their segment."""
-        ...
-
-    def headers(self) -> Iterator[SegmentHeader]:
-        """The headers of segments, those that were begun last first."""
-        ...
-
-
 class ItemFeed:
-    """The items of one extractor after a position, as a ``FolderFeed``.
+    """The items of one extractor after a position, as a ``RowFeed``.
 
     Raises ``BadPosition``, or ``BadSchema`` for a name that no extractor can have.
     """
 
-    def __init__(self, lines: ItemLines, name: str, after: str = "") -> None:
+    def __init__(self, lines: JournalLines, name: str, after: str = "") -> None:
         check_item_name(name)
         self._lines, self.name = lines, name
         given = read_position(self._feed, lines.crawl, after, 4)
@@ -111,7 +72,7 @@ class ItemFeed:
         return self._lines.is_behind
 
     def new_rows(self) -> Iterator[bytes]:
-        """See ``FolderFeed``. Raises ``BadSchema`` too, if a header is damaged."""
+        """See ``RowFeed``. Raises ``BadSchema`` too, if a header is damaged."""
         yield from self._give()  # of a row in which the reader stopped
         for line, header in self._lines.new_lines():
             worker = layout.segment_worker(header.segment)
@@ -204,42 +165,3 @@ def _time(us: int) -> str:
         timespec="microseconds" if moment.microsecond else "seconds"
     )
     return text + "Z"
-
-
-class FolderItemLines:
-    """The lines of a crawl folder as ``ItemLines``. Raises a ``ManifestError``."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._lines = CommittedLines(folder)
-        self.crawl = self._source.origin.manifest.crawl
-
-    @property
-    def _source(self) -> FolderSource:
-        return self._lines.source
-
-    @property
-    def is_behind(self) -> bool:
-        return self._lines.is_behind
-
-    def begin(self, read: Mapping[int, LinePosition]) -> None:
-        """See ``ItemLines``. Segments of a folder have no term."""
-        given = {worker: (each.number, each.rows) for worker, each in read.items()}
-        self._lines = CommittedLines(self._folder, read=given)
-
-    def read(self) -> dict[int, LinePosition]:
-        numbers = self._lines.numbers()
-        return {worker: LinePosition(0, *each) for worker, each in numbers.items()}
-
-    def new_lines(self) -> Iterator[tuple[bytes, SegmentHeader]]:
-        """See ``ItemLines``. Raises ``LogDamaged``, ``JournalError`` or ``OSError``."""
-        return self._lines.new_lines()
-
-    def headers(self) -> Iterator[SegmentHeader]:
-        """See ``ItemLines``. Journals that cannot be read are left out."""
-        names = layout.segment_names(self._folder, layout.JOURNAL)
-        for name in sorted(names, key=lambda each: each.rpartition("-")[2], reverse=True):
-            try:
-                yield self._source.header_of(name)
-            except (JournalError, FileNotFoundError):
-                continue  # one that was begun and not committed has no header yet

@@ -24,7 +24,7 @@ from lycosa.base.model.parsed import Link
 from lycosa.base.preferences.use_policy import UsePolicy
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8, host_of
-from lycosa.feeds.committed_lines import CommittedLines
+from lycosa.feeds.folder_lines import FolderLines
 from lycosa.stages.parse.page import Page, Received
 from lycosa.state.folder.manifest import load_manifest
 from lycosa.state.shard.folder_view import FolderView
@@ -83,7 +83,7 @@ class StoredPages:
 
     def __init__(self, folder: Path, everything: bool = False) -> None:
         self._folder, self._everything = folder, everything
-        self._committed = CommittedLines(folder)
+        self._committed = FolderLines(folder)
         self._rows: Iterator[tuple[JournalRow, UsePolicy]] = iter(())
 
     def rows(self) -> Iterator[tuple[JournalRow, UsePolicy]]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from threading import Lock
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -33,7 +34,12 @@ from lycosa.inspect.queries.changed_list import (
 )
 from lycosa.inspect.saved_settings import load_saved_settings
 
+if TYPE_CHECKING:
+    from lycosa.cluster.shards.cluster_view import ClusterView
+    from lycosa.cluster.shards.opened_cluster import OpenedCluster
+
 _PAGE = 1000
+CLUSTER_POLL_S = 10.0
 _SETTLE_S = 15.0  # the last commit of a killed crawl counts after some seconds
 
 NewestReader = Callable[[], tuple[CrawlReader | None, bool]]
@@ -73,6 +79,29 @@ class FolderReaders:
             return None, True
         self._is_new, self._began = False, time.monotonic()
         return CrawlReader(view), False
+
+
+class ClusterReaders:
+    """Readers of a cluster as a ``NewestReader``: a new one every ten seconds.
+
+    They share the folder for downloads, so one thread at a time fills it, under ``downloading``.
+    """
+
+    def __init__(self, opened: OpenedCluster, downloading: Lock | None = None) -> None:
+        self._opened, self._downloading = opened, downloading or Lock()
+        self._view: ClusterView | None = None
+        self._due = 0.0
+
+    def __call__(self) -> tuple[CrawlReader | None, bool]:
+        if time.monotonic() < self._due:
+            return None, False
+        if self._view is not None:
+            self._view.close()
+        with self._downloading:
+            self._view = self._opened.again()
+            self._view.open_shards()
+        self._due = time.monotonic() + CLUSTER_POLL_S
+        return CrawlReader(self._view), False
 
 
 def change_pages(
@@ -144,7 +173,7 @@ class ChangesFeed:
         return cursor_text(self.crawl, cursor)
 
     def new_rows(self) -> Iterator[bytes]:
-        """See ``FolderFeed``. Raises ``BadPosition`` when rows behind it are no longer kept."""
+        """See ``RowFeed``. Raises ``BadPosition`` when rows behind it are no longer kept."""
         reader, self.is_behind = self._newest()
         if reader is None:
             return

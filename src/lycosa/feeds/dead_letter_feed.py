@@ -1,86 +1,32 @@
-"""The feeds ``pages`` and ``dlq`` of a crawl folder: every committed row once.
+"""The feed ``dlq`` of a crawl folder: each time that a URL failed for good, once.
 
-They are read from what the crawl writes anyway: the row journals and the dead letters in the
-tables. The crawl may be running; it does no work for its readers and does not know them. A feed
-gives only rows of commits that cannot be taken back.
+It is read from the dead letters in the tables. The crawl may be running; it does no work for its
+readers and does not know them. Only rows of commits that cannot be taken back are given.
 
-**Once.** Rows of one worker have an order that never changes: its segments by number, and the rows
-in each. Dead letters of a partition have numbers without a gap. So a position says exactly what was
-given before, whatever was closed, trimmed or restarted since.
+**Once.** Dead letters of a partition have numbers without a gap. So a position says exactly what
+was given before, whatever was trimmed or restarted since.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Protocol
 
 from lycosa.base.model.dead_letter import DeadLetter
 from lycosa.base.urls.identity import join_url
-from lycosa.feeds.committed_lines import CommittedLines
 from lycosa.feeds.export_port import ExportTable
-from lycosa.feeds.export_tables import dead_letters_table, pages_table
+from lycosa.feeds.export_tables import dead_letters_table
 from lycosa.feeds.feed_position import BadPosition, position_text, read_position
 from lycosa.feeds.folder_source import FolderSource
 from lycosa.stages.frontier.dead_letters import LETTERS, decode_letter, number_of
 from lycosa.stages.frontier.visit_state import decode_visit
 from lycosa.state.kv.kv_port import SavedTable
 from lycosa.state.kv.table_records import dead_letter_key, decode_url, host_key, prefix_end, url_key
-from lycosa.state.store.feed_rows import DEAD_LETTERS, dead_letter_row, page_row
-
-
-class FolderFeed(Protocol):
-    """A feed of a crawl folder."""
-
-    @property
-    def position(self) -> str:
-        """The position after the row that was given last."""
-        ...
-
-    @property
-    def is_behind(self) -> bool:
-        """Whether there are commits of which the rows were not given yet."""
-        ...
-
-    def new_rows(self) -> Iterator[bytes]:
-        """The rows that were not given yet, to the present end, as JSON without a line end.
-
-        Raises ``LogDamaged``, ``JournalError``, ``StoreDamaged`` or ``OSError``.
-        """
-        ...
-
-
-class PageFeed:
-    """The captures of a crawl folder after a position, as a ``FolderFeed``.
-
-    Raises a ``ManifestError`` or ``BadPosition``.
-    """
-
-    def __init__(self, folder: Path, after: str = "") -> None:
-        self._lines = CommittedLines(folder, after)
-        self.crawl = self._lines.crawl
-
-    @property
-    def table(self) -> ExportTable:
-        """What the rows are."""
-        return pages_table()
-
-    @property
-    def position(self) -> str:
-        return self._lines.position
-
-    @property
-    def is_behind(self) -> bool:
-        return self._lines.is_behind
-
-    def new_rows(self) -> Iterator[bytes]:
-        for line, header in self._lines.new_lines():
-            if (found := page_row(line, header.policy)) is not None:
-                yield found[1]
+from lycosa.state.store.feed_rows import DEAD_LETTERS, dead_letter_row
 
 
 class DeadLetterFeed:
-    """The dead letters of a crawl folder after a position, as a ``FolderFeed``.
+    """The dead letters of a crawl folder after a position, as a ``RowFeed``.
 
     Raises a ``ManifestError`` or ``BadPosition``.
     """
@@ -111,7 +57,7 @@ class DeadLetterFeed:
         return self._is_due or bool(self._source.count_waiting())
 
     def new_rows(self) -> Iterator[bytes]:
-        """See ``FolderFeed``. The tables are read only when there is something new in them."""
+        """See ``RowFeed``. The tables are read only when there is something new in them."""
         self._look_for_news()
         if not self._is_due:
             return

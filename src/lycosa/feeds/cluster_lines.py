@@ -1,4 +1,4 @@
-"""The lines of the journals of a cluster's crawl, each committed one once: ``ItemLines``.
+"""The lines of the journals of a cluster's crawl, each committed one once: ``JournalLines``.
 
 An owner writes one segment after the other and numbers them, and a segment that it has sealed gets
 no more rows. So the rows of a worker have an order that never changes: term, number of the segment,
@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from lycosa.feeds.cluster_source import ClusterSource
-from lycosa.feeds.items_feed import LinePosition
+from lycosa.feeds.journal_lines import LinePosition
 from lycosa.feeds.projector_source import UNREAD, CaptureLines, JournalPosition
 from lycosa.state.store import StoredSegment, layout
 from lycosa.state.store.journal_rows import SegmentHeader
@@ -26,8 +26,10 @@ _Order = tuple[int, int]  # term and number of a segment
 _BEGINNING = LinePosition(0, 0, 0)
 
 
-class ClusterItemLines:
+class ClusterLines:
     """The lines of ``source``, which belongs to the caller."""
+
+    has_terms = True
 
     def __init__(self, source: ClusterSource) -> None:
         self._source = source
@@ -42,14 +44,14 @@ class ClusterItemLines:
         return self._is_due or bool(self._source.count_waiting())
 
     def begin(self, read: Mapping[int, LinePosition]) -> None:
-        """See ``ItemLines``."""
+        """See ``JournalLines``."""
         self._read = dict(read)
 
     def read(self) -> dict[int, LinePosition]:
         return dict(self._read)
 
     def new_lines(self) -> Iterator[tuple[bytes, SegmentHeader]]:
-        """See ``ItemLines``. Raises ``ObjectError``, ``JournalError`` or ``OSError``."""
+        """See ``JournalLines``. Raises ``ObjectError``, ``JournalError`` or ``OSError``."""
         for _ in self._source.commits():
             pass
         self._is_due = False
@@ -65,7 +67,7 @@ class ClusterItemLines:
             yield from self._lines(worker, capture)
 
     def headers(self) -> Iterator[SegmentHeader]:
-        """See ``ItemLines``."""
+        """See ``JournalLines``."""
         for _ in self._source.commits():
             pass
         for name in sorted(self._source.names(), key=lambda each: each.rpartition("-")[2])[::-1]:
@@ -137,7 +139,7 @@ class ClusterItemLines:
 class _Given(dict[str, JournalPosition]):
     """The positions of all segments, which need not be listed for it."""
 
-    def __init__(self, lines: ClusterItemLines) -> None:
+    def __init__(self, lines: ClusterLines) -> None:
         super().__init__()
         self._lines = lines
 
