@@ -9,7 +9,7 @@ from __future__ import annotations
 import shlex
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
@@ -167,21 +167,37 @@ def age_of(shards: Sequence[ShardPosition], now: float) -> str:
 
 
 class ProgressLine:
-    """One line on standard error that is rewritten; nothing when that is no terminal.
+    """One line on standard error that is rewritten, at most every ``every_s`` seconds.
 
-    What a call waits for is told in any case, once.
+    Elsewhere than on a terminal it is a line every ``plain_s`` seconds, or none (0). With
+    ``is_late`` the first one comes after that time. What a call waits for is told in any case,
+    once.
     """
 
-    def __init__(self) -> None:
-        self._is_shown = sys.stderr.isatty()
-        self._last, self._told = 0.0, ""
+    def __init__(
+        self,
+        every_s: float = _EVERY_S,
+        plain_s: float = 0.0,
+        is_late: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._is_live, self._clock = sys.stderr.isatty(), clock
+        self._every_s = every_s if self._is_live else plain_s
+        self._next = clock() + self._every_s if is_late else 0.0
+        self._is_shown, self._told = False, ""
 
     def show(self, text: str) -> None:
-        """Show progress, at most five times a second."""
-        if self._is_shown and time.monotonic() - self._last >= _EVERY_S:
-            self._last = time.monotonic()
+        """Show progress."""
+        now = self._clock()
+        if not self._every_s or now < self._next:
+            return
+        self._next = now + self._every_s
+        if self._is_live:
+            self._is_shown = True
             sys.stderr.write(f"\r\x1b[K{clean(text)}\r")
             sys.stderr.flush()
+        else:
+            click.echo(clean(f"lycosa: {text}"), err=True)
 
     def say(self, text: str) -> None:
         """Print a line that stays."""
@@ -191,7 +207,9 @@ class ProgressLine:
             click.echo(clean(f"lycosa: {text}"), err=True)
 
     def clear(self) -> None:
-        if self._is_shown and self._last:
+        """Remove the line."""
+        if self._is_shown:
+            self._is_shown = False
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
 

@@ -77,7 +77,7 @@ def _run(open_feed: OpenFeed, options: ExportOptions) -> int:
     first = open_feed("")
     with client_of(*extra_of(options.to)):
         name = exporter_for(options.to, first.table, first.crawl).name
-    shown = ReportLines(name, export_line, "the target is back", time.monotonic())
+    shown = ReportLines(name, export_line, "the target is back", is_late=True)
     tell = shown.print_json if options.as_json and options.follows else shown.show
     run = ExportRun(
         open_feed,

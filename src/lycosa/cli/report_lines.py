@@ -7,12 +7,12 @@ import time
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
-import click
 import msgspec
 
-from lycosa.cli.output import clean, emit
+from lycosa.cli.crawl_reading import ProgressLine
+from lycosa.cli.output import emit
 
-_EVERY_S = 10.0
+_EVERY_S, _PLAIN_S = 1.0, 10.0  # on a terminal and elsewhere
 
 
 class WaitingReport(Protocol):
@@ -33,12 +33,13 @@ class ReportLines(Generic[_Report]):
         place: str,
         line: Callable[[_Report], str],
         back: str = "the database is back",
-        shown_at: float = 0.0,
+        is_late: bool = False,
     ) -> None:
         self._place, self._line, self._back = place, line, back
-        self._is_terminal = sys.stderr.isatty()
-        self._at = shown_at  # of the last line, monotonic
+        self._progress = ProgressLine(_EVERY_S, _PLAIN_S, is_late)
+        self._json_at = 0.0  # of the last line of JSON, monotonic
         self._last: _Report | None = None
+        self.clear = self._progress.clear
 
     def show(self, report: _Report) -> None:
         """One line that is rewritten; without a terminal a line every ten seconds.
@@ -47,38 +48,18 @@ class ReportLines(Generic[_Report]):
         """
         before = self._last.waits_for if self._last else ""
         if report.waits_for != before and report.waits_for:
-            self._print(f"{report.waits_for}; trying again")
+            self._progress.say(f"{report.waits_for}; trying again")
         elif before and not report.waits_for:
-            self._print(self._back)
-        elif self._is_due(report, 1.0 if self._is_terminal else _EVERY_S):
-            text = f"{self._place}: {self._line(report)}"
-            if self._is_terminal:
-                sys.stderr.write(f"\r\x1b[K{clean(text)}")
-                sys.stderr.flush()
-            else:
-                self._print(text)
+            self._progress.say(self._back)
+        elif report != self._last:
+            self._progress.show(f"{self._place}: {self._line(report)}")
         self._last = report
 
     def print_json(self, report: _Report) -> None:
         """One line of JSON."""
-        if self._is_due(report, 1.0) or (self._last and report.waits_for != self._last.waits_for):
+        now, waited = time.monotonic(), self._last.waits_for if self._last else ""
+        is_due = report != self._last and now - self._json_at >= _EVERY_S
+        if is_due or report.waits_for != waited:
+            self._json_at, self._last = now, report
             emit(msgspec.json.encode(report).decode())
             sys.stdout.flush()
-            self._last = report
-
-    def clear(self) -> None:
-        """Remove the line."""
-        if self._is_terminal and self._last is not None:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
-
-    def _is_due(self, report: _Report, every_s: float) -> bool:
-        now = time.monotonic()
-        if report == self._last or now - self._at < every_s:
-            return False
-        self._at = now
-        return True
-
-    def _print(self, text: str) -> None:
-        self.clear()
-        click.echo(f"lycosa: {clean(text)}", err=True)

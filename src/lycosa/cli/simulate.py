@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lycosa.cli.crawl_reading import ProgressLine
 from lycosa.cli.output import ExitCode, emit_json, emit_table, human_duration
 from lycosa.cli.setting_options import config_option
 
@@ -206,30 +206,16 @@ class SimulationProgress:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock, self._began = clock, clock()
-        self._is_live = sys.stderr.isatty()
-        self._next = self._began + (0.5 if self._is_live else 10.0)
-        self._told = False
+        self._line = ProgressLine(0.5, 10.0, is_late=True, clock=clock)
+        self.clear_line = self._line.clear
 
     def show_share(self, share: float) -> None:
         """Show which share of the virtual time has passed."""
-        now = self._clock()
-        if now < self._next:
-            return
-        self._next = now + (0.5 if self._is_live else 10.0)
-        self._told = True
-        left = (now - self._began) * (1 - share) / share if share > 0.01 else 0.0
-        text = f"simulated {100 * share:.0f} % of the time" + (
-            f", about {human_duration(left)} left" if left else ""
+        left = (self._clock() - self._began) * (1 - share) / share if share > 0.01 else 0.0
+        self._line.show(
+            f"simulated {100 * share:.0f} % of the time"
+            + (f", about {human_duration(left)} left" if left else "")
         )
-        click.echo(
-            f"\r{text}\x1b[K" if self._is_live else f"lycosa: {text}",
-            err=True,
-            nl=not self._is_live,
-        )
-
-    def clear_line(self) -> None:
-        if self._told and self._is_live:
-            click.echo("\r\x1b[K", err=True, nl=False)
 
 
 def _list_keys(as_json: bool) -> None:
