@@ -12,16 +12,19 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from lycosa.cli.cluster_parts import reachable_cluster, tell_line
-from lycosa.cli.cluster_status import ask_coordinator
+from lycosa.cli.cluster_status import SEARCH_S, ask_coordinator
 from lycosa.cli.crawl_reading import CrawlPlace
 from lycosa.cli.option_sets import option_set
 
 if TYPE_CHECKING:
+    from lycosa.base.messages.coordinator_messages import CallerMessage, ClusterStatus
+    from lycosa.inspect.committed_state import CrawlReader
+    from lycosa.inspect.saved_settings import SavedSettings
     from lycosa.service.api.decision_calls import OperatorDecisions
     from lycosa.service.api.places import CallableCrawl, CoordinatedCrawl
 
@@ -112,7 +115,33 @@ remark_options = option_set(
 """Add ``--why`` and ``--by``; the function gets both, ``by`` never empty."""
 
 
-_PATIENCE_S = 60.0
+def ask_crawl(place: CrawlPlace, *messages: CallerMessage) -> ClusterStatus:
+    """Make requests of the coordinator of a crawl that runs; returns the state after them.
+
+    Raises ``NoCoordinator``, ``RequestRefused``, and ``click.UsageError`` as ``coordinated_crawl``.
+    """
+    if place.cluster is not None:
+        return ask_coordinator(reachable_cluster(place.cluster), *messages)
+    from lycosa.cluster.serve.caller import call_coordinator
+    from lycosa.service.api.awake_crawl import COMMAND_PATIENCE_S
+
+    crawl, patience_s = coordinated_crawl(place), COMMAND_PATIENCE_S if messages else SEARCH_S
+    return asyncio.run(
+        call_coordinator(crawl.coordinator, crawl.credentials, messages, tell_line, patience_s)
+    )
+
+
+def settings_in_force(place: CrawlPlace, reader: CrawlReader) -> SavedSettings:
+    """The settings of a crawl, with the live ones of a cluster."""
+    from lycosa.base.config.live_settings import with_live
+    from lycosa.inspect.saved_settings import load_saved_settings
+
+    saved = load_saved_settings(reader)
+    if place.cluster is None:  # a running crawl saves each change in its folder
+        return saved
+    import msgspec
+
+    return msgspec.structs.replace(saved, config=with_live(saved.config, ask_crawl(place).settings))
 
 
 def change_live_settings(place: CrawlPlace, values: dict[str, str], by: str, why: str) -> None:
@@ -124,20 +153,9 @@ def change_live_settings(place: CrawlPlace, values: dict[str, str], by: str, why
     from lycosa.base.messages.coordinator_messages import ChangeSettings
 
     check_live(values)
-    if place.cluster is not None:
-        ask_coordinator(reachable_cluster(place.cluster), ChangeSettings(values, by, why))
-    elif crawl_runs(place):
-        asyncio.run(_change_running(place, ChangeSettings(values, by, why)))
+    if crawl_runs(place):
+        ask_crawl(place, ChangeSettings(values, by, why))
     else:
         from lycosa.processes.callable_folder import change_stopped_settings
 
         change_stopped_settings(place.folder, values, by, why)
-
-
-async def _change_running(place: CrawlPlace, change: Any) -> None:
-    from lycosa.cluster.serve.caller import CoordinatorFinder
-
-    crawl = coordinated_crawl(place)
-    finder = CoordinatorFinder(crawl.coordinator, crawl.credentials, tell_line)
-    async with await finder.connect(_PATIENCE_S) as connection:
-        await connection.request(change)

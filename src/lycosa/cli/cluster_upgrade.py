@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from lycosa.cli.cluster_parts import CLUSTER_FILE, object_store, reachable_cluster, tell_line
-from lycosa.cli.cluster_status import SEARCH_S
+from lycosa.cli.cluster_parts import CLUSTER_FILE, object_store, reachable_cluster
+from lycosa.cli.cluster_status import ask_coordinator
 from lycosa.cli.output import ExitCode, emit, emit_json
 
 if TYPE_CHECKING:
     from lycosa.base.config.cluster_file import ClusterFile
-    from lycosa.base.messages.coordinator_messages import CallerMessage, ClusterStatus
+    from lycosa.base.messages.coordinator_messages import ClusterStatus
 
 _EPILOG = """
 \b
@@ -44,7 +43,7 @@ def upgrade(file: Path, as_json: bool) -> int:
     formats. Afterwards programs of the older number are refused.
     """
     given = reachable_cluster(file)
-    before = _call(given, [])
+    before = ask_coordinator(given)
     after = before if before.formats >= before.protocol else _raised(given, before)
     if as_json:
         emit_json(
@@ -81,15 +80,7 @@ def _raised(given: ClusterFile, before: ClusterStatus) -> ClusterStatus:
     number, store = before.formats + 1, object_store(given)
     store_formats(store, number)
     try:
-        return _call(given, [UpgradeFormats(number)])
+        return ask_coordinator(given, UpgradeFormats(number))
     except RequestRefused:
         store_formats(store, before.formats)
         raise
-
-
-def _call(given: ClusterFile, messages: list[CallerMessage]) -> ClusterStatus:
-    from lycosa.cluster.network import credentials_of
-    from lycosa.cluster.serve.caller import call_coordinator
-
-    credentials = credentials_of(given)
-    return asyncio.run(call_coordinator(given, credentials, messages, tell_line, SEARCH_S))

@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lycosa.cli.callable_crawl import change_live_settings, crawl_runs, remark_options
-from lycosa.cli.cluster_parts import reachable_cluster
-from lycosa.cli.cluster_status import ask_coordinator
+from lycosa.cli.callable_crawl import (
+    change_live_settings,
+    crawl_runs,
+    remark_options,
+    settings_in_force,
+)
 from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, crawl_place, reading_crawl
 from lycosa.cli.option_sets import json_option, option_set
 from lycosa.cli.output import ExitCode, clean, emit, emit_json
 
 if TYPE_CHECKING:
-    from lycosa.base.config.sections import Config
-    from lycosa.inspect.committed_state import CrawlReader
     from lycosa.inspect.queries.scope_trial import ScopeTrial
 
 _EPILOG = """
@@ -91,7 +92,7 @@ def show_scope(place: CrawlPlace, as_json: bool) -> int:
     from lycosa.stages.admit.scope import Scope
 
     with reading_crawl(place, tells_age=False) as reader:
-        section = _config(place, reader).scope
+        section = settings_in_force(place, reader).config.scope
         scope = Scope(section, reader.sites.site_of)
         for url in ScopePlaces(reader).all_places():
             scope.add_seed(url)
@@ -190,19 +191,8 @@ def _tried(place: CrawlPlace, values: dict[str, str]) -> ScopeTrial:
     from lycosa.inspect.queries.scope_trial import ScopeJudges, together
 
     with reading_crawl(place) as reader:
-        judges = ScopeJudges(_config(place, reader), values)
+        judges = ScopeJudges(settings_in_force(place, reader).config, values)
         return together(judges.count(view) for view in reader.partition_views())
-
-
-def _config(place: CrawlPlace, reader: CrawlReader) -> Config:
-    """The settings in force, with the live ones of a cluster."""
-    from lycosa.base.config.live_settings import with_live
-    from lycosa.inspect.saved_settings import load_saved_settings
-
-    config = load_saved_settings(reader).config
-    if place.cluster is None:  # a running crawl saves each change in its folder
-        return config
-    return with_live(config, ask_coordinator(reachable_cluster(place.cluster)).settings)
 
 
 def _tell(trial: ScopeTrial, as_json: bool, is_set: bool) -> None:

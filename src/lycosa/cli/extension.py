@@ -6,7 +6,6 @@ names, in a process of the kind that will run it.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lycosa.cli.callable_crawl import coordinated_crawl, crawl_runs, remark_options
+from lycosa.cli.callable_crawl import ask_crawl, crawl_runs, remark_options
 from lycosa.cli.cluster_parts import CLUSTER_FILE, object_store, reachable_cluster, tell_line
 from lycosa.cli.cluster_status import ask_coordinator
 from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace
@@ -172,7 +171,7 @@ def update(
     if cluster is not None:
         found = _update_cluster(reachable_cluster(cluster), named, digests, (by, why), wait_s)
     else:
-        found = asyncio.run(_update_running(place, named, digests, (by, why)))
+        found = _update_running(place, named, digests, (by, why))
     if as_json:
         emit_json({"settings_version": found.settings_version, "code": _shown(found.code)})
         return ExitCode.FINISHED
@@ -254,12 +253,11 @@ def _update_cluster(
     return found
 
 
-async def _update_running(
+def _update_running(
     place: CrawlPlace, named: Sequence[NamedCode], digests: dict[str, str], who: tuple[str, str]
 ) -> ClusterStatus:
     """Change the code of a folder's crawl that runs, to code that its command allowed."""
     from lycosa.base.messages.coordinator_messages import ChangeCode
-    from lycosa.cluster.serve.caller import CoordinatorFinder
     from lycosa.processes.folder_code import check_named
     from lycosa.state.folder.folder_notes import settings_of
     from lycosa.state.folder.manifest import load_manifest
@@ -271,21 +269,17 @@ async def _update_running(
     again = f"lycosa crawl --dir {place.folder} {again or '--set extensions.code='}"
     if not crawl_runs(place):
         raise click.UsageError(f"the crawl does not run; its next run has what it names: {again}")
-    crawl = coordinated_crawl(place)
-    finder = CoordinatorFinder(crawl.coordinator, crawl.credentials, tell_line)
     store = FolderStore(str(place.folder), place.folder)
-    async with await finder.connect() as connection:
-        allowed = {each for node in (await connection.status()).nodes for each in node.code}
-        if lacking := [each.given for each in named if each.code.digest not in allowed]:
-            raise click.UsageError(
-                f"this run does not allow {', '.join(lacking)}: stop the crawl and name the code"
-                f" again ({again}), or name its digest in extensions.allow of a run"
-            )
-        check_named(named, settings_of(place.folder).extensions)
-        for each in named:
-            keep_code(store, each.code)
-        await connection.request(ChangeCode(digests, *who))
-        found = await connection.status()
+    allowed = {each for node in ask_crawl(place).nodes for each in node.code}
+    if lacking := [each.given for each in named if each.code.digest not in allowed]:
+        raise click.UsageError(
+            f"this run does not allow {', '.join(lacking)}: stop the crawl and name the code"
+            f" again ({again}), or name its digest in extensions.allow of a run"
+        )
+    check_named(named, settings_of(place.folder).extensions)
+    for each in named:
+        keep_code(store, each.code)
+    found = ask_crawl(place, ChangeCode(digests, *who))
     ended = [name for name, digest in digests.items() if not digest]
     note_code(store, _records(named, ended, found.settings_version))
     return found

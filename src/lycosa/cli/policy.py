@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lycosa.cli.callable_crawl import change_live_settings, crawl_runs, remark_options
-from lycosa.cli.cluster_parts import reachable_cluster
-from lycosa.cli.cluster_status import ask_coordinator
+from lycosa.cli.callable_crawl import (
+    change_live_settings,
+    crawl_runs,
+    remark_options,
+    settings_in_force,
+)
 from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, crawl_place, reading_crawl
 from lycosa.cli.option_sets import json_option, option_set
 from lycosa.cli.output import ExitCode, clean, counted, emit, emit_json, emit_table, human_time
@@ -19,9 +22,7 @@ from lycosa.cli.output import ExitCode, clean, counted, emit, emit_json, emit_ta
 if TYPE_CHECKING:
     from lycosa.base.config.sections import RefetchSection
     from lycosa.base.messages.progress import PromiseNote
-    from lycosa.inspect.committed_state import CrawlReader
     from lycosa.inspect.policy_state import PolicyState
-    from lycosa.inspect.saved_settings import SavedSettings
 
 _KEY = "refetch.policies"
 _WAIT_S = 10.0
@@ -76,7 +77,7 @@ def show(place: CrawlPlace, as_json: bool) -> int:
     from lycosa.inspect.policy_state import policy_state
 
     with reading_crawl(place, tells_age=False) as reader:
-        section = _settings(place, reader).config.refetch
+        section = settings_in_force(place, reader).config.refetch
         state = policy_state(reader, section)
     rules = policy_book(section).rules
     if as_json:
@@ -121,7 +122,7 @@ def test(place: CrawlPlace, url: str, as_json: bool) -> int:
     from lycosa.inspect.policy_state import due_facts, mark_in, rule_facts, shown_rule
 
     with reading_crawl(place, needs_all=False) as reader:
-        saved = _settings(place, reader)
+        saved = settings_in_force(place, reader)
         try:
             name = saved.canonicalizer.canonical(url)
         except InvalidUrl as error:
@@ -212,20 +213,6 @@ def _texts(given: str) -> list[str]:
     return [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
 
 
-def _settings(place: CrawlPlace, reader: CrawlReader) -> SavedSettings:
-    """The settings in force, with the live ones of a cluster."""
-    import msgspec
-
-    from lycosa.base.config.live_settings import with_live
-    from lycosa.inspect.saved_settings import load_saved_settings
-
-    saved = load_saved_settings(reader)
-    if place.cluster is None:  # a running crawl saves each change in its folder
-        return saved
-    found = ask_coordinator(reachable_cluster(place.cluster))
-    return msgspec.structs.replace(saved, config=with_live(saved.config, found.settings))
-
-
 async def _applied(place: CrawlPlace, wait_s: float) -> PolicyState:
     """How far the rules are applied after ``wait_s``; a stopped crawl applies them here."""
     deadline = time.monotonic() + wait_s
@@ -245,7 +232,7 @@ def _present_state(place: CrawlPlace) -> PolicyState:
     from lycosa.inspect.policy_state import policy_state
 
     with reading_crawl(place, tells_age=False) as reader:
-        section: RefetchSection = _settings(place, reader).config.refetch
+        section: RefetchSection = settings_in_force(place, reader).config.refetch
         return policy_state(reader, section)
 
 

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 import click
 
 from lycosa.cli.callable_crawl import (
+    ask_crawl,
     callable_crawl,
-    coordinated_crawl,
     crawl_runs,
     operator_decisions,
     remark_options,
 )
-from lycosa.cli.cluster_parts import tell_line
 from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, crawl_place
 from lycosa.cli.output import ExitCode, clean, counted, emit, emit_json
 
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from lycosa.base.messages.progress import Progress
 
 _SHOWN = 20  # URLs that were refused
-_STATUS_S = 5.0
 _AT_ONCE = 1000  # URLs that are given together
 
 _EPILOG = """
@@ -121,7 +119,7 @@ def _why_it_waits(place: CrawlPlace) -> str:
     """Why no page is rendered now; empty when nothing is known to be in the way."""
     if not crawl_runs(place):
         return "the crawl does not run; its next run renders them"
-    if (progress := asyncio.run(_progress(place))) is None:
+    if (progress := _progress(place)) is None:
         return ""
     if progress.renderer is not None:
         return progress.renderer.trouble
@@ -131,18 +129,13 @@ def _why_it_waits(place: CrawlPlace) -> str:
     return next(troubles, "no renderer has asked for pages in the last minute")
 
 
-async def _progress(place: CrawlPlace) -> Progress | None:
-    from lycosa.cluster.serve.caller import CoordinatorFinder, LostCoordinator, NoCoordinator
+def _progress(place: CrawlPlace) -> Progress | None:
+    from lycosa.cluster.serve.caller import NoCoordinator
 
-    crawl = coordinated_crawl(place)
-    finder = CoordinatorFinder(crawl.coordinator, crawl.credentials, tell_line)
     try:
-        async with await finder.connect(_STATUS_S) as connection:
-            return (await connection.status()).progress
-    except (LostCoordinator, NoCoordinator, OSError):
+        return ask_crawl(place).progress
+    except (NoCoordinator, OSError):
         return None  # the order is committed; what is in the way is not known
-    finally:
-        await crawl.close()
 
 
 def _tell(verdicts: list[GivenVerdict], waits: str) -> None:

@@ -243,9 +243,9 @@ class CoordinatorFinder:
 
 
 async def call_coordinator(
-    given: ClusterFile,
+    given: ClusterFile | CoordinatorPlace,
     credentials: Credentials,
-    messages: list[CallerMessage],
+    messages: Sequence[CallerMessage],
     tell: Callable[[str], None],
     patience_s: float,
 ) -> ClusterStatus:
@@ -267,9 +267,9 @@ async def call_coordinator(
 
 
 async def _called(
-    given: ClusterFile,
+    given: ClusterFile | CoordinatorPlace,
     credentials: Credentials,
-    messages: list[CallerMessage],
+    messages: Sequence[CallerMessage],
     tell: Callable[[str], None],
     patience_s: float,
 ) -> ClusterStatus:
