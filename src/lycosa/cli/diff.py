@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import html
 import time
-from contextlib import suppress
-from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -92,19 +90,17 @@ def _compare(reader: CrawlReader, url: str, before: str, after: str) -> CaptureD
 
 def _moment(option: str, text: str) -> str:
     """The number of a fetch, or seconds since 1970, as text."""
-    from lycosa.base.config.units import read_seconds
+    from lycosa.base.config.units import read_moment
 
     if not text or (text.isdecimal() and len(text) < 9):
         return text
-    with suppress(ValueError):
-        moment = datetime.fromisoformat(text)
-        return str((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
-    with suppress(ValueError):
-        return str(time.time() - read_seconds(text))
-    raise click.UsageError(
-        f"{option} {text} is neither the number of a fetch nor a time; write 3,"
-        " 2026-01-31T12:00:00 (UTC) or 2h"
-    )
+    try:
+        return str(read_moment(text, time.time()))
+    except ValueError:
+        raise click.UsageError(
+            f"{option} {text} is neither the number of a fetch nor a time; write 3,"
+            " 2026-01-31T12:00:00 (UTC) or 2h"
+        ) from None
 
 
 def _print(found: CaptureDiff) -> None:

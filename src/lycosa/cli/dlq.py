@@ -7,7 +7,6 @@ import shlex
 import sys
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -316,18 +315,13 @@ def _reason(text: str) -> Any:
 
 def _moment(option: str, text: str) -> int:
     """Microseconds since 1970 of a time or a duration before now; 0 for an empty text."""
-    from lycosa.base.config.units import read_seconds
+    from lycosa.base.config.units import read_moment
 
     if not text:
         return 0
     try:
-        moment = datetime.fromisoformat(text)
+        return int(read_moment(text, time.time()) * 1_000_000)
     except ValueError:
-        try:
-            return int((time.time() - read_seconds(text)) * 1_000_000)
-        except ValueError:
-            raise click.UsageError(
-                f"{option} {text} is no time; write 2026-01-31T12:00:00 (UTC) or 2h"
-            ) from None
-    stamp = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return int(stamp.timestamp() * 1_000_000)
+        raise click.UsageError(
+            f"{option} {text} is no time; write 2026-01-31T12:00:00 (UTC) or 2h"
+        ) from None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from datetime import UTC, datetime
 
 _SECONDS = {
     "ms": 0.001,
@@ -53,6 +54,17 @@ def read_seconds(text: str) -> float:
     return _finite(
         math.fsum(float(number) * _SECONDS[unit] for number, unit in _PART.findall(compact)), text
     )
+
+
+def read_moment(text: str, now: float) -> float:
+    """Seconds since 1970 of a time in ISO 8601 (UTC without a zone), or of a duration before
+    ``now``. Raises ``ValueError``.
+    """
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return now - read_seconds(text)
+    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
 
 
 def read_bytes(text: str) -> int:
