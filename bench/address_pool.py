@@ -24,8 +24,9 @@ from lycosa.base.model.progress_parts import PoolState
 from lycosa.base.ports import Addresses
 from lycosa.base.system.clock import SystemClock
 from lycosa.cluster.redis.pool import RedisPool, connection_to, parse_info
-from lycosa.stages.politeness import AddressTable, MachineAddresses
 from lycosa.stages.politeness.address_pool import PoolWorker
+from lycosa.stages.politeness.address_table import AddressTable
+from lycosa.stages.politeness.machine_addresses import MachineAddresses
 from lycosa.stages.politeness.pooled_addresses import PooledAddresses
 
 SECTION = PolitenessSection(address_delay_s=0.0, address_slots=4)

@@ -18,7 +18,10 @@ import numpy as np
 
 from lycosa.base.model.capture import Original
 from lycosa.state.kv.rocks import RocksKeyValue, SharedCache
-from lycosa.state.seen import BloomSeenUrls, Hashes, NearIndex, SeenUrls, SortedSeenUrls
+from lycosa.state.seen.seen_port import Hashes, SeenUrls
+from lycosa.state.seen.simhash import NearIndex
+from lycosa.state.seen.urls_bloom import BloomSeenUrls
+from lycosa.state.seen.urls_sorted import SortedSeenUrls
 
 NEW = 0.12
 

@@ -26,7 +26,8 @@ from lycosa.base.model.fetched import FetchRequest
 from lycosa.base.signing.message_signature import MessageSigner
 from lycosa.base.signing.signing_key import create_key
 from lycosa.base.system.clock import SystemClock
-from lycosa.stages.fetch import CurlFetcher, Guard, RequestHooks
+from lycosa.stages.fetch.guard import Guard
+from lycosa.stages.fetch.http_client import CurlFetcher, RequestHooks
 from lycosa.stages.fetch.request_signer import RequestSigner
 
 DIRECTORY = "https://crawler.example/.well-known/http-message-signatures-directory"

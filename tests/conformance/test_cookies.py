@@ -19,7 +19,9 @@ from lycosa.base.config.sections import FetchSection
 from lycosa.base.model.fetched import FetchRequest
 from lycosa.base.system.clock import SystemClock
 from lycosa.base.urls.identity import Sites
-from lycosa.stages.fetch import CookieJars, CurlFetcher, Guard, RequestHooks
+from lycosa.stages.fetch.cookies import CookieJars
+from lycosa.stages.fetch.guard import Guard
+from lycosa.stages.fetch.http_client import CurlFetcher, RequestHooks
 
 CASES = Path(__file__).parents[2].parent / "shared" / "data" / "http" / "http-state-cookies.jsonl"
 _PAST = "the case was written when 2019 was the future: the cookie has expired"

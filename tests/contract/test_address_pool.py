@@ -13,7 +13,8 @@ import pytest
 
 from lycosa.base.config.sections import PolitenessSection
 from lycosa.base.system.clock import SystemClock
-from lycosa.cluster.redis import RedisPool, check_redis
+from lycosa.cluster.redis.pool import RedisPool
+from lycosa.cluster.redis.redis_check import check_redis
 from lycosa.stages.politeness.address_pool import (
     MICRO,
     FreedSlot,

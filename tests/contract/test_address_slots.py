@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 from lycosa.base.config.sections import PolitenessSection
 from lycosa.base.ports import Addresses
 from lycosa.base.system.clock import SystemClock
-from lycosa.stages.politeness import AddressTable, MachineAddresses, NodeAddresses
+from lycosa.stages.politeness.address_table import AddressTable
+from lycosa.stages.politeness.machine_addresses import MachineAddresses
+from lycosa.stages.politeness.node_addresses import NodeAddresses
 
 SECTION = PolitenessSection(address_delay_s=0.5, address_slots=2)
 UNDELAYED = PolitenessSection(address_delay_s=0, address_slots=2)

@@ -13,8 +13,9 @@ from lycosa.base.config.sections import FetchSection
 from lycosa.base.model.fetched import FetchKind, FetchRequest
 from lycosa.base.system.clock import SystemClock
 from lycosa.base.urls.identity import Sites
-from lycosa.stages.fetch import CookieJars, CurlFetcher, Guard, RequestHooks
-from lycosa.stages.fetch.cookies import SITE_BYTES, SITE_COOKIES
+from lycosa.stages.fetch.cookies import SITE_BYTES, SITE_COOKIES, CookieJars
+from lycosa.stages.fetch.guard import Guard
+from lycosa.stages.fetch.http_client import CurlFetcher, RequestHooks
 from raw_server import RawServer, Talk, World, always, saying
 
 _EMPTY = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"

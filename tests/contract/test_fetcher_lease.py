@@ -23,7 +23,8 @@ from lycosa.base.config.sections import FetchSection
 from lycosa.base.model.fetched import Limits
 from lycosa.base.reasons import Reason
 from lycosa.base.system.clock import SystemClock
-from lycosa.stages.fetch import CurlFetcher, Guard, RequestHooks
+from lycosa.stages.fetch.guard import Guard
+from lycosa.stages.fetch.http_client import CurlFetcher, RequestHooks
 from raw_server import OK, PATIENCE_S, RawServer, World, always, to
 from tls_server import AUTHORITY, server_tls
 
@@ -75,7 +76,8 @@ import asyncio, sys
 from pathlib import Path
 from lycosa.state.commit import ShardLease
 from lycosa.base.config.sections import FetchSection
-from lycosa.stages.fetch import CurlFetcher, Guard, RequestHooks
+from lycosa.stages.fetch.guard import Guard
+from lycosa.stages.fetch.http_client import CurlFetcher, RequestHooks
 from lycosa.base.model.fetched import FetchRequest, Limits
 from lycosa.base.system.clock import SystemClock
 

@@ -17,7 +17,8 @@ from lycosa.base.config.sections import RequestsSection
 from lycosa.base.model.fetched import Fetched, FetchKind, FetchRequest, Limits, Privacy
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import Sites
-from lycosa.stages.fetch import CookieJars, RequestHooks
+from lycosa.stages.fetch.cookies import CookieJars
+from lycosa.stages.fetch.http_client import RequestHooks
 from lycosa.stages.fetch.request_profiles import RequestProfiles
 from raw_server import PATIENCE_S, PATIENT, RawServer, World, always, dripping, saying
 from tls_server import AUTHORITY, server_tls

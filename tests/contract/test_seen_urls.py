@@ -13,7 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.state.seen import BloomSeenUrls, Hashes, Mask, SeenUrls, SortedSeenUrls, hashes_of
+from lycosa.state.seen.seen_port import Hashes, Mask, SeenUrls, hashes_of
+from lycosa.state.seen.urls_bloom import BloomSeenUrls
+from lycosa.state.seen.urls_sorted import SortedSeenUrls
 
 Open = Callable[[Path, set[int]], SeenUrls]
 

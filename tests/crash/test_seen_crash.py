@@ -13,7 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lycosa.state.seen import BloomSeenUrls, SeenUrls, SortedSeenUrls
+from lycosa.state.seen.seen_port import SeenUrls
+from lycosa.state.seen.urls_bloom import BloomSeenUrls
+from lycosa.state.seen.urls_sorted import SortedSeenUrls
 
 # Commit n brings the hashes of seed n; every third commit brings none, so that only the stamp is
 # written.
@@ -21,7 +23,8 @@ WRITER = """
 import sys
 from pathlib import Path
 import numpy as np
-from lycosa.state.seen import BloomSeenUrls, SortedSeenUrls
+from lycosa.state.seen.urls_bloom import BloomSeenUrls
+from lycosa.state.seen.urls_sorted import SortedSeenUrls
 path = Path(sys.argv[2])
 seen = SortedSeenUrls(path) if sys.argv[1] == "sorted" else BloomSeenUrls(path, 5000, 1e-6)
 commit = max(seen.stamp, 0)

@@ -25,7 +25,8 @@ from lycosa.base.config.sections import (
 )
 from lycosa.base.reasons import Reason
 from lycosa.stages.parse.page import Page
-from lycosa.stages.politeness import AddressTable, MachineAddresses
+from lycosa.stages.politeness.address_table import AddressTable
+from lycosa.stages.politeness.machine_addresses import MachineAddresses
 from lycosa.synthetic import VirtualClock, run_virtual
 from lycosa.worker.assemble import Assembled, assemble
 from lycosa.worker.extensions import Extensions

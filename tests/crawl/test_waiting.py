@@ -18,7 +18,7 @@ from lycosa.base.model.url_state import UrlState
 from lycosa.base.urls.identity import hash8, host_of
 from lycosa.inspect.committed_state import read_folder
 from lycosa.processes.status_file import waiting_for
-from lycosa.stages.politeness import AddressTable
+from lycosa.stages.politeness.address_table import AddressTable
 from lycosa.state.attempts import read_attempts
 from lycosa.state.folder.names import addresses_path, attempts_folder
 from lycosa.worker.assemble import Assembled

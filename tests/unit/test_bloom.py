@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lycosa.state.seen import BloomSeenUrls, Hashes
-from lycosa.state.seen.urls_bloom import BloomFilter
+from lycosa.state.seen.seen_port import Hashes
+from lycosa.state.seen.urls_bloom import BloomFilter, BloomSeenUrls
 
 
 def _random(seed: int, count: int) -> Hashes:

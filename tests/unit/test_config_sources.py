@@ -34,8 +34,8 @@ from lycosa.base.config.sources import (
     settings,
 )
 from lycosa.base.config.units import read_bytes, read_seconds, show_bytes, show_seconds
-from lycosa.stages.fetch import Guard
 from lycosa.stages.fetch.dns import parse_pins
+from lycosa.stages.fetch.guard import Guard
 from lycosa.stages.fetch.headers import build_user_agent
 
 ROOT = Path(__file__).parents[2]

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lycosa.base.model.capture import Original, StoredOriginal
-from lycosa.state.seen import RecentHashes, SeenContent
-from lycosa.state.seen.content_seen import content_key
+from lycosa.state.seen.content_seen import SeenContent, content_key
+from lycosa.state.seen.recent import RecentHashes
 
 
 class DictTable(dict[bytes, bytes]):

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lycosa.base.model.capture import Original
-from lycosa.state.seen import NearIndex
-from lycosa.state.seen.simhash import BUCKET
+from lycosa.state.seen.simhash import BUCKET, NearIndex
 
 
 class DictTable(dict[bytes, bytes]):

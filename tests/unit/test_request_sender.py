@@ -11,8 +11,9 @@ import pytest
 from lycosa.base.config.sections import Config, FetchSection, PolitenessSection
 from lycosa.base.model.fetched import Fetched, FetchRequest
 from lycosa.base.reasons import Reason
-from lycosa.stages.politeness import AddressTable, MachineAddresses
+from lycosa.stages.politeness.address_table import AddressTable
 from lycosa.stages.politeness.crawl_pace import CrawlPace
+from lycosa.stages.politeness.machine_addresses import MachineAddresses
 from lycosa.state.attempts import AttemptLog, read_attempts
 from lycosa.state.commit import ShardLease, folder_lease
 from lycosa.worker.request_slots import RequestSlots

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lycosa.state.seen import Hashes, SortedSeenUrls
+from lycosa.state.seen.seen_port import Hashes
+from lycosa.state.seen.urls_sorted import SortedSeenUrls
 
 
 def _random(seed: int, count: int) -> Hashes:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from lycosa.base.config.cluster_file import ClusterFile
     from lycosa.base.config.sections import Config
     from lycosa.cluster.kafka import Finding, KafkaClient, Topics
-    from lycosa.cluster.redis import RedisFinding
+    from lycosa.cluster.redis.redis_check import RedisFinding
     from lycosa.cluster.shards.stored_crawl import CreationReport
     from lycosa.state.objects.objects_port import ObjectStore
 

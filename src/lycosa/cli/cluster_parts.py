@@ -15,7 +15,7 @@ from lycosa.cli.log_options import program_log
 if TYPE_CHECKING:
     from lycosa.base.config.cluster_file import ClusterFile
     from lycosa.cluster.kafka import KafkaClient, Topics
-    from lycosa.cluster.redis import RedisFinding
+    from lycosa.cluster.redis.redis_check import RedisFinding
     from lycosa.state.objects.objects_port import ObjectStore
 
 CLUSTER_FILE = click.Path(path_type=Path, dir_okay=False)
@@ -85,7 +85,7 @@ def redis_findings(given: ClusterFile) -> list[RedisFinding]:
     check_redis_client(given)
     import asyncio
 
-    from lycosa.cluster.redis import check_redis
+    from lycosa.cluster.redis.redis_check import check_redis
 
     return asyncio.run(check_redis(given.redis))
 

@@ -28,14 +28,11 @@ from lycosa.base.urls.identity import (
     scheme_of,
 )
 from lycosa.inspect.committed_state import CrawlReader
-from lycosa.stages.fetch import (
-    AiodnsQuery,
-    CachingResolver,
-    CurlFetcher,
-    Guard,
-    RequestHooks,
-    build_user_agent,
-)
+from lycosa.stages.fetch.dns import CachingResolver
+from lycosa.stages.fetch.dns_query import AiodnsQuery
+from lycosa.stages.fetch.guard import Guard
+from lycosa.stages.fetch.headers import build_user_agent
+from lycosa.stages.fetch.http_client import CurlFetcher, RequestHooks
 from lycosa.stages.fetch.key_check import load_signer
 from lycosa.stages.fetch.request_profiles import load_profiles
 from lycosa.stages.politeness.robots_cache import RobotsRecord, after_fetch, answer_of

@@ -15,7 +15,8 @@ from lycosa.base.model.url_state import UrlState
 from lycosa.base.ports import Clock
 from lycosa.base.reasons import Reason
 from lycosa.base.system.meter import Meter
-from lycosa.stages.fetch import CachingResolver, CurlFetcher
+from lycosa.stages.fetch.dns import CachingResolver
+from lycosa.stages.fetch.http_client import CurlFetcher
 from lycosa.stages.frontier.address_lines import longest_line
 from lycosa.stages.frontier.frontier import Frontier
 from lycosa.state.shard.counters import Counters

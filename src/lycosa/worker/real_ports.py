@@ -13,14 +13,11 @@ from lycosa.base.system.clock import SystemClock, ThreadOffload
 from lycosa.base.system.memory_plan import MemoryPlan
 from lycosa.base.system.meter import Meter
 from lycosa.base.urls.identity import Sites
-from lycosa.stages.fetch import (
-    AiodnsQuery,
-    CachingResolver,
-    CookieJars,
-    CurlFetcher,
-    Guard,
-    RequestHooks,
-)
+from lycosa.stages.fetch.cookies import CookieJars
+from lycosa.stages.fetch.dns import CachingResolver
+from lycosa.stages.fetch.dns_query import AiodnsQuery
+from lycosa.stages.fetch.guard import Guard
+from lycosa.stages.fetch.http_client import CurlFetcher, RequestHooks
 from lycosa.stages.fetch.key_check import load_signer
 from lycosa.stages.fetch.request_profiles import RequestProfiles, load_profiles
 from lycosa.stages.parse.parser_config import ParserConfig, check_readers

@@ -16,7 +16,9 @@ from lycosa.base.model.fetched import Fetched, FetchRequest, Limits
 from lycosa.base.reasons import Reason
 from lycosa.base.system.clock import SystemClock
 from lycosa.base.urls.identity import Sites
-from lycosa.stages.fetch import CookieJars, CurlFetcher, Guard, RequestHooks
+from lycosa.stages.fetch.cookies import CookieJars
+from lycosa.stages.fetch.guard import Guard
+from lycosa.stages.fetch.http_client import CurlFetcher, RequestHooks
 from lycosa.stages.schedule.fetch_outcome import judge_answer
 from raw_server import OK
 

@@ -232,7 +232,7 @@ class ClusterPlace:
         local, given = _machine_addresses(job, self.ports.clock), self._services.given
         if given.redis is None:
             return local
-        from lycosa.cluster.redis import RedisPool  # an optional extra
+        from lycosa.cluster.redis.pool import RedisPool  # an optional extra
 
         crawl = job.manifest.crawl
         worker = PoolWorker(
