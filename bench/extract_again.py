@@ -38,8 +38,10 @@ from lycosa.base.model.parsed import Parsed
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.surt import surt
 from lycosa.state.folder.manifest import Identity, create_crawl
-from lycosa.state.store import CrawlInfo, SegmentFiles, SegmentStore
 from lycosa.state.store.journal_rows import RowBuilder
+from lycosa.state.store.segment_files import SegmentFiles
+from lycosa.state.store.segments import SegmentStore
+from lycosa.state.store.warc_records import CrawlInfo
 
 LYCOSA = [sys.executable, "-P", "-c", "import sys; from lycosa.cli import main; sys.exit(main())"]
 CODE = """

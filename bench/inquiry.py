@@ -27,8 +27,10 @@ import trustme
 import uvloop
 
 from lycosa.base.config.cluster_file import TlsSection
-from lycosa.cluster.network import Credentials, NetworkInquiry, SocketExchange, TlsFiles
-from lycosa.state.exchange import Inquiry, Parcel
+from lycosa.cluster.network.credentials import Credentials, TlsFiles
+from lycosa.cluster.network.inquiry import NetworkInquiry
+from lycosa.cluster.network.sockets import SocketExchange
+from lycosa.state.exchange.exchange_port import Inquiry, Parcel
 
 TOKEN = b"0123456789abcdef"
 KEYS = 4

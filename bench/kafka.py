@@ -25,7 +25,7 @@ from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from lycosa.base.model.discovered import Discovered, LinkKind
-from lycosa.state.exchange import Outbox
+from lycosa.state.exchange.outbox import Outbox
 from lycosa.state.kv.memory_table import MemoryKeyValue
 from lycosa.state.kv.overlay import Overlay
 

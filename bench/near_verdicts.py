@@ -29,7 +29,8 @@ from lycosa.base.config.sections import FrontierSection, PolitenessSection
 from lycosa.base.model.parcel_items import Verdict
 from lycosa.base.reasons import Reason
 from lycosa.stages.frontier.alike_pages import AlikePages
-from lycosa.state.exchange import ExchangeEnds, Lateness, MemoryTopics, TopicPost
+from lycosa.state.exchange.exchange_port import ExchangeEnds, Lateness
+from lycosa.state.exchange.topic import MemoryTopics, TopicPost
 from lycosa.state.seen.simhash import MAX_DISTANCE
 from lycosa.state.store.journal_rows import JournalRow
 from lycosa.synthetic import SyntheticWeb, WebPlan

@@ -28,7 +28,7 @@ from bench.interpreter import described
 from lycosa.base.config.cluster_file import read_cluster_file
 from lycosa.base.messages.coordinator_messages import ClusterStatus
 from lycosa.base.urls.identity import Sites, partition_of
-from lycosa.cluster.network import credentials_of
+from lycosa.cluster.network.credentials import credentials_of
 from lycosa.cluster.serve.caller import call_coordinator
 from lycosa.synthetic import RequestLog, SyntheticServer, SyntheticWeb, WebPlan
 

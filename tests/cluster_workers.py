@@ -34,7 +34,7 @@ from lycosa.base.messages.worker_messages import (
 from lycosa.base.model.end import End
 from lycosa.base.system.memory_plan import fitted, plan_memory
 from lycosa.base.urls.identity import Sites
-from lycosa.cluster.kafka import Topics
+from lycosa.cluster.kafka.topics import Topics
 from lycosa.processes.worker_handle import WorkerHandle
 from lycosa.state.folder.manifest import MANIFEST_NAME, Manifest, encoded_manifest, identity_of
 from lycosa.worker.job import ClusterJob, WorkerJob

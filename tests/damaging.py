@@ -21,7 +21,7 @@ from lycosa.base.config.sections import FrontierSection, PolitenessSection, Stor
 from lycosa.state.commit import LogDamaged, SavedLog, saved_logs
 from lycosa.state.folder.names import log_folder
 from lycosa.state.folder.start_check import CommittedDataMissing
-from lycosa.state.store import StoreDamaged
+from lycosa.state.store.damage import StoreDamaged
 from lycosa.synthetic import Crash, SyntheticWeb, WebPlan
 
 WORKERS = (1, 2, 4)

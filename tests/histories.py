@@ -51,7 +51,9 @@ from lycosa.base.reasons import Reason
 from lycosa.inspect.audit.folder_audit import audit
 from lycosa.stages.frontier.visit_state import VisitState
 from lycosa.state.attempts import Suspicion
-from lycosa.state.exchange import ExchangeError, Outbox, Parcel
+from lycosa.state.exchange.exchange_errors import ExchangeError
+from lycosa.state.exchange.exchange_port import Parcel
+from lycosa.state.exchange.outbox import Outbox
 from lycosa.state.kv.kv_port import KeyValue
 from lycosa.synthetic import (
     Crash,

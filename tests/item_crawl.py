@@ -10,8 +10,14 @@ import msgspec
 from lycosa.base.model.capture import StoredOriginal
 from lycosa.base.model.fetched import FetchKind
 from lycosa.base.model.item_schema import ItemColumn, ItemSchema
-from lycosa.state.store import layout, read_header, read_rows
-from lycosa.state.store.journal import encode_header, encode_journal_frame, encode_line
+from lycosa.state.store import layout
+from lycosa.state.store.journal import (
+    encode_header,
+    encode_journal_frame,
+    encode_line,
+    read_header,
+    read_rows,
+)
 from lycosa.state.store.journal_rows import Extractor
 from lycosa.state.store.segment_recovery import rebuild
 from sample_crawl import SampleCrawl

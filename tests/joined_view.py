@@ -11,7 +11,10 @@ from collections.abc import Iterator, Sequence
 
 from lycosa.state.kv.kv_port import SavedTable
 from lycosa.state.shard.view import CrawlOrigin, CrawlView, LastCommits, ViewSummary
-from lycosa.state.store import JournalRow, RecordError, StoredRecord, StoredSegment, layout
+from lycosa.state.store import layout
+from lycosa.state.store.journal_rows import JournalRow
+from lycosa.state.store.segments_port import StoredSegment
+from lycosa.state.store.stored_data import RecordError, StoredRecord
 
 
 class JoinedView:

@@ -32,7 +32,7 @@ from lycosa.stages.frontier.visit_state import HostState, VisitRecord, decode_vi
 from lycosa.stages.schedule.soft_gone import MISSING_PATH
 from lycosa.state.cold.cold_rows import return_key
 from lycosa.state.cold.whole_table import WholeTable, whole_table
-from lycosa.state.exchange import Outbox
+from lycosa.state.exchange.outbox import Outbox
 from lycosa.state.folder.names import table_folder
 from lycosa.state.kv.kv_port import KeyValue, SavedTable
 from lycosa.state.kv.table_records import (

@@ -13,8 +13,10 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from killing import kill_server
-from lycosa.cluster.kafka import KafkaClient, KafkaSettings, Topics, make_topics
+from lycosa.cluster.kafka.kafka_clients import KafkaClient, KafkaSettings
 from lycosa.cluster.kafka.partition_reader import PartitionReader
+from lycosa.cluster.kafka.topics import Topics
+from lycosa.cluster.kafka.upkeep import make_topics
 
 _SERVICES = Path(__file__).parents[1] / "script" / "services"
 

@@ -22,8 +22,8 @@ from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, TopicPartition
 
-from lycosa.cluster.kafka import KafkaClient, KafkaSettings, Topics
-from lycosa.cluster.kafka.topics import TRANSACTION_TIMEOUT_MS
+from lycosa.cluster.kafka.kafka_clients import KafkaClient, KafkaSettings
+from lycosa.cluster.kafka.topics import TRANSACTION_TIMEOUT_MS, Topics
 
 DELIVER, COMMIT = "deliver", "commit"
 FAULTS = {

@@ -26,7 +26,7 @@ from lycosa.base.calls import (
 )
 from lycosa.base.model.fetched import FetchRequest
 from lycosa.base.reasons import Reason
-from lycosa.state.exchange import ExchangeError
+from lycosa.state.exchange.exchange_errors import ExchangeError
 from lycosa.synthetic import SyntheticFetcher
 from planting import Change, Plant
 

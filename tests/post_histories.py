@@ -12,20 +12,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
 from lycosa.base.model.discovered import Discovered, LinkKind
-from lycosa.state.exchange import (
-    ExchangeError,
-    Handover,
-    Inbound,
-    Inbox,
-    InProcessExchange,
-    MemoryTopics,
-    Outbox,
-    OutboxSender,
-    Parcel,
-    ParcelGap,
-    Post,
-    TopicPost,
-)
+from lycosa.state.exchange.exchange_errors import ExchangeError, ParcelGap
+from lycosa.state.exchange.exchange_port import Handover, Inbound, Parcel, Post
+from lycosa.state.exchange.local import InProcessExchange
+from lycosa.state.exchange.outbox import Inbox, Outbox
+from lycosa.state.exchange.outbox_sender import OutboxSender
+from lycosa.state.exchange.topic import MemoryTopics, TopicPost
 from lycosa.state.kv.memory_table import MemoryKeyValue
 from lycosa.state.kv.overlay import Overlay
 from lycosa.synthetic import run_virtual

@@ -22,7 +22,10 @@ from lycosa.state.kv.kv_port import SavedTable
 from lycosa.state.kv.table_records import decode_url, url_key
 from lycosa.state.shard.folder_view import FolderView
 from lycosa.state.shard.view import CrawlView
-from lycosa.state.store import JournalRow, StoredRecord, StoredSegment, layout
+from lycosa.state.store import layout
+from lycosa.state.store.journal_rows import JournalRow
+from lycosa.state.store.segments_port import StoredSegment
+from lycosa.state.store.stored_data import StoredRecord
 from lycosa.synthetic import Response
 from scripted import Answer, page
 

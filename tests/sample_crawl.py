@@ -17,7 +17,7 @@ from lycosa.state.commit import Commit, CommitLog, PartitionBatch, marked
 from lycosa.state.folder import manifest as manifests
 from lycosa.state.kv.rocks import RocksKeyValue
 from lycosa.state.kv.table_records import UrlRecord, encode_record, host_key, robots_key, url_key
-from lycosa.state.store import CrawlInfo
+from lycosa.state.store.warc_records import CrawlInfo
 from store_samples import START, close_all, numbered, open_store
 
 HOST = "www.example.org"

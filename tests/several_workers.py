@@ -35,7 +35,8 @@ from lycosa.cluster.coordinator.node_acts import (
 from lycosa.cluster.coordinator.node_plan import NodePlan
 from lycosa.stages.parse.inline_parser import InlineParser
 from lycosa.stages.parse.parser_config import ParserConfig
-from lycosa.state.exchange import ExchangeEnds, InProcessExchange
+from lycosa.state.exchange.exchange_port import ExchangeEnds
+from lycosa.state.exchange.local import InProcessExchange
 from lycosa.synthetic import Faults, SyntheticFetcher, VirtualOffload, run_virtual
 from lycosa.synthetic.faults import FaultyFetcher, FaultyOffload
 from lycosa.worker.assemble import Assembled, assemble

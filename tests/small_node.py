@@ -43,7 +43,8 @@ from lycosa.cluster.coordinator.node_acts import (
     TellWorker,
 )
 from lycosa.cluster.coordinator.node_plan import NodePlan
-from lycosa.cluster.network import Credentials, connect
+from lycosa.cluster.network.connecting import connect
+from lycosa.cluster.network.credentials import Credentials
 from progress_making import progress_with
 
 FREE = 1 << 40

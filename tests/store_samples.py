@@ -16,18 +16,14 @@ from lycosa.base.model.fetched import Fetched, FetchKind
 from lycosa.base.model.parsed import Link, Parsed
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.surt import surt
-from lycosa.state.store import (
-    ClosedSegment,
-    CrawlInfo,
-    JournalRow,
-    SegmentFiles,
-    SegmentHeader,
-    SegmentStore,
-    layout,
-    read_rows,
-)
-from lycosa.state.store.journal_rows import Extractor, RowBuilder
+from lycosa.state.store import layout
+from lycosa.state.store.closing import ClosedSegment
+from lycosa.state.store.journal import read_rows
+from lycosa.state.store.journal_rows import Extractor, JournalRow, RowBuilder, SegmentHeader
+from lycosa.state.store.segment_files import SegmentFiles
+from lycosa.state.store.segments import SegmentStore
 from lycosa.state.store.stored_data import committed_rows
+from lycosa.state.store.warc_records import CrawlInfo
 
 SITE = "https://www.example.org"
 START = 1_790_000_000.25

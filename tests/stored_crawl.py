@@ -14,7 +14,8 @@ import msgspec
 
 from kafka_broker import Broker
 from lycosa.base.config.sections import Config
-from lycosa.cluster.kafka import KafkaLog, Topics
+from lycosa.cluster.kafka.kafka_log import KafkaLog
+from lycosa.cluster.kafka.topics import Topics
 from lycosa.state.attempts.shipping import ship_left_files
 from lycosa.state.commit import (
     NOTHING,

@@ -4,9 +4,8 @@ They are loaded on first use, because the command line and the parse child impor
 package and should not load all of it.
 """
 
-from typing import TYPE_CHECKING
-
-from lycosa.base.system.lazy_imports import lazy_names
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lycosa.base.config.sections import Config
@@ -54,45 +53,49 @@ if TYPE_CHECKING:
     from lycosa.state.store.journal import JournalError
     from lycosa.state.store.stored_data import RecordError
 else:
-    __getattr__ = lazy_names(
-        __name__,
-        {
-            "base.config.sections": "Config",
-            "base.config.sources": "SettingsError settings",
-            "base.messages.progress": "Progress",
-            "base.model.code_failure": "CodeFailure FailureNote",
-            "base.model.discovered": "Discovered LinkKind",
-            "base.model.end": "End",
-            "base.model.fetched": "FetchKind",
-            "base.model.known_code": "CodeError",
-            "base.model.parsed": "Link",
-            "base.model.remark": "Remark",
-            "base.reasons": "Reason",
-            "base.signing.signing_key": "KeyFileError",
-            "feeds.stored_pages": "OpenedCrawl open",
-            "processes.embedded_crawl": "Crawl Report",
-            "processes.worker_handle": "WorkerFailed",
-            "stages.admit.refusal": "Refusal",
-            "stages.extract.stored_document": (
-                "Article Document Element Headers StructuredData document"
-            ),
-            "stages.extract.user_code_marks": (
-                "ItemExtractor LinkFinder LinkScorer extract links score"
-            ),
-            "stages.extract.user_item": "Item",
-            "stages.parse.page": "Page",
-            "state.commit": "LogDamaged",
-            "state.folder.lock": "CrawlInUse",
-            "state.folder.manifest": "IdentityChanged ManifestError NewerFormat NotACrawl",
-            "state.folder.seed_sources": "SeedSource",
-            "state.folder.start_check": "CommittedDataMissing",
-            "state.kv.kv_port": "TableLocked",
-            "state.objects.object_errors": "ObjectError",
-            "state.store.damage": "StoreDamaged",
-            "state.store.journal": "JournalError",
-            "state.store.stored_data": "RecordError",
-        },
-    )
+    _HOMES = {
+        "base.config.sections": "Config",
+        "base.config.sources": "SettingsError settings",
+        "base.messages.progress": "Progress",
+        "base.model.code_failure": "CodeFailure FailureNote",
+        "base.model.discovered": "Discovered LinkKind",
+        "base.model.end": "End",
+        "base.model.fetched": "FetchKind",
+        "base.model.known_code": "CodeError",
+        "base.model.parsed": "Link",
+        "base.model.remark": "Remark",
+        "base.reasons": "Reason",
+        "base.signing.signing_key": "KeyFileError",
+        "feeds.stored_pages": "OpenedCrawl open",
+        "processes.embedded_crawl": "Crawl Report",
+        "processes.worker_handle": "WorkerFailed",
+        "stages.admit.refusal": "Refusal",
+        "stages.extract.stored_document": (
+            "Article Document Element Headers StructuredData document"
+        ),
+        "stages.extract.user_code_marks": (
+            "ItemExtractor LinkFinder LinkScorer extract links score"
+        ),
+        "stages.extract.user_item": "Item",
+        "stages.parse.page": "Page",
+        "state.commit": "LogDamaged",
+        "state.folder.lock": "CrawlInUse",
+        "state.folder.manifest": "IdentityChanged ManifestError NewerFormat NotACrawl",
+        "state.folder.seed_sources": "SeedSource",
+        "state.folder.start_check": "CommittedDataMissing",
+        "state.kv.kv_port": "TableLocked",
+        "state.objects.object_errors": "ObjectError",
+        "state.store.damage": "StoreDamaged",
+        "state.store.journal": "JournalError",
+        "state.store.stored_data": "RecordError",
+    }
+    _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
+
+    def __getattr__(name: str) -> Any:
+        if name not in _HOME_OF:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+
 
 __all__ = [
     "Article",

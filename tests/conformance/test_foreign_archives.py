@@ -22,8 +22,9 @@ from warcio.bufferedreaders import ChunkedDataReader
 from warcio.exceptions import ArchiveLoadFailed
 
 from lycosa.base.model.capture import Location, StoredOriginal
-from lycosa.state.store import layout, read_record, warc
+from lycosa.state.store import layout, warc
 from lycosa.state.store.pages_table import COMMON_CRAWL_COLUMNS
+from lycosa.state.store.stored_data import read_record
 from lycosa.state.store.warc_records import Draft
 from store_samples import capture, fetched
 

@@ -16,7 +16,8 @@ from lycosa.base.messages.coordinator_messages import ClusterStatus, Refused, en
 from lycosa.base.messages.timeouts import ONE_PROCESS
 from lycosa.base.system.frame_stream import FrameStream
 from lycosa.cluster.coordinator.coordinator import Coordinator
-from lycosa.cluster.network import Credentials, FrameServer
+from lycosa.cluster.network.credentials import Credentials
+from lycosa.cluster.network.frame_server import FrameServer
 from lycosa.cluster.serve.caller import CoordinatorFinder, CoordinatorPlace, RequestRefused
 from lycosa.service.api.api_job import ApiLimits
 from lycosa.service.api.places import FolderCrawl

@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterator, Mapping
 import pytest
 
 from kafka_broker import PATIENCE_S, Broker
-from lycosa.cluster.kafka import KafkaLog, Topics
 from lycosa.cluster.kafka.changelog import ClaimRecord, encoded
 from lycosa.cluster.kafka.changelog_reader import ChangelogReader
+from lycosa.cluster.kafka.kafka_log import KafkaLog
+from lycosa.cluster.kafka.topics import Topics
 from lycosa.state.commit import Commit, LogDamaged, Mark, PartitionBatch
 
 pytestmark = pytest.mark.service

@@ -25,8 +25,8 @@ from clusters import (
 )
 from judging import is_polite
 from kafka_broker import Broker
-from lycosa.cluster.kafka import Topics
 from lycosa.cluster.kafka.changelog import ClaimRecord, encoded
+from lycosa.cluster.kafka.topics import Topics
 from lycosa.synthetic import SyntheticWeb
 from lycosa.synthetic.plan import WebPlan
 from serving import served_with_log

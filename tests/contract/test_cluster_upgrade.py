@@ -20,7 +20,7 @@ from lycosa.base.config.cluster_file import read_cluster_file
 from lycosa.base.model.compatibility import PROTOCOL
 from lycosa.cluster.shards.opened_cluster import OpenedCluster
 from lycosa.cluster.shards.stored_crawl import FORMATS_NAME
-from lycosa.state.store import JournalRow
+from lycosa.state.store.journal_rows import JournalRow
 from lycosa.synthetic import SyntheticWeb
 from lycosa.synthetic.plan import WebPlan
 from lycosa.synthetic.synthetic_hosts import host_name

@@ -51,7 +51,7 @@ from lycosa.state.shard.live_view import LiveView, viewable
 from lycosa.state.shard.opened_shard import PartitionData, Shard, ShardStorage
 from lycosa.state.shard.snapshot_view import SnapshotView
 from lycosa.state.shard.view import CrawlView
-from lycosa.state.store import SegmentFiles
+from lycosa.state.store.segment_files import SegmentFiles
 from lycosa.synthetic import VIRTUAL_EPOCH, Response
 from lycosa.worker.commit.recovery import recover_crawl
 

@@ -19,7 +19,8 @@ from lycosa.base.messages.coordinator_messages import (
     encode_node_message,
 )
 from lycosa.base.system.frame_stream import FrameStream
-from lycosa.cluster.network import Credentials, FrameServer
+from lycosa.cluster.network.credentials import Credentials
+from lycosa.cluster.network.frame_server import FrameServer
 from lycosa.processes.cluster.coordinator_dialer import CoordinatorDialer
 
 _HELLO = CoordinatorHello("node", "a", "news")

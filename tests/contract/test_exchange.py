@@ -20,22 +20,18 @@ from hypothesis import strategies as st
 
 from lycosa.base.model.discovered import Discovered, LinkKind
 from lycosa.base.system.frames import frame_pieces
-from lycosa.cluster.network import SocketExchange
+from lycosa.cluster.network.sockets import SocketExchange
 from lycosa.state.commit import Commit, CommitLog, PartitionBatch
-from lycosa.state.exchange import (
+from lycosa.state.exchange.exchange_errors import (
     ExchangeError,
-    Handover,
-    Inbox,
-    InProcessExchange,
-    Outbox,
-    OutboxSender,
-    Parcel,
     ParcelGap,
     ParcelRefused,
     ParcelsStuck,
-    Receiver,
 )
-from lycosa.state.exchange.outbox_sender import Stalled
+from lycosa.state.exchange.exchange_port import Handover, Parcel, Receiver
+from lycosa.state.exchange.local import InProcessExchange
+from lycosa.state.exchange.outbox import Inbox, Outbox
+from lycosa.state.exchange.outbox_sender import OutboxSender, Stalled
 from lycosa.state.kv.kv_port import pairs_of
 from lycosa.state.kv.memory_table import MemoryKeyValue
 from lycosa.state.kv.overlay import Overlay
@@ -596,8 +592,8 @@ WORKER = """
 import asyncio, sys
 from pathlib import Path
 from lycosa.state.commit import CommitLog, Commit, Mark, PartitionBatch
-from lycosa.cluster.network import SocketExchange
-from lycosa.state.exchange import Inbox
+from lycosa.cluster.network.sockets import SocketExchange
+from lycosa.state.exchange.outbox import Inbox
 from lycosa.state.kv.memory_table import MemoryKeyValue
 from lycosa.state.kv.overlay import Overlay
 

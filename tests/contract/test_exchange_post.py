@@ -18,23 +18,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lycosa.base.model.parcel_items import Asker, Errand
-from lycosa.cluster.kafka import KafkaInbound, KafkaPost
-from lycosa.cluster.network import SocketExchange
-from lycosa.state.exchange import (
-    ExchangeError,
-    Handover,
-    Inbound,
-    InProcessExchange,
-    Lateness,
-    MemoryTopics,
-    Outbox,
-    OutboxSender,
-    Parcel,
-    ParcelsLost,
-    PositionLost,
-    Post,
-    TopicPost,
-)
+from lycosa.cluster.kafka.inbound import KafkaInbound
+from lycosa.cluster.kafka.kafka_post import KafkaPost
+from lycosa.cluster.network.sockets import SocketExchange
+from lycosa.state.exchange.exchange_errors import ExchangeError, ParcelsLost, PositionLost
+from lycosa.state.exchange.exchange_port import Handover, Inbound, Lateness, Parcel, Post
+from lycosa.state.exchange.local import InProcessExchange
+from lycosa.state.exchange.outbox import Outbox
+from lycosa.state.exchange.outbox_sender import OutboxSender
+from lycosa.state.exchange.topic import MemoryTopics, TopicPost
 from lycosa.state.kv.memory_table import MemoryKeyValue
 from lycosa.state.kv.overlay import Overlay
 from lycosa.synthetic import run_virtual

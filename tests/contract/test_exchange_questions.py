@@ -20,19 +20,14 @@ import pytest
 
 from lycosa.base.model.discovered import Discovered, LinkKind
 from lycosa.base.model.parcel_items import PartitionKey
-from lycosa.cluster.network import Credentials, NetworkInquiry, SocketExchange, TlsFiles
-from lycosa.state.exchange import (
-    CallRefused,
-    ExchangeError,
-    Handover,
-    Inbox,
-    InProcessExchange,
-    Inquiry,
-    NoAnswer,
-    Outbox,
-    OutboxSender,
-    Parcel,
-)
+from lycosa.cluster.network.credentials import Credentials, TlsFiles
+from lycosa.cluster.network.inquiry import NetworkInquiry
+from lycosa.cluster.network.sockets import SocketExchange
+from lycosa.state.exchange.exchange_errors import CallRefused, ExchangeError, NoAnswer
+from lycosa.state.exchange.exchange_port import Handover, Inquiry, Parcel
+from lycosa.state.exchange.local import InProcessExchange
+from lycosa.state.exchange.outbox import Inbox, Outbox
+from lycosa.state.exchange.outbox_sender import OutboxSender
 from lycosa.state.kv.memory_table import MemoryKeyValue
 from lycosa.state.kv.overlay import Overlay
 from tls_server import tls_files
@@ -393,7 +388,7 @@ def test_rows_are_divided_into_parcels_and_an_empty_list_is_none() -> None:
 _ANSWERING = """
 import asyncio, sys
 from pathlib import Path
-from lycosa.cluster.network import SocketExchange
+from lycosa.cluster.network.sockets import SocketExchange
 async def main():
     async def receive(parcel): await asyncio.Event().wait()
     exchange = SocketExchange(Path(sys.argv[1]), lambda partition: Path(), "c")

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from kafka_broker import PATIENCE_S, Broker
-from lycosa.cluster.kafka import KafkaLog
+from lycosa.cluster.kafka.kafka_log import KafkaLog
 from lycosa.state.commit import Commit, FeedRow, Fenced
 
 pytestmark = pytest.mark.service

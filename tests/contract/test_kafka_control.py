@@ -13,8 +13,8 @@ import pytest
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from kafka_broker import Broker
-from lycosa.cluster.kafka import ControlDamaged, KafkaControl, Topics
-from lycosa.cluster.kafka.topics import CONTROL
+from lycosa.cluster.kafka.control_topic import ControlDamaged, KafkaControl
+from lycosa.cluster.kafka.topics import CONTROL, Topics
 from lycosa.state.commit import Fenced
 
 pytestmark = pytest.mark.service

@@ -15,8 +15,9 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from kafka_broker import PATIENCE_S, Broker
-from lycosa.cluster.kafka import KafkaLog, Topics
 from lycosa.cluster.kafka.changelog import TopicRemade
+from lycosa.cluster.kafka.kafka_log import KafkaLog
+from lycosa.cluster.kafka.topics import Topics
 from lycosa.cluster.kafka.transactions import OutgoingRecord, Transactions
 from lycosa.state.commit import (
     Commit,

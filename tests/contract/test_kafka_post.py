@@ -12,10 +12,13 @@ import pytest
 from kafka_broker import PATIENCE_S, Broker
 from lycosa.base.model.discovered import Discovered, LinkKind
 from lycosa.base.model.foreign_record import ForeignRecord
-from lycosa.cluster.kafka import KafkaInbound, KafkaPost, Topics
+from lycosa.cluster.kafka.inbound import KafkaInbound
+from lycosa.cluster.kafka.kafka_post import KafkaPost
 from lycosa.cluster.kafka.parcel_records import GATHERED_BYTES
+from lycosa.cluster.kafka.topics import Topics
 from lycosa.state.commit import ShardLease
-from lycosa.state.exchange import Handover, InboxDamaged, Parcel, PositionLost
+from lycosa.state.exchange.exchange_errors import InboxDamaged, PositionLost
+from lycosa.state.exchange.exchange_port import Handover, Parcel
 
 pytestmark = pytest.mark.service
 CRAWL, DESTINATION = "2f0cf3d2", 1

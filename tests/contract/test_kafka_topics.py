@@ -17,18 +17,11 @@ from confluent_kafka.admin import (
 
 from kafka_broker import PATIENCE_S, Broker
 from lycosa.cli import main
-from lycosa.cluster.kafka import (
-    BadClientSettings,
-    KafkaAway,
-    KafkaClient,
-    KafkaLog,
-    KafkaSettings,
-    LogEnd,
-    Topics,
-    check_topics,
-    log_end,
-    make_topics,
-)
+from lycosa.cluster.kafka.kafka_clients import BadClientSettings, KafkaClient, KafkaSettings
+from lycosa.cluster.kafka.kafka_log import KafkaLog
+from lycosa.cluster.kafka.log_ends import LogEnd, log_end
+from lycosa.cluster.kafka.topics import Topics
+from lycosa.cluster.kafka.upkeep import KafkaAway, check_topics, make_topics
 from lycosa.state.commit import NOTHING, Commit, Mark
 from lycosa.state.folder.manifest import MANIFEST_NAME, decoded_manifest
 

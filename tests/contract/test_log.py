@@ -18,7 +18,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, precondition, rule
 
-from lycosa.cluster.kafka import KafkaLog
+from lycosa.cluster.kafka.kafka_log import KafkaLog
 from lycosa.state.commit import (
     NOTHING,
     Commit,

@@ -21,16 +21,11 @@ import uvloop
 from lycosa.base.config.cluster_file import ClusterFile, KafkaSection, TlsSection
 from lycosa.base.config.sources import SettingsError
 from lycosa.base.system.frame_stream import FrameStream
-from lycosa.cluster.network import (
-    MAX_HELLO_BYTES,
-    Credentials,
-    FrameServer,
-    RefusedConnection,
-    TlsFiles,
-    connect,
-    credentials_of,
-    split_address,
-)
+from lycosa.cluster.network.connecting import connect
+from lycosa.cluster.network.credentials import Credentials, TlsFiles, credentials_of
+from lycosa.cluster.network.endpoints import RefusedConnection, split_address
+from lycosa.cluster.network.frame_server import FrameServer
+from lycosa.cluster.network.handshake import MAX_HELLO_BYTES
 from tls_server import AUTHORITY, tls_files
 
 TOKEN, OTHER_TOKEN = b"a" * 32, b"b" * 32

@@ -11,7 +11,8 @@ import pytest
 from test_network import serving
 
 from lycosa.base.config.cluster_file import read_cluster_file
-from lycosa.cluster.network import connect, credentials_of
+from lycosa.cluster.network.connecting import connect
+from lycosa.cluster.network.credentials import credentials_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "cluster.md"
 

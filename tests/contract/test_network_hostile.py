@@ -21,7 +21,9 @@ import msgspec
 import pytest
 from test_network import OTHER_TOKEN, TOKEN, serving, until
 
-from lycosa.cluster.network import Credentials, RefusedConnection, TlsFiles, connect, split_address
+from lycosa.cluster.network.connecting import connect
+from lycosa.cluster.network.credentials import Credentials, TlsFiles
+from lycosa.cluster.network.endpoints import RefusedConnection, split_address
 from tls_server import tls_files
 
 encode, decode = msgspec.msgpack.encode, msgspec.msgpack.decode

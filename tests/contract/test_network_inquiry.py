@@ -17,9 +17,12 @@ from test_network_hostile import answering
 
 from lycosa.base.model.compatibility import PROTOCOL
 from lycosa.base.system.frame_stream import FrameStream
-from lycosa.cluster.network import Credentials, NetworkInquiry, connect
+from lycosa.cluster.network.connecting import connect
 from lycosa.cluster.network.connection import ENCODER, Hello, Parcels
-from lycosa.state.exchange import NoAnswer, Parcel
+from lycosa.cluster.network.credentials import Credentials
+from lycosa.cluster.network.inquiry import NetworkInquiry
+from lycosa.state.exchange.exchange_errors import NoAnswer
+from lycosa.state.exchange.exchange_port import Parcel
 
 CREDENTIALS = Credentials(TOKEN)
 ANSWER_S = 0.2
@@ -158,7 +161,8 @@ async def test_an_address_that_accepts_and_says_nothing_costs_the_time_limit_onc
 
 _ANSWERING = """
 import asyncio, sys
-from lycosa.cluster.network import Credentials, NetworkInquiry
+from lycosa.cluster.network.credentials import Credentials
+from lycosa.cluster.network.inquiry import NetworkInquiry
 async def main():
     async def receive(parcel): pass
     end = NetworkInquiry(Credentials(sys.argv[1].encode()), "c")

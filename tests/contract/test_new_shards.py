@@ -9,7 +9,9 @@ import pytest
 
 from kafka_broker import Broker
 from lycosa.base.config.sections import Config
-from lycosa.cluster.kafka import FirstCommit, KafkaLog, NewLogTaken, Topics, begin_log
+from lycosa.cluster.kafka.kafka_log import KafkaLog
+from lycosa.cluster.kafka.new_log import FirstCommit, NewLogTaken, begin_log
+from lycosa.cluster.kafka.topics import Topics
 from lycosa.moves.new_shards import SnapshotPlace, save_first_snapshot
 from lycosa.state.commit import Commit, Mark, PartitionBatch
 from lycosa.state.folder.names import mark_of, stamp_of

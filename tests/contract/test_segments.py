@@ -23,20 +23,15 @@ from lycosa.base.config.sections import StoreSection
 from lycosa.base.model.capture import Location
 from lycosa.state.objects.folder import FolderStore
 from lycosa.state.objects.objects_port import ObjectStore
-from lycosa.state.store import (
-    FoundSegments,
-    RecordError,
-    SegmentFiles,
-    SegmentReader,
-    Segments,
-    SegmentStore,
-    StoreDamaged,
-    layout,
-)
-from lycosa.state.store.damage import CommitsLost
+from lycosa.state.store import layout
+from lycosa.state.store.damage import CommitsLost, StoreDamaged
 from lycosa.state.store.object_segments import KEPT_S, ObjectSegments
 from lycosa.state.store.pending import PendingWrite
 from lycosa.state.store.render_facts import RENDER_LINE
+from lycosa.state.store.segment_files import SegmentFiles
+from lycosa.state.store.segments import SegmentStore
+from lycosa.state.store.segments_port import FoundSegments, SegmentReader, Segments
+from lycosa.state.store.stored_data import RecordError
 from memory_segments import MemorySegments
 from render_samples import finished_render
 from s3_server import needs_s3, s3_program, s3_store

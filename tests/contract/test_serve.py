@@ -23,7 +23,8 @@ from lycosa.base.messages.coordinator_messages import (
     encode_node_message,
 )
 from lycosa.base.model.compatibility import PROTOCOL
-from lycosa.cluster.network import Credentials, connect
+from lycosa.cluster.network.connecting import connect
+from lycosa.cluster.network.credentials import Credentials
 from lycosa.cluster.serve.caller import CoordinatorPlace, why_none_answers
 from small_node import SmallNode
 

@@ -30,8 +30,10 @@ from lycosa.base.messages.coordinator_messages import (
 )
 from lycosa.base.messages.worker_messages import NoMoreCalls, Seeds, WorkerStatus
 from lycosa.base.system.frame_stream import FrameStream
-from lycosa.cluster.kafka import KafkaClient, KafkaSettings, Topics
-from lycosa.cluster.network import Credentials, connect
+from lycosa.cluster.kafka.kafka_clients import KafkaClient, KafkaSettings
+from lycosa.cluster.kafka.topics import Topics
+from lycosa.cluster.network.connecting import connect
+from lycosa.cluster.network.credentials import Credentials
 from lycosa.cluster.serve.coordinator_server import CoordinatorServer
 from lycosa.cluster.serve.running_coordinator import RunningCoordinator, ServeEnd
 from lycosa.cluster.serve.saved_records import SavedRecords

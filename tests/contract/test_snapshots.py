@@ -50,7 +50,7 @@ from lycosa.state.shard.object_snapshots import ObjectSnapshots
 from lycosa.state.shard.opened_shard import PartitionData, Shard, ShardStorage, open_shard
 from lycosa.state.shard.usable_snapshots import SnapshotUnusable, commit_needed
 from lycosa.state.shard.view import ShardPosition
-from lycosa.state.store import SegmentFiles
+from lycosa.state.store.segment_files import SegmentFiles
 from lycosa.worker.commit.snapshot_saver import SnapshotSaver
 from lycosa.worker.intake.inbox_topic import InboxTopic
 from memory_segments import MemorySegments

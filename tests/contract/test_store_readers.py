@@ -22,8 +22,10 @@ from warcio.bufferedreaders import BufferedReader
 from warcio.checker import Checker
 
 from lycosa.base.model.capture import Capture, Location
-from lycosa.state.store import JournalRow, location_of, read_record, read_rows
+from lycosa.state.store.journal import read_rows
+from lycosa.state.store.journal_rows import JournalRow
 from lycosa.state.store.pages_table import COMMON_CRAWL_COLUMNS
+from lycosa.state.store.stored_data import location_of, read_record
 from store_samples import (
     START,
     capture,

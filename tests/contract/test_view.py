@@ -60,7 +60,8 @@ from lycosa.state.shard.opened_shard import (
 from lycosa.state.shard.snapshot_view import LogMovedOn, SnapshotView
 from lycosa.state.shard.usable_snapshots import SnapshotUnusable
 from lycosa.state.shard.view import CrawlOrigin, CrawlView
-from lycosa.state.store import RecordError, layout
+from lycosa.state.store import layout
+from lycosa.state.store.stored_data import RecordError
 from lycosa.synthetic import (
     VIRTUAL_EPOCH,
     Faults,

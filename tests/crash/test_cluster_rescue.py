@@ -33,7 +33,8 @@ from clusters import (
 from judging import is_polite
 from kafka_broker import PATIENCE_S, Broker, started
 from lycosa.base.config.cluster_file import read_cluster_file
-from lycosa.cluster.kafka import Topics, make_topics
+from lycosa.cluster.kafka.topics import Topics
+from lycosa.cluster.kafka.upkeep import make_topics
 from lycosa.cluster.shards.opened_cluster import OpenedCluster
 from lycosa.state.kv.table_records import decode_url
 from lycosa.state.objects.store_opening import open_store

@@ -29,8 +29,8 @@ from lycosa.base.config.sections import (
 from lycosa.base.messages.progress import Progress
 from lycosa.base.messages.worker_messages import Ended, Failed
 from lycosa.base.model.end import End
-from lycosa.cluster.kafka import make_topics
 from lycosa.cluster.kafka.changelog import _RECORDS, ClaimRecord, CommitRecord, SnapshotRecord
+from lycosa.cluster.kafka.upkeep import make_topics
 from lycosa.state.commit import LEASE_S
 from lycosa.state.folder.manifest import MANIFEST_NAME, encoded_manifest
 from lycosa.synthetic import SyntheticWeb, WebPlan

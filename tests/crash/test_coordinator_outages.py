@@ -15,7 +15,7 @@ import pytest
 
 from clusters import RealCluster, real_cluster
 from kafka_broker import Broker, started
-from lycosa.cluster.kafka import KafkaControl
+from lycosa.cluster.kafka.control_topic import KafkaControl
 from lycosa.cluster.kafka.topics import TRANSACTION_TIMEOUT_MS
 from lycosa.state.commit import Fenced
 from small_node import SmallNode

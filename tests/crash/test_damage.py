@@ -26,7 +26,7 @@ from lycosa.base.config.sections import FrontierSection, LimitSection, SeenUrlsK
 from lycosa.stages.frontier.back_queue import QueueDamaged
 from lycosa.stages.frontier.visit_state import decode_visit
 from lycosa.state.commit import MARK_KEY, Mark, saved_logs
-from lycosa.state.exchange import ParcelsLost
+from lycosa.state.exchange.exchange_errors import ParcelsLost
 from lycosa.state.folder import manifest as manifests
 from lycosa.state.folder.names import log_folder, table_folder
 from lycosa.state.folder.start_check import CommittedDataMissing, check_crawl

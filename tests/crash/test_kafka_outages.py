@@ -14,11 +14,14 @@ import pytest
 
 from kafka_broker import PATIENCE_S, Broker, started
 from lycosa.base.model.discovered import Discovered, LinkKind
-from lycosa.cluster.kafka import KafkaInbound, KafkaLog, KafkaPost, Topics, check_topics
-from lycosa.cluster.kafka.topics import TRANSACTION_TIMEOUT_MS
+from lycosa.cluster.kafka.inbound import KafkaInbound
+from lycosa.cluster.kafka.kafka_log import KafkaLog
+from lycosa.cluster.kafka.kafka_post import KafkaPost
+from lycosa.cluster.kafka.topics import TRANSACTION_TIMEOUT_MS, Topics
 from lycosa.cluster.kafka.transactions import OutgoingRecord
+from lycosa.cluster.kafka.upkeep import check_topics
 from lycosa.state.commit import Commit, Fenced, OutcomeUnknown, PartitionBatch, RolledBack
-from lycosa.state.exchange import Handover, Parcel
+from lycosa.state.exchange.exchange_port import Handover, Parcel
 
 pytestmark = [pytest.mark.service]
 CRAWL, SHARD = "2f0cf3d2", 1

@@ -24,7 +24,7 @@ from lycosa.cli.main import main
 from lycosa.inspect.audit.folder_audit import audit
 from lycosa.inspect.committed_state import read_folder
 from lycosa.state.attempts import crashed_attempts, left_storing
-from lycosa.state.exchange import Outbox
+from lycosa.state.exchange.outbox import Outbox
 from lycosa.state.folder import manifest as manifests
 from lycosa.state.folder.folder_notes import saved_settings
 from lycosa.state.folder.names import attempts_folder

@@ -19,17 +19,13 @@ from warcio.archiveiterator import ArchiveIterator
 
 from judging import file_bytes
 from lycosa.base.config.sections import StoreSection
-from lycosa.state.store import (
-    ClosedSegment,
-    JournalError,
-    StoreDamaged,
-    layout,
-    read_record,
-    recover,
-)
-from lycosa.state.store.closing import build_derived, give_final_names, lacking_files
+from lycosa.state.store import layout
+from lycosa.state.store.closing import ClosedSegment, build_derived, give_final_names, lacking_files
+from lycosa.state.store.damage import StoreDamaged
+from lycosa.state.store.journal import JournalError
 from lycosa.state.store.layout import stem_of
-from lycosa.state.store.stored_data import location_of
+from lycosa.state.store.segment_recovery import recover
+from lycosa.state.store.stored_data import location_of, read_record
 from store_samples import (
     INFO,
     START,

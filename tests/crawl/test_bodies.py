@@ -21,7 +21,7 @@ from lycosa.base.model.parsed import Parsed, ParseInput
 from lycosa.base.ports import Parser
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import hash8, host_of
-from lycosa.cluster.network import Credentials
+from lycosa.cluster.network.credentials import Credentials
 from lycosa.cluster.serve.caller import CoordinatorPlace
 from lycosa.inspect.audit.crawl_audit import AuditedCrawl, audit_crawl
 from lycosa.service.api.api_job import ApiLimits
@@ -30,7 +30,8 @@ from lycosa.service.api.service import CrawlService
 from lycosa.state.kv.kv_port import KeyValue
 from lycosa.state.kv.table_records import decode_url, encode_url, prefix_end
 from lycosa.state.shard.view import CrawlView
-from lycosa.state.store import JournalRow, layout
+from lycosa.state.store import layout
+from lycosa.state.store.journal_rows import JournalRow
 from object_cluster import ObjectCluster
 from revisited_site import (
     DAYS_30,

@@ -38,7 +38,7 @@ from lycosa.stages.frontier.change_log import bounds_in
 from lycosa.state.folder.names import table_folder
 from lycosa.state.kv.rocks import rocks_opener
 from lycosa.state.kv.table_records import change_key
-from lycosa.state.store import JournalRow
+from lycosa.state.store.journal_rows import JournalRow
 from lycosa.synthetic import Faults, Response
 from lycosa.worker.job import ClusterJob
 from scripted import Answer, scripted_crawl

@@ -28,7 +28,8 @@ from lycosa.stages.extract.code_source import known_of, load_code
 from lycosa.stages.extract.inline_code import InlineCode
 from lycosa.stages.parse.inline_parser import InlineParser
 from lycosa.state.kv.table_records import SET_BACK_BAND, prefix_end, row_urls
-from lycosa.state.store import layout, read_header, read_rows
+from lycosa.state.store import layout
+from lycosa.state.store.journal import read_header, read_rows
 from lycosa.state.store.journal_rows import JournalRow, SegmentHeader, remarks_of
 from lycosa.state.store.segments import SegmentStore
 from lycosa.synthetic import Response

@@ -23,7 +23,7 @@ from lycosa.base.reasons import Reason
 from lycosa.inspect.audit.folder_audit import audit
 from lycosa.inspect.committed_state import read_folder
 from lycosa.state.folder.names import settings_path
-from lycosa.state.store import JournalRow
+from lycosa.state.store.journal_rows import JournalRow
 from lycosa.state.store.stored_bodies import record_with_body
 
 HOME = "https://site.example/"

@@ -39,7 +39,8 @@ from lycosa.inspect.audit.folder_audit import audit
 from lycosa.inspect.explain.facts import why_host
 from lycosa.stages.frontier.errand_queue import MAX_WAITING
 from lycosa.stages.frontier.visit_state import HostState
-from lycosa.state.exchange import ExchangeError, Parcel
+from lycosa.state.exchange.exchange_errors import ExchangeError
+from lycosa.state.exchange.exchange_port import Parcel
 from lycosa.state.kv.memory_table import MemoryTables
 from lycosa.state.kv.rocks import RocksKeyValue, SharedCache
 from lycosa.synthetic import Crash

@@ -19,7 +19,7 @@ from lycosa.base.reasons import Reason
 from lycosa.inspect.audit.folder_audit import audit
 from lycosa.inspect.committed_state import read_folder
 from lycosa.processes.index_push import cdx_line
-from lycosa.state.store import JournalRow
+from lycosa.state.store.journal_rows import JournalRow
 from lycosa.worker.capture_server import OutbackServer as Asked
 from outback_server import JAR, OutbackServer, jar_server
 

@@ -28,14 +28,9 @@ from lycosa.base.model.fetched import FetchKind
 from lycosa.base.model.url_state import UrlState
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import join_url
-from lycosa.state.exchange import (
-    ExchangeEnds,
-    ExchangeError,
-    Lateness,
-    MemoryTopics,
-    Parcel,
-    TopicPost,
-)
+from lycosa.state.exchange.exchange_errors import ExchangeError
+from lycosa.state.exchange.exchange_port import ExchangeEnds, Lateness, Parcel
+from lycosa.state.exchange.topic import MemoryTopics, TopicPost
 from lycosa.state.kv.memory_table import MemoryTables
 from lycosa.state.seen.content_seen import decode_original
 from lycosa.synthetic import Crash

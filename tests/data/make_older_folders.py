@@ -23,7 +23,9 @@ import msgspec
 
 from dying import Disk
 from judging import errands_are_kept, new_folder, quick_config
-from lycosa.state.exchange import ExchangeError, Outbox, Parcel
+from lycosa.state.exchange.exchange_errors import ExchangeError
+from lycosa.state.exchange.exchange_port import Parcel
+from lycosa.state.exchange.outbox import Outbox
 from lycosa.state.kv.rocks import RocksKeyValue, SharedCache
 from lycosa.synthetic import Crash, Faults, SyntheticWeb, WebPlan
 from several_workers import SlowExchange, run_workers

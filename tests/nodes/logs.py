@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from lycosa.cluster.kafka import KafkaLog, KafkaLogReader, Topics
 from lycosa.cluster.kafka.changelog import CommitRecord
+from lycosa.cluster.kafka.kafka_log import KafkaLog
+from lycosa.cluster.kafka.log_reader import KafkaLogReader
+from lycosa.cluster.kafka.topics import Topics
 from lycosa.state.commit import (
     Claim,
     Commit,

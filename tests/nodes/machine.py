@@ -39,7 +39,8 @@ from lycosa.stages.parse.parser_config import ParserConfig
 from lycosa.stages.politeness.node_addresses import NodeAddresses
 from lycosa.state.commit import Fenced, OutcomeUnknown, RolledBack
 from lycosa.state.commit.shard_lease import LEASE_S, ShardLease
-from lycosa.state.exchange import ExchangeEnds, Lateness, TopicPost
+from lycosa.state.exchange.exchange_port import ExchangeEnds, Lateness
+from lycosa.state.exchange.topic import TopicPost
 from lycosa.state.kv.memory_table import MemoryKeyValue
 from lycosa.state.objects.object_errors import StoreFailed
 from lycosa.state.seen.urls_sorted import SortedSeenUrls

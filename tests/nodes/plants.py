@@ -19,9 +19,10 @@ from lycosa.cluster.kafka.kafka_log import KafkaLog
 from lycosa.cluster.kafka.visibility import Visibility
 from lycosa.stages.frontier.frontier import Frontier
 from lycosa.state.commit import Commit
-from lycosa.state.exchange import Handover, Parcel, TopicPost
+from lycosa.state.exchange.exchange_port import Handover, Parcel
+from lycosa.state.exchange.topic import TopicPost
 from lycosa.state.shard.opened_shard import PartitionData
-from lycosa.state.store import FoundSegments
+from lycosa.state.store.segments_port import FoundSegments
 from lycosa.worker.commit.committer import Committer
 from memory_kafka import MemoryProducer, Partition
 from memory_segments import MemorySegments

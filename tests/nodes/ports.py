@@ -13,9 +13,11 @@ from lycosa.base.model.fetched import Fetched, FetchRequest
 from lycosa.base.ports import ResolveError, Resolver
 from lycosa.base.reasons import Reason
 from lycosa.state.commit import Log, RolledBack
-from lycosa.state.exchange import ExchangeError, Parcel
+from lycosa.state.exchange.exchange_errors import ExchangeError
+from lycosa.state.exchange.exchange_port import Parcel
 from lycosa.state.shard.opened_shard import PartitionData
-from lycosa.state.store import NotStored, PendingWrite
+from lycosa.state.store.pending import PendingWrite
+from lycosa.state.store.segments_port import NotStored
 from lycosa.synthetic.fetcher import SyntheticFetcher
 from lycosa.synthetic.request_log import LoggedRequest, RequestLog
 from lycosa.synthetic.virtual_clock import VIRTUAL_EPOCH

@@ -33,7 +33,7 @@ from lycosa.base.model.packed_render import pack_rendered
 from lycosa.base.model.render_row import RenderOutcome
 from lycosa.base.urls.identity import hash8, host_of, partition_of
 from lycosa.state.cold.whole_table import whole_table
-from lycosa.state.exchange import ExchangeError
+from lycosa.state.exchange.exchange_errors import ExchangeError
 from lycosa.state.kv.table_records import outcome_key, prefix_end
 from lycosa.synthetic import Obstacle, SyntheticWeb
 from lycosa.synthetic.oracle import Truth

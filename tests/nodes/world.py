@@ -26,7 +26,10 @@ from lycosa.base.urls.identity import Sites
 from lycosa.cluster.coordinator.coordinator import Coordinator
 from lycosa.stages.parse.inline_parser import InlineParser
 from lycosa.stages.parse.parser_config import ParserConfig
-from lycosa.state.exchange import InProcessExchange, MemoryTopics, NoAnswer, Parcel
+from lycosa.state.exchange.exchange_errors import NoAnswer
+from lycosa.state.exchange.exchange_port import Parcel
+from lycosa.state.exchange.local import InProcessExchange
+from lycosa.state.exchange.topic import MemoryTopics
 from lycosa.state.folder import manifest as manifests
 from lycosa.state.folder.names import suffix_list
 from lycosa.state.shard.opened_shard import PartitionData

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from free_ports import free_port
 from kafka_broker import Broker, lacks_kafka
-from lycosa.cluster.kafka import Topics
+from lycosa.cluster.kafka.topics import Topics
 from proofs.cluster_web import Size, Web
 from proofs.crawls import LYCOSA, Done, children, command_of, lycosa
 from proofs.programs import Program

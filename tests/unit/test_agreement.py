@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lycosa.base.model.discovered import Discovered, LinkKind
-from lycosa.state.exchange import Inbox, Outbox, ParcelNumbers, disagreements
+from lycosa.state.exchange.agreement import ParcelNumbers, disagreements
+from lycosa.state.exchange.outbox import Inbox, Outbox
 from lycosa.state.kv.memory_table import MemoryKeyValue
 from lycosa.state.kv.overlay import Overlay
 

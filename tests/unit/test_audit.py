@@ -51,7 +51,8 @@ from lycosa.state.kv.table_records import (
 )
 from lycosa.state.seen.seen_port import Hashes
 from lycosa.state.seen.urls_sorted import SortedSeenUrls
-from lycosa.state.store import journal, layout, read_header, read_rows
+from lycosa.state.store import journal, layout
+from lycosa.state.store.journal import read_header, read_rows
 from lycosa.state.store.journal_rows import JournalRow
 from lycosa.synthetic import Faults, SyntheticResolver, SyntheticWeb, WebPlan
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from lycosa.base.model.capture import Original
-from lycosa.state.store import JournalRow
 from lycosa.state.store.cdxj import CdxjBuilder, line, timestamp
+from lycosa.state.store.journal_rows import JournalRow
 from lycosa.state.store.languages import three_letter
 from store_samples import HEADER
 

@@ -22,7 +22,7 @@ from lycosa.base.model.fetched import Fetched
 from lycosa.base.reasons import Reason
 from lycosa.base.signing.signing_key import KeyFileError, create_key
 from lycosa.cli.node import check_listen, with_key
-from lycosa.cluster.network import Credentials
+from lycosa.cluster.network.credentials import Credentials
 from lycosa.cluster.shards.stored_crawl import StoredCrawl
 from lycosa.processes.cluster.cluster_session import ClusterSession, NodeMemory
 from lycosa.processes.cluster.node_folder import NodeFolder

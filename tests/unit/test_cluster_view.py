@@ -19,8 +19,9 @@ from lycosa.state.folder import manifest as manifests
 from lycosa.state.kv.rocks import rocks_opener
 from lycosa.state.kv.table_records import encode_record
 from lycosa.state.shard.view import CrawlOrigin
-from lycosa.state.store import RecordError, SegmentStore
 from lycosa.state.store.object_segments import ObjectSegments
+from lycosa.state.store.segments import SegmentStore
+from lycosa.state.store.stored_data import RecordError
 from memory_objects import MemoryStore
 from store_samples import INFO, SECTION, START, numbered, row_builder
 

@@ -23,8 +23,8 @@ from lycosa.moves.stopped_cluster import seal_segments
 from lycosa.state.commit import Mark
 from lycosa.state.folder.manifest import identity_of, new_manifest
 from lycosa.state.kv.memory_table import MemoryKeyValue
-from lycosa.state.store import NotStored
 from lycosa.state.store.object_segments import KEPT_S, MISSING_S, ObjectSegments
+from lycosa.state.store.segments_port import NotStored
 from lycosa.state.store.stored_parts import StoredPart, committed_parts
 from memory_objects import MemoryStore
 from store_samples import START, numbered

@@ -14,7 +14,7 @@ import pytest
 from lycosa.base.messages.worker_messages import Failed
 from lycosa.base.signing.signing_key import KeyFileError
 from lycosa.cluster.coordinator.node_acts import Died
-from lycosa.cluster.kafka import BadClientSettings, KafkaClient, KafkaSettings
+from lycosa.cluster.kafka.kafka_clients import BadClientSettings, KafkaClient, KafkaSettings
 from lycosa.processes.failures import _LOCAL_KINDS, failed_start, failure_of
 from lycosa.processes.worker_handle import WorkerHandle
 from lycosa.stages.fetch.secret_values import SecretError

@@ -12,9 +12,10 @@ import pytest
 from lycosa.base.messages.progress import Progress
 from lycosa.base.model.foreign_record import ForeignRecord
 from lycosa.cli.cluster_status import foreign_line
-from lycosa.cluster.kafka import ChangelogDamaged, ControlDamaged, KafkaControl, KafkaLog, Topics
-from lycosa.cluster.kafka.changelog import frames
-from lycosa.cluster.kafka.topics import CONTROL
+from lycosa.cluster.kafka.changelog import ChangelogDamaged, frames
+from lycosa.cluster.kafka.control_topic import ControlDamaged, KafkaControl
+from lycosa.cluster.kafka.kafka_log import KafkaLog
+from lycosa.cluster.kafka.topics import CONTROL, Topics
 from lycosa.state.commit import Commit, PartitionBatch
 from lycosa.state.objects.folder import FolderStore
 from lycosa.state.store.foreign_records import MAX_KEPT, ForeignRecords

@@ -20,7 +20,7 @@ from lycosa.inspect.crawl_tables import CrawlTables
 from lycosa.inspect.sql_query import SqlError, ask, wanted_tables
 from lycosa.state.objects.folder import FolderStore
 from lycosa.state.objects.object_errors import StoreFailed
-from lycosa.state.store import layout, read_rows
+from lycosa.state.store import layout
 from lycosa.state.store.item_versions import (
     CurrentVersion,
     note_key,
@@ -30,6 +30,7 @@ from lycosa.state.store.item_versions import (
     table_key,
 )
 from lycosa.state.store.items_table import ItemsBuilder
+from lycosa.state.store.journal import read_rows
 from lycosa.state.store.journal_rows import Extractor, JournalRow
 from memory_objects import MemoryStore
 from sample_crawl import SampleCrawl

@@ -18,10 +18,16 @@ from lycosa.inspect.audit.audit_report import AuditReport
 from lycosa.inspect.audit.crawl_audit import AuditOptions
 from lycosa.inspect.audit.folder_audit import audit
 from lycosa.state.objects.folder import FolderStore
-from lycosa.state.store import layout, read_header, read_rows
+from lycosa.state.store import layout
 from lycosa.state.store.item_versions import failed_key, note_key, table_key
 from lycosa.state.store.items_table import ItemsBuilder
-from lycosa.state.store.journal import encode_header, encode_journal_frame, encode_line
+from lycosa.state.store.journal import (
+    encode_header,
+    encode_journal_frame,
+    encode_line,
+    read_header,
+    read_rows,
+)
 from lycosa.state.store.segment_recovery import rebuild
 
 SITE = "http://www.example.org"

@@ -19,7 +19,7 @@ from lycosa.moves.new_generation import ClusterPlaces
 from lycosa.moves.stopped_folder import StoppedFolder
 from lycosa.state.folder.upload import Upload
 from lycosa.state.objects.folder import FolderStore
-from lycosa.state.store import layout, read_rows
+from lycosa.state.store import layout
 from lycosa.state.store.item_versions import (
     CurrentVersion,
     note_key,
@@ -29,6 +29,7 @@ from lycosa.state.store.item_versions import (
     table_key,
 )
 from lycosa.state.store.items_table import ItemsBuilder
+from lycosa.state.store.journal import read_rows
 from lycosa.state.store.journal_rows import Extractor
 
 

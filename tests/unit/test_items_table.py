@@ -27,14 +27,15 @@ from lycosa.base.preferences.preference_model import (
 )
 from lycosa.base.preferences.use_policy import UsePolicy
 from lycosa.base.urls.surt import surt
-from lycosa.state.store import SegmentStore, layout, read_header, read_rows
+from lycosa.state.store import layout
 from lycosa.state.store.closing import build_again, give_final_names, lacking_files
 from lycosa.state.store.derived_files import begin_file, folders_of_kinds, item_version, kinds_of
-from lycosa.state.store.journal import header_in
+from lycosa.state.store.journal import header_in, read_header, read_rows
 from lycosa.state.store.journal_rows import Extractor, JournalRow, RowBuilder, SegmentHeader
 from lycosa.state.store.lost_parts import LostPart, filling
 from lycosa.state.store.object_segments import ObjectSegments
 from lycosa.state.store.segment_recovery import rebuild, recover
+from lycosa.state.store.segments import SegmentStore
 from lycosa.worker.code_in_use import note_unstored_items
 from lycosa.worker.extension_failures import ExtensionFailures
 from memory_objects import MemoryStore

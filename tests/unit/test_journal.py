@@ -15,28 +15,21 @@ from lycosa.base.config.sections import StoreSection
 from lycosa.base.model.capture import Location, Original, StoredOriginal
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.urls.surt import surt
-from lycosa.state.store import (
-    JournalError,
-    JournalRow,
-    RecordError,
-    SegmentFiles,
-    journal,
-    layout,
-    location_of,
-    read_header,
-    read_record,
-    read_rows,
-)
+from lycosa.state.store import journal, layout
+from lycosa.state.store.journal import JournalError, read_header, read_rows
 from lycosa.state.store.journal_rows import (
     JOURNAL_FORMAT,
     RENDERS_FORMAT,
+    JournalRow,
     Links,
     RowBuilder,
     SegmentHeader,
     link_columns,
     redirect_target,
 )
+from lycosa.state.store.segment_files import SegmentFiles
 from lycosa.state.store.segments import SegmentStore
+from lycosa.state.store.stored_data import RecordError, location_of, read_record
 from store_samples import (
     INFO,
     SECTION,

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from lycosa.cluster.kafka import ChangelogDamaged, ControlDamaged, KafkaControl, KafkaLog, Topics
-from lycosa.cluster.kafka.changelog import TopicRemade
-from lycosa.cluster.kafka.topics import CONTROL
+from lycosa.cluster.kafka.changelog import ChangelogDamaged, TopicRemade
+from lycosa.cluster.kafka.control_topic import ControlDamaged, KafkaControl
+from lycosa.cluster.kafka.kafka_log import KafkaLog
+from lycosa.cluster.kafka.topics import CONTROL, Topics
 from lycosa.state.commit import (
     Claim,
     Commit,

@@ -23,8 +23,10 @@ from lycosa.base.messages.coordinator_messages import (
     encode_node_message,
 )
 from lycosa.base.system.frame_stream import FrameStream
-from lycosa.cluster.kafka import ControlDamaged
-from lycosa.cluster.network import Credentials, FrameServer, connect
+from lycosa.cluster.kafka.control_topic import ControlDamaged
+from lycosa.cluster.network.connecting import connect
+from lycosa.cluster.network.credentials import Credentials
+from lycosa.cluster.network.frame_server import FrameServer
 from lycosa.cluster.serve.caller import NoCoordinator, call_coordinator
 from lycosa.cluster.serve.coordinator_server import CoordinatorServer
 from lycosa.cluster.serve.running_coordinator import RunningCoordinator, ServeEnd

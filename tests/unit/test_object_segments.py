@@ -17,9 +17,11 @@ import pytest
 from lycosa.base.model.capture import Location, Original
 from lycosa.processes.log_comparison import StoredEnd, stored_end
 from lycosa.state.objects.object_errors import ObjectExists, StoreUnreachable
-from lycosa.state.store import NotStored, SegmentStore, layout
+from lycosa.state.store import layout
 from lycosa.state.store.object_segments import UNNAMED_S, ObjectSegments
 from lycosa.state.store.segment_recovery import rebuild
+from lycosa.state.store.segments import SegmentStore
+from lycosa.state.store.segments_port import NotStored
 from memory_objects import MemoryStore
 from store_samples import INFO, SECTION, START, capture, fetched, numbered, row_builder
 

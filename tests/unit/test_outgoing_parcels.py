@@ -11,14 +11,10 @@ import pytest
 from lycosa.base.model.capture import Original
 from lycosa.base.model.discovered import Discovered, LinkKind
 from lycosa.base.model.parcel_items import Asker, Errand, Fingerprint, Verdict
-from lycosa.state.exchange import (
-    PARCEL_URLS,
-    InboxDamaged,
-    MemoryTopics,
-    Outbox,
-    Parcel,
-    PositionLost,
-)
+from lycosa.state.exchange.exchange_errors import InboxDamaged, PositionLost
+from lycosa.state.exchange.exchange_port import Parcel
+from lycosa.state.exchange.outbox import PARCEL_URLS, Outbox
+from lycosa.state.exchange.topic import MemoryTopics
 from lycosa.state.kv.memory_table import MemoryKeyValue
 from lycosa.state.kv.overlay import Overlay
 from lycosa.worker.calls.incoming_parcels import IncomingParcels, ParcelReceivers

@@ -10,7 +10,7 @@ from lycosa.base.model.discovered import Discovered, LinkKind
 from lycosa.base.urls.identity import hash8
 from lycosa.inspect.audit.parcel_check import ParcelChecks
 from lycosa.inspect.committed_state import TableView
-from lycosa.state.exchange import Parcel
+from lycosa.state.exchange.exchange_port import Parcel
 from lycosa.state.exchange.outbox import Inbox, Outbox
 from lycosa.state.kv.memory_table import MemoryKeyValue
 from lycosa.state.kv.overlay import Overlay

@@ -11,9 +11,8 @@ import pytest
 
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.urls.identity import Sites
-from lycosa.state.store import JournalRow, SegmentHeader
 from lycosa.state.store.derived_files import DERIVED_OPTIONS
-from lycosa.state.store.journal_rows import Links
+from lycosa.state.store.journal_rows import JournalRow, Links, SegmentHeader
 from lycosa.state.store.links_table import LINKS_SCHEMA as LINKS_SCHEMA
 from lycosa.state.store.links_table import LinksBuilder
 from lycosa.state.store.pages_table import PAGES_COLUMNS, PagesBuilder, RowParts, values

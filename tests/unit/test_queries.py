@@ -28,7 +28,7 @@ from lycosa.base.messages.coordinator_messages import ClusterStatus
 from lycosa.base.model.url_state import History, UrlState
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import Sites, hash8, reversed_host
-from lycosa.cluster.network import Credentials
+from lycosa.cluster.network.credentials import Credentials
 from lycosa.cluster.serve.caller import CoordinatorPlace
 from lycosa.inspect.committed_state import CrawlReader, read_folder
 from lycosa.inspect.crawl_status import crawl_status

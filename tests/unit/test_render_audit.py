@@ -18,8 +18,10 @@ from lycosa.base.model.fetched import FetchKind
 from lycosa.base.model.parsed import Link
 from lycosa.inspect.audit.crawl_audit import AuditOptions
 from lycosa.inspect.audit.folder_audit import audit
-from lycosa.state.store import CrawlInfo, JournalRow, journal, layout, read_header, read_rows
-from lycosa.state.store.journal import read_all_rows
+from lycosa.state.store import journal, layout
+from lycosa.state.store.journal import read_all_rows, read_header, read_rows
+from lycosa.state.store.journal_rows import JournalRow
+from lycosa.state.store.warc_records import CrawlInfo
 from lycosa.synthetic import SyntheticResolver, SyntheticWeb, WebPlan
 from render_samples import TEXT, failed_render, finished_render
 from store_samples import capture, close_all, fetched, open_store, parsed

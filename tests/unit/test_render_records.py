@@ -22,11 +22,13 @@ from lycosa.base.preferences.preference_model import (
 )
 from lycosa.base.preferences.use_policy import UsePolicy
 from lycosa.base.urls.surt import urn_key
-from lycosa.state.store import JournalRow, build_derived, layout, read_header, read_rows, recover
+from lycosa.state.store import layout
 from lycosa.state.store.cdxj import lines
-from lycosa.state.store.journal import encode_line, is_render, read_all_rows
-from lycosa.state.store.journal_rows import RENDERS_FORMAT, RowBuilder
+from lycosa.state.store.closing import build_derived
+from lycosa.state.store.journal import encode_line, is_render, read_all_rows, read_header, read_rows
+from lycosa.state.store.journal_rows import RENDERS_FORMAT, JournalRow, RowBuilder
 from lycosa.state.store.render_facts import RENDER_LINE
+from lycosa.state.store.segment_recovery import recover
 from lycosa.state.store.usable_rows import usable_row
 from lycosa.state.store.warc import block_digest
 from render_samples import HTML, PNG, SCRIPT, TEXT, failed_render, finished_render, rendered

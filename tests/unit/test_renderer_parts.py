@@ -57,7 +57,7 @@ from lycosa.processes.rendering.renderer_process import (
     most_pages,
 )
 from lycosa.service.api.places import PartitionFinder
-from lycosa.state.exchange import NoAnswer
+from lycosa.state.exchange.exchange_errors import NoAnswer
 from lycosa.synthetic.virtual_clock import run_virtual
 from lycosa.worker.assemble import Assembled
 from lycosa.worker.worker_progress import ProgressReport

@@ -17,7 +17,10 @@ from lycosa.simulate.shards import ShardsOutcome, simulate_shards
 from lycosa.simulate.simulated_post import STEP_S, SimulatedPost
 from lycosa.simulate.simulation_run import Model
 from lycosa.simulate.web_model import Web
-from lycosa.state.exchange import Lateness, MemoryTopics, Outbox, OutboxSender, Parcel, TopicPost
+from lycosa.state.exchange.exchange_port import Lateness, Parcel
+from lycosa.state.exchange.outbox import Outbox
+from lycosa.state.exchange.outbox_sender import OutboxSender
+from lycosa.state.exchange.topic import MemoryTopics, TopicPost
 from lycosa.state.kv.memory_table import MemoryKeyValue
 from lycosa.state.kv.overlay import Overlay
 from lycosa.synthetic import run_virtual

@@ -20,7 +20,7 @@ from lycosa.state.shard.opened_shard import (
     ShardStorage,
     SnapshotLimit,
 )
-from lycosa.state.store import NotStored
+from lycosa.state.store.segments_port import NotStored
 from lycosa.worker.commit.snapshot_saver import SnapshotSaver
 from lycosa.worker.intake.inbox_topic import InboxTopic
 from memory_segments import MemorySegments

@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from lycosa.cluster.kafka import KafkaAway, KafkaLog, Topics, log_end
+from lycosa.cluster.kafka.kafka_log import KafkaLog
+from lycosa.cluster.kafka.log_ends import log_end
 from lycosa.cluster.kafka.log_reader import KafkaLogReader
+from lycosa.cluster.kafka.topics import Topics
+from lycosa.cluster.kafka.upkeep import KafkaAway
 from lycosa.state.commit import NOTHING, Commit, LogDamaged, LogTrimmed, Mark, PartitionBatch
 from memory_kafka import MemoryBroker, MemoryKafkaClient
 

@@ -23,8 +23,9 @@ from lycosa.state.folder.upload import (
 )
 from lycosa.state.objects.folder import FolderStore
 from lycosa.state.objects.object_errors import StoreFailed, StoreUnreachable
-from lycosa.state.store import StoreDamaged, layout
+from lycosa.state.store import layout
 from lycosa.state.store.closing import lacking_files
+from lycosa.state.store.damage import StoreDamaged
 from lycosa.state.store.removed_files import (
     ElsewhereError,
     RemovedFile,

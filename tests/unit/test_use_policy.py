@@ -37,7 +37,6 @@ from lycosa.base.preferences.preference_words import (
 )
 from lycosa.base.preferences.use_policy import RECORD_ONLY, UsePolicy, agent_policy, policy_of
 from lycosa.stages.parse.page import page_of
-from lycosa.state.store import SegmentStore
 from lycosa.state.store.journal import (
     encode_header,
     encode_journal_frame,
@@ -48,6 +47,7 @@ from lycosa.state.store.journal import (
 from lycosa.state.store.journal_rows import JournalRow, SegmentHeader
 from lycosa.state.store.object_segments import ObjectSegments
 from lycosa.state.store.pending import SegmentPart
+from lycosa.state.store.segments import SegmentStore
 from lycosa.state.store.usable_rows import usable_row
 from lycosa.state.store.warc_records import Member
 from lycosa.worker.commit.committed_rows import feed_rows

@@ -24,7 +24,7 @@ from lycosa.base.messages.coordinator_messages import (
 )
 from lycosa.base.system.memory_plan import MemoryPlan
 from lycosa.cluster.coordinator.node_acts import Machine, TellCoordinator
-from lycosa.cluster.network import Credentials
+from lycosa.cluster.network.credentials import Credentials
 from lycosa.processes.cluster.cluster_node import ClusterNode
 from lycosa.processes.cluster.cluster_session import ClusterSession
 from lycosa.processes.local_node import Node

@@ -32,7 +32,9 @@ from lycosa.cli.setting_options import config_option, set_option
 if TYPE_CHECKING:
     from lycosa.base.config.cluster_file import ClusterFile
     from lycosa.base.config.sections import Config
-    from lycosa.cluster.kafka import Finding, KafkaClient, Topics
+    from lycosa.cluster.kafka.kafka_clients import KafkaClient
+    from lycosa.cluster.kafka.topics import Topics
+    from lycosa.cluster.kafka.upkeep import Finding
     from lycosa.cluster.redis.redis_check import RedisFinding
     from lycosa.cluster.shards.stored_crawl import CreationReport
     from lycosa.state.objects.objects_port import ObjectStore
@@ -95,7 +97,7 @@ def init(
     """
     given = given_cluster(file)
     client, store = kafka_client(given), object_store(given)
-    from lycosa.cluster.kafka import check_topics, make_topics
+    from lycosa.cluster.kafka.upkeep import check_topics, make_topics
 
     config = _config(given, store, config_file, pairs, extensions)
     topics = topics_of(given, store)
@@ -122,7 +124,7 @@ def check(file: Path, as_json: bool) -> int:
     """
     given = given_cluster(file)
     client, store = kafka_client(given), object_store(given)
-    from lycosa.cluster.kafka import check_topics
+    from lycosa.cluster.kafka.upkeep import check_topics
 
     topics = topics_of(given, store)
     findings: list[Finding | RedisFinding] = [
@@ -179,7 +181,7 @@ def _store(given: ClusterFile, store: ObjectStore, config: Config) -> CreationRe
 
 def _crawl_findings(given: ClusterFile, store: ObjectStore) -> list[Finding]:
     """What is wrong with the crawl in object storage."""
-    from lycosa.cluster.kafka import Finding
+    from lycosa.cluster.kafka.upkeep import Finding
     from lycosa.cluster.shards.stored_crawl import NoStoredCrawl, read_crawl
     from lycosa.state.folder.manifest import ManifestError
     from lycosa.state.objects.object_errors import ObjectError

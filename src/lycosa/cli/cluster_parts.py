@@ -14,7 +14,8 @@ from lycosa.cli.log_options import program_log
 
 if TYPE_CHECKING:
     from lycosa.base.config.cluster_file import ClusterFile
-    from lycosa.cluster.kafka import KafkaClient, Topics
+    from lycosa.cluster.kafka.kafka_clients import KafkaClient
+    from lycosa.cluster.kafka.topics import Topics
     from lycosa.cluster.redis.redis_check import RedisFinding
     from lycosa.state.objects.objects_port import ObjectStore
 
@@ -74,7 +75,7 @@ def client_of(service: str, extra: str) -> Iterator[None]:
 def kafka_client(given: ClusterFile) -> KafkaClient:
     """A client of the cluster's Kafka. Raises ``click.UsageError``, ``BadClientSettings``."""
     with client_of("Kafka", "cluster"):
-        from lycosa.cluster.kafka import KafkaClient, KafkaSettings
+        from lycosa.cluster.kafka.kafka_clients import KafkaClient, KafkaSettings
     return KafkaClient(KafkaSettings(given.kafka.addresses, given.kafka.security))
 
 
@@ -103,7 +104,7 @@ def check_redis_client(given: ClusterFile) -> None:
 
 def topics_of(given: ClusterFile, store: ObjectStore) -> Topics:
     """The topics of the crawl, also if it is not created yet. Raises ``ObjectError``."""
-    from lycosa.cluster.kafka import crawl_topics
+    from lycosa.cluster.kafka.topics import crawl_topics
     from lycosa.cluster.shards.stored_crawl import newest_manifest
     from lycosa.state.objects.object_errors import ObjectMissing
 

@@ -16,7 +16,8 @@ from lycosa.cli.output import ExitCode, counted, emit, emit_json, emit_table, hu
 
 if TYPE_CHECKING:
     from lycosa.base.config.cluster_file import ClusterFile
-    from lycosa.cluster.kafka import KafkaClient, Topics
+    from lycosa.cluster.kafka.kafka_clients import KafkaClient
+    from lycosa.cluster.kafka.topics import Topics
     from lycosa.moves.rescue_run import RescueReport
     from lycosa.moves.rescued_shard import RescuedShard
     from lycosa.state.objects.objects_port import ObjectStore
@@ -110,7 +111,7 @@ def refuse_lost_topics(
 
     Raises ``click.UsageError``, ``KafkaAway`` or ``ObjectError``.
     """
-    from lycosa.cluster.kafka import missing_topics
+    from lycosa.cluster.kafka.upkeep import missing_topics
     from lycosa.cluster.shards.stored_crawl import newest_manifest
     from lycosa.state.objects.generation import placed_objects
     from lycosa.state.objects.object_errors import ObjectMissing
@@ -134,7 +135,7 @@ def refuse_lost_topics(
 
 def _refuse_coordinator(given: ClusterFile) -> None:
     """Refuse while a coordinator runs: its nodes may run workers that own shards."""
-    from lycosa.cluster.network import credentials_of
+    from lycosa.cluster.network.credentials import credentials_of
     from lycosa.cluster.serve.caller import NoCoordinator, call_coordinator
 
     if not given.coordinators:

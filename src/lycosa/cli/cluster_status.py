@@ -66,7 +66,7 @@ def ask_coordinator(given: ClusterFile, *messages: CallerMessage) -> ClusterStat
 
     Raises ``NoCoordinator``.
     """
-    from lycosa.cluster.network import credentials_of
+    from lycosa.cluster.network.credentials import credentials_of
     from lycosa.cluster.serve.caller import call_coordinator
 
     return asyncio.run(

@@ -50,7 +50,7 @@ def run(file: Path, seeds: CrawlSeeds, as_json: bool) -> ExitCode:
 
 async def _submit(given: ClusterFile, seeds: CrawlSeeds) -> SeedsOutcome:
     from lycosa.cli.crawl_display import Display
-    from lycosa.cluster.network import credentials_of
+    from lycosa.cluster.network.credentials import credentials_of
     from lycosa.cluster.serve.caller import CoordinatorFinder
     from lycosa.cluster.serve.seed_caller import SeedCaller
 

@@ -15,7 +15,7 @@ from lycosa.cli.output import ExitCode, clean, emit, human_time
 if TYPE_CHECKING:
     from lycosa.inspect.capture_diff import CaptureDiff
     from lycosa.inspect.committed_state import CrawlReader
-    from lycosa.state.store import JournalRow
+    from lycosa.state.store.journal_rows import JournalRow
 
 _EPILOG = """
 \b

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from lycosa.base.config.cluster_file import ClusterFile
     from lycosa.base.system.frame_stream import FrameStream
     from lycosa.base.system.health_file import HealthFile
-    from lycosa.cluster.network import Credentials
+    from lycosa.cluster.network.credentials import Credentials
     from lycosa.cluster.shards.stored_crawl import StoredCrawl
     from lycosa.processes.cluster.cluster_node import NodeEnd
     from lycosa.processes.cluster.cluster_session import ClusterSession
@@ -190,7 +190,7 @@ def run(
     """Run a node until its end, as a program of the number ``protocol``."""
     from lycosa.base.system.health_file import HealthFile
     from lycosa.base.system.machine import memory_bytes
-    from lycosa.cluster.network import credentials_of
+    from lycosa.cluster.network.credentials import credentials_of
     from lycosa.cluster.shards.stored_crawl import read_crawl
     from lycosa.processes.cluster.cluster_node import NodeEnd
     from lycosa.processes.cluster.cluster_session import ClusterSession, NodeMemory
@@ -380,7 +380,8 @@ def with_key(crawl: StoredCrawl, key_file: str) -> StoredCrawl:
 
 async def check_listen(host: str, credentials: Credentials) -> None:
     """Raise ``click.UsageError`` when workers of this node could not listen at that host."""
-    from lycosa.cluster.network import FrameServer, join_address
+    from lycosa.cluster.network.endpoints import join_address
+    from lycosa.cluster.network.frame_server import FrameServer
 
     async def serve(stream: FrameStream, hello: bytes, peer: str) -> None:
         stream.close()
@@ -398,7 +399,7 @@ async def check_listen(host: str, credentials: Credentials) -> None:
 
 def _own_address(coordinators: Sequence[str]) -> str:
     """The address from which this machine reaches the first coordinator whose name is known."""
-    from lycosa.cluster.network import split_address
+    from lycosa.cluster.network.endpoints import split_address
 
     for address in coordinators:
         host, port = split_address(address)

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from lycosa.base.config.sections import LimitSection
     from lycosa.base.messages.coordinator_messages import ServedCrawl
     from lycosa.base.system.health_file import HealthFile
-    from lycosa.cluster.kafka import KafkaClient
-    from lycosa.cluster.network import Credentials
+    from lycosa.cluster.kafka.kafka_clients import KafkaClient
+    from lycosa.cluster.network.credentials import Credentials
     from lycosa.cluster.serve.running_coordinator import ServeEnd
     from lycosa.cluster.shards.stored_crawl import StoredCrawl
     from lycosa.processes.api_keeper import ApiKeeper, ApiListener
@@ -124,7 +124,7 @@ def run(
 ) -> ExitCode:
     """Serve until the end as a program of the number ``protocol``; returns the exit code."""
     from lycosa.base.system.health_file import HealthFile
-    from lycosa.cluster.network import credentials_of
+    from lycosa.cluster.network.credentials import credentials_of
     from lycosa.cluster.shards.stored_crawl import read_crawl
 
     given = given_cluster(file)
@@ -165,7 +165,7 @@ async def _serve(
     api: tuple[ApiSettings, ApiListener] | None,
     protocol: int,
 ) -> ServeEnd:
-    from lycosa.cluster.kafka import crawl_topics
+    from lycosa.cluster.kafka.topics import crawl_topics
     from lycosa.cluster.serve.coordinator_server import CoordinatorServer
     from lycosa.cluster.serve.running_coordinator import RunningCoordinator, ServeEnd
     from lycosa.cluster.serve.saved_records import SavedRecords

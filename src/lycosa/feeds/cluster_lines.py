@@ -19,8 +19,9 @@ from collections.abc import Iterator, Mapping
 from lycosa.feeds.cluster_source import ClusterSource
 from lycosa.feeds.journal_lines import LinePosition
 from lycosa.feeds.projector_source import UNREAD, CaptureLines, JournalPosition
-from lycosa.state.store import StoredSegment, layout
+from lycosa.state.store import layout
 from lycosa.state.store.journal_rows import SegmentHeader
+from lycosa.state.store.segments_port import StoredSegment
 
 _Order = tuple[int, int]  # term and number of a segment
 _BEGINNING = LinePosition(0, 0, 0)

@@ -19,9 +19,10 @@ from lycosa.cluster.shards.opened_cluster import OpenedCluster
 from lycosa.feeds.projector_source import UNREAD, CaptureLines, JournalPosition
 from lycosa.state.commit import Commit
 from lycosa.state.shard.view import CrawlView
-from lycosa.state.store import StoredSegment, layout
+from lycosa.state.store import layout
 from lycosa.state.store.journal import lines_from
 from lycosa.state.store.object_segments import ObjectSegments
+from lycosa.state.store.segments_port import StoredSegment
 from lycosa.state.store.stored_parts import PieceFile
 
 _LISTED_EVERY_S = 15.0

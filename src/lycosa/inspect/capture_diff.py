@@ -26,8 +26,8 @@ from lycosa.inspect.queries.capture_queries import decoded_body, segments_with
 from lycosa.inspect.text_diff import lines_of, unified
 from lycosa.stages.parse.parser_config import ParserConfig
 from lycosa.stages.parse.parser_pair import ParserPair
-from lycosa.state.store import JournalRow, StoredSegment
-from lycosa.state.store.journal_rows import UNCHANGED
+from lycosa.state.store.journal_rows import UNCHANGED, JournalRow
+from lycosa.state.store.segments_port import StoredSegment
 from lycosa.state.store.stored_bodies import record_with_body
 from lycosa.state.store.stored_data import RecordError, StoredRecord
 

@@ -28,12 +28,12 @@ from lycosa.base.preferences.use_policy import UsePolicy
 from lycosa.inspect.committed_state import CrawlReader
 from lycosa.inspect.text_choice import BETTER
 from lycosa.state.shard.item_source import ItemSource
-from lycosa.state.store import StoredSegment
 from lycosa.state.store.derived_files import ITEMS, begin_file, item_kind
 from lycosa.state.store.item_versions import CurrentVersion, ItemListing, has_tables, seen_version
 from lycosa.state.store.items_table import items_schema
 from lycosa.state.store.journal_rows import Extractor, SegmentHeader
 from lycosa.state.store.parquet import RowWriter
+from lycosa.state.store.segments_port import StoredSegment
 
 _SAYS_SOMETHING = "fetch_status BETWEEN 200 AND 299 OR fetch_status IN (301, 304, 308, 404, 410)"
 # Errors that pass, and redirects for the moment, say nothing about what the page has.

@@ -25,7 +25,7 @@ from lycosa.state.kv.kv_port import Opener
 from lycosa.state.kv.rocks import opener_within
 from lycosa.state.shard.folder_snapshots import FolderSnapshots
 from lycosa.state.shard.opened_shard import Shard, ShardStorage
-from lycosa.state.store import SegmentFiles
+from lycosa.state.store.segment_files import SegmentFiles
 from lycosa.worker.job import WorkerJob
 from lycosa.worker.owned_shard import operator_delay_s, recent_hosts
 from lycosa.worker.real_ports import cache_of, real_ports

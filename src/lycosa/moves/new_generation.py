@@ -22,8 +22,12 @@ from lycosa.base.config.sections import Config
 from lycosa.base.messages.control_records import AsksSaved, EndSaved, Record, folded, key_of
 from lycosa.base.model.end import End
 from lycosa.base.urls.identity import Sites
-from lycosa.cluster.kafka import FirstCommit, KafkaAway, KafkaClient, KafkaControl, crawl_topics
+from lycosa.cluster.kafka.control_topic import KafkaControl
 from lycosa.cluster.kafka.generations import delete_state_topics, extend_feeds, generation_number
+from lycosa.cluster.kafka.kafka_clients import KafkaClient
+from lycosa.cluster.kafka.new_log import FirstCommit
+from lycosa.cluster.kafka.topics import crawl_topics
+from lycosa.cluster.kafka.upkeep import KafkaAway
 from lycosa.cluster.shards.stored_crawl import SETTINGS_NAME, create_manifest, store_formats
 from lycosa.moves.gathered import GatheredState, open_tables
 from lycosa.moves.new_shards import (

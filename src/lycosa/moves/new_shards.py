@@ -14,15 +14,10 @@ from pathlib import Path
 import msgspec
 
 from lycosa.base.config.sections import Config
-from lycosa.cluster.kafka import (
-    Finding,
-    FirstCommit,
-    KafkaClient,
-    Topics,
-    begin_log,
-    check_topics,
-    make_topics,
-)
+from lycosa.cluster.kafka.kafka_clients import KafkaClient
+from lycosa.cluster.kafka.new_log import FirstCommit, begin_log
+from lycosa.cluster.kafka.topics import Topics
+from lycosa.cluster.kafka.upkeep import Finding, check_topics, make_topics
 from lycosa.state.commit import Mark, PartitionBatch, marked
 from lycosa.state.commit.memory_log import MemoryChangelog, MemoryLog
 from lycosa.state.folder.names import stamp_of

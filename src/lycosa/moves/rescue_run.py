@@ -22,7 +22,10 @@ from collections.abc import Mapping
 import msgspec
 
 from lycosa.base.system.frames import UNREADABLE
-from lycosa.cluster.kafka import Finding, FirstCommit, Topics, crawl_topics, what_remains
+from lycosa.cluster.kafka.log_ends import what_remains
+from lycosa.cluster.kafka.new_log import FirstCommit
+from lycosa.cluster.kafka.topics import Topics, crawl_topics
+from lycosa.cluster.kafka.upkeep import Finding
 from lycosa.cluster.shards.stored_crawl import read_crawl
 from lycosa.moves.new_generation import ClusterPlaces
 from lycosa.moves.new_shards import TopicsUnfit, begin_new_logs, make_fit_topics

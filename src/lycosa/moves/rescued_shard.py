@@ -34,8 +34,10 @@ from lycosa.stages.frontier.alike_pages import find_alike
 from lycosa.state.commit import Commit, Mark
 from lycosa.state.commit.log_port import FeedSource, no_rows
 from lycosa.state.commit.memory_log import MemoryChangelog, MemoryLog
-from lycosa.state.exchange import ExchangeEnds, MemoryTopics, NoAnswer
+from lycosa.state.exchange.exchange_errors import NoAnswer
+from lycosa.state.exchange.exchange_port import ExchangeEnds
 from lycosa.state.exchange.renumbering import renumbered
+from lycosa.state.exchange.topic import MemoryTopics
 from lycosa.state.folder.names import attempts_folder, mark_of, spool_folder, stamp_of, suffix_list
 from lycosa.state.folder.url_seen import known_hashes
 from lycosa.state.kv.kv_port import KeyValue
@@ -47,11 +49,11 @@ from lycosa.state.seen.content_seen import (
     decode_stored_original,
 )
 from lycosa.state.shard.opened_shard import PartitionData, Shard, ShardStorage
-from lycosa.state.store import FoundSegments, layout
+from lycosa.state.store import layout
 from lycosa.state.store.journal_rows import JournalRow
 from lycosa.state.store.lost_parts import LostPart
 from lycosa.state.store.object_segments import ObjectSegments
-from lycosa.state.store.segments_port import StoredSegment
+from lycosa.state.store.segments_port import FoundSegments, StoredSegment
 from lycosa.worker.assemble import Assembled
 from lycosa.worker.real_ports import real_ports
 

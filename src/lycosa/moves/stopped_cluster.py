@@ -24,8 +24,9 @@ from lycosa.base.messages.control_records import (
     decode_records,
     folded,
 )
-from lycosa.cluster.kafka import KafkaControl, crawl_topics
+from lycosa.cluster.kafka.control_topic import KafkaControl
 from lycosa.cluster.kafka.generations import close_log
+from lycosa.cluster.kafka.topics import crawl_topics
 from lycosa.cluster.shards.opened_cluster import OpenedCluster
 from lycosa.cluster.shards.stored_crawl import (
     CrawlFrozen,
@@ -40,7 +41,8 @@ from lycosa.moves.reshard.host_owners import StateDamaged
 from lycosa.moves.returned_records import return_records
 from lycosa.stages.frontier.alike_pages import find_alike
 from lycosa.state.commit import MARK_KEY, Mark
-from lycosa.state.exchange import Parcel, ParcelNumbers
+from lycosa.state.exchange.agreement import ParcelNumbers
+from lycosa.state.exchange.exchange_port import Parcel
 from lycosa.state.exchange.parcel_rows import ParcelRow, encode_row
 from lycosa.state.exchange.renumbering import numbers_of, row_key
 from lycosa.state.folder.manifest import EarlierOwners, Manifest

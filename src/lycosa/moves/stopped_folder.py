@@ -21,7 +21,8 @@ import msgspec
 
 from lycosa.base.messages.control_records import FormatsSaved
 from lycosa.base.model.compatibility import PROTOCOL
-from lycosa.cluster.kafka import crawl_topics, missing_topics
+from lycosa.cluster.kafka.topics import crawl_topics
+from lycosa.cluster.kafka.upkeep import missing_topics
 from lycosa.cluster.shards.stored_crawl import newest_manifest, reserve_place
 from lycosa.moves.gathered import GatheredState, open_tables, prepare_gathering
 from lycosa.moves.move import MoveReport, delete_other_generations, move_crawl
@@ -53,11 +54,12 @@ from lycosa.state.ranks.rank_results import RANKS_FOLDER, WORK_FOLDER
 from lycosa.state.shard.folder_view import FolderView
 from lycosa.state.shard.item_source import FolderItems
 from lycosa.state.shard.object_snapshots import CONSTANT_SUFFIX
-from lycosa.state.store import NotStored, StoredSegment, layout
+from lycosa.state.store import layout
 from lycosa.state.store.closing import build_derived, wanted_or_certain
 from lycosa.state.store.derived_files import CDXJ, ITEMS
 from lycosa.state.store.item_versions import CURRENT_FOLDER
 from lycosa.state.store.journal import JournalError
+from lycosa.state.store.segments_port import NotStored, StoredSegment
 
 _NO_LINKS = frozenset({errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP})
 _PIECE = 8 << 20

@@ -23,8 +23,7 @@ from contextlib import suppress
 import msgspec
 
 from lycosa.base.config.sources import SettingsError
-from lycosa.cluster.network import split_address
-from lycosa.cluster.network.endpoints import RefusedConnection
+from lycosa.cluster.network.endpoints import RefusedConnection, split_address
 from lycosa.processes.kept_process import how_it_ended, keep_running
 from lycosa.processes.worker_handle import WorkerSilence, reap
 from lycosa.service.api.api_job import ApiJob, encode_api_job, session_expiry

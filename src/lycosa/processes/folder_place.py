@@ -13,8 +13,8 @@ import msgspec
 
 from lycosa.base.messages.worker_messages import ToWorker
 from lycosa.base.model.progress_parts import PoolUse
-from lycosa.cluster.network import SocketExchange
-from lycosa.state.exchange import ExchangeEnds
+from lycosa.cluster.network.sockets import SocketExchange
+from lycosa.state.exchange.exchange_port import ExchangeEnds
 from lycosa.state.shard.opened_shard import Shard
 from lycosa.worker.assemble import Assembled
 from lycosa.worker.calls.call_router import ReadState

@@ -13,7 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
-from lycosa.cluster.kafka import Finding, KafkaClient, LogEnd, Topics, count_partitions, log_end
+from lycosa.cluster.kafka.kafka_clients import KafkaClient
+from lycosa.cluster.kafka.log_ends import LogEnd, log_end
+from lycosa.cluster.kafka.topics import Topics
+from lycosa.cluster.kafka.upkeep import Finding, count_partitions
 from lycosa.state.commit import NOTHING, Mark
 from lycosa.state.folder.manifest import Manifest
 from lycosa.state.objects.generation import placed_objects

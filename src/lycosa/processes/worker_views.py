@@ -15,7 +15,8 @@ from lycosa.state.folder.names import suffix_list
 from lycosa.state.shard.live_view import LiveView
 from lycosa.state.shard.opened_shard import Shard
 from lycosa.state.shard.view import CrawlOrigin, rank_reader
-from lycosa.state.store import SegmentFiles, SegmentReader
+from lycosa.state.store.segment_files import SegmentFiles
+from lycosa.state.store.segments_port import SegmentReader
 from lycosa.worker.assemble import Assembled
 from lycosa.worker.job import WorkerJob
 

@@ -34,7 +34,7 @@ from lycosa.simulate.simulated_table import SimulatedTable
 from lycosa.simulate.simulation_run import Model
 from lycosa.simulate.visits import Visits
 from lycosa.stages.frontier.lease import Lease
-from lycosa.state.exchange import Lateness
+from lycosa.state.exchange.exchange_port import Lateness
 
 _HOSTS_OF_SHARD = 200
 _WARM_UP = 1 / 3

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from lycosa.simulate.cluster_means import ClusterMeans
 from lycosa.simulate.resources import UsageMeter
-from lycosa.state.exchange import Lateness
+from lycosa.state.exchange.exchange_port import Lateness
 
 STEP_S = 0.5
 _WINDOW = 8  # parcels of a pair that are posted together (``OutboxSender``)

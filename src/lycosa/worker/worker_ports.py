@@ -10,7 +10,7 @@ import msgspec
 
 from lycosa.base.ports import Addresses, Clock, Fetcher, Offload, Parser, Resolver
 from lycosa.state.commit import ShardLease, folder_lease
-from lycosa.state.exchange import ExchangeEnds
+from lycosa.state.exchange.exchange_port import ExchangeEnds
 from lycosa.state.kv.kv_port import Opener
 from lycosa.state.objects.objects_port import ObjectStore
 from lycosa.worker.job import WorkerJob

@@ -21,7 +21,8 @@ from lycosa.state.folder.lock import CrawlLock
 from lycosa.state.folder.manifest import Identity, Manifest, ManifestError
 from lycosa.state.kv.memory_table import MemoryKeyValue
 from lycosa.state.kv.overlay import Overlay
-from lycosa.state.store import RecordError, layout, read_record
+from lycosa.state.store import layout
+from lycosa.state.store.stored_data import RecordError, read_record
 from lycosa.state.store.warc_records import Draft
 from store_samples import capture
 

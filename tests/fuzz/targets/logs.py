@@ -13,8 +13,9 @@ from lycosa.base.model.fetched import FetchKind
 from lycosa.base.reasons import Reason
 from lycosa.state.attempts import AttemptLog, Since, crashed_attempts, last_contacts, read_attempts
 from lycosa.state.commit import Commit, CommitLog, LogDamaged, PartitionBatch, read_logs
-from lycosa.state.store import JournalError, JournalRow, journal, read_header, read_rows
-from lycosa.state.store.journal_rows import SegmentHeader
+from lycosa.state.store import journal
+from lycosa.state.store.journal import JournalError, read_header, read_rows
+from lycosa.state.store.journal_rows import JournalRow, SegmentHeader
 
 _FOLDER = scratch()
 _COMMITS = "commit-w000-000000000001.log"

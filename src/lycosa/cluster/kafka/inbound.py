@@ -17,7 +17,8 @@ from lycosa.cluster.kafka.kafka_clients import KafkaClient, Tell
 from lycosa.cluster.kafka.parcel_records import parcels_of
 from lycosa.cluster.kafka.partition_reader import PartitionReader, PositionGone, RecordBroken
 from lycosa.cluster.kafka.topics import Topics
-from lycosa.state.exchange import InboxDamaged, Parcel, PositionLost
+from lycosa.state.exchange.exchange_errors import InboxDamaged, PositionLost
+from lycosa.state.exchange.exchange_port import Parcel
 
 _TRIM_S = 30.0
 

@@ -30,7 +30,8 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from lycosa.cluster.kafka.kafka_clients import POLL_S, KafkaClient, cause_of
 from lycosa.cluster.kafka.parcel_records import records
 from lycosa.cluster.kafka.topics import Topics
-from lycosa.state.exchange import ExchangeError, Handover, Parcel
+from lycosa.state.exchange.exchange_errors import ExchangeError
+from lycosa.state.exchange.exchange_port import Handover, Parcel
 
 
 class _Record:

@@ -15,7 +15,8 @@ from lycosa.cluster.kafka.parcel_records import parcels_of
 from lycosa.cluster.kafka.partition_reader import PartitionReader, PositionGone, RecordBroken
 from lycosa.cluster.kafka.topics import Topics
 from lycosa.state.commit import Commit, LogTrimmed
-from lycosa.state.exchange import InboxDamaged, Parcel, PositionLost
+from lycosa.state.exchange.exchange_errors import InboxDamaged, PositionLost
+from lycosa.state.exchange.exchange_port import Parcel
 
 
 class KafkaLogReader:

@@ -13,7 +13,8 @@ import msgspec
 
 from lycosa.base.model.foreign_record import ForeignRecord, is_foreign
 from lycosa.base.system.frames import UNREADABLE
-from lycosa.state.exchange import InboxDamaged, Parcel
+from lycosa.state.exchange.exchange_errors import InboxDamaged
+from lycosa.state.exchange.exchange_port import Parcel
 
 GATHERED_BYTES = 256_000
 """Parcels are gathered into one record up to this size: a reader holds 128 records that it has

@@ -24,7 +24,7 @@ from redis.exceptions import NoScriptError, RedisError, ResponseError
 
 from lycosa.base.config.cluster_file import RedisSection
 from lycosa.base.ports import Clock
-from lycosa.cluster.network import split_address
+from lycosa.cluster.network.endpoints import split_address
 from lycosa.stages.politeness import address_pool
 
 SCRIPT = files("lycosa.cluster.redis").joinpath("address_pool.lua").read_text("utf-8")

@@ -31,7 +31,9 @@ from lycosa.base.messages.coordinator_messages import (
 )
 from lycosa.base.system.frame_stream import FrameStream
 from lycosa.base.system.frames import UNREADABLE, FrameError
-from lycosa.cluster.network import Credentials, RefusedConnection, connect
+from lycosa.cluster.network.connecting import connect
+from lycosa.cluster.network.credentials import Credentials
+from lycosa.cluster.network.endpoints import RefusedConnection
 
 _AGAIN_S = 1.0
 _ANSWER_S = 30.0  # a request whose record waits for Kafka is not answered; it may be repeated

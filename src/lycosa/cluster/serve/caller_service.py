@@ -16,7 +16,8 @@ from lycosa.base.system.frame_stream import FrameStream
 from lycosa.base.system.frames import UNREADABLE
 from lycosa.base.system.kept_tasks import KeptTasks
 from lycosa.cluster.coordinator.overview import refusal_of
-from lycosa.cluster.network import Credentials, FrameServer
+from lycosa.cluster.network.credentials import Credentials
+from lycosa.cluster.network.frame_server import FrameServer
 from lycosa.cluster.serve.coordinator_links import PeerLink
 
 LEFT_S = 60.0

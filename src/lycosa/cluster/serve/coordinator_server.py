@@ -28,7 +28,9 @@ from lycosa.base.model.compatibility import PROTOCOL
 from lycosa.base.system.frame_stream import FrameStream
 from lycosa.base.system.frames import UNREADABLE
 from lycosa.base.system.kept_tasks import KeptTasks
-from lycosa.cluster.network import Credentials, FrameServer, RefusedConnection
+from lycosa.cluster.network.credentials import Credentials
+from lycosa.cluster.network.endpoints import RefusedConnection
+from lycosa.cluster.network.frame_server import FrameServer
 from lycosa.cluster.serve.caller_service import (
     LEFT_S,
     MAX_CALLER_BYTES,

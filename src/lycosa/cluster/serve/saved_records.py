@@ -15,7 +15,9 @@ import msgspec
 from lycosa.base.messages.control_records import Control, Record, decode_records, folded, key_of
 from lycosa.base.model.foreign_record import ForeignRecord, OnForeign, not_noted
 from lycosa.base.system.frames import UNREADABLE
-from lycosa.cluster.kafka import ControlDamaged, KafkaClient, KafkaControl, Topics
+from lycosa.cluster.kafka.control_topic import ControlDamaged, KafkaControl
+from lycosa.cluster.kafka.kafka_clients import KafkaClient
+from lycosa.cluster.kafka.topics import Topics
 
 _Result = TypeVar("_Result")
 _ENCODER = msgspec.msgpack.Encoder()

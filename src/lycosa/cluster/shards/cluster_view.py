@@ -35,8 +35,11 @@ from lycosa.state.shard.view import (
     ShardPosition,
     ViewSummary,
 )
-from lycosa.state.store import JournalRow, RecordError, StoredRecord, StoredSegment, layout
+from lycosa.state.store import layout
+from lycosa.state.store.journal_rows import JournalRow
 from lycosa.state.store.object_segments import ObjectSegments
+from lycosa.state.store.segments_port import StoredSegment
+from lycosa.state.store.stored_data import RecordError, StoredRecord
 
 _AT_ONCE = 4  # shards that are opened at the same time
 

@@ -15,20 +15,15 @@ from pathlib import Path
 from lycosa.base.config.cluster_file import ClusterFile
 from lycosa.base.system.durable import replace_file
 from lycosa.base.urls.identity import Sites
-from lycosa.cluster.kafka import (
-    KafkaClient,
-    KafkaInboxReader,
-    KafkaLogReader,
-    KafkaSettings,
-    crawl_topics,
-    missing_topics,
-)
+from lycosa.cluster.kafka.kafka_clients import KafkaClient, KafkaSettings
+from lycosa.cluster.kafka.log_reader import KafkaInboxReader, KafkaLogReader
 from lycosa.cluster.kafka.partition_reader import PartitionReader
-from lycosa.cluster.kafka.topics import PAGES
+from lycosa.cluster.kafka.topics import PAGES, crawl_topics
+from lycosa.cluster.kafka.upkeep import missing_topics
 from lycosa.cluster.shards.cluster_view import ClusterView, OnReading
 from lycosa.cluster.shards.stored_crawl import StoredCrawl, read_crawl
 from lycosa.state.attempts.shipping import shipped_files
-from lycosa.state.exchange import Parcel
+from lycosa.state.exchange.exchange_port import Parcel
 from lycosa.state.folder.manifest import EarlierOwners
 from lycosa.state.kv.rocks import rocks_opener
 from lycosa.state.objects.cached import CachedObjects, OnPiece
@@ -37,7 +32,7 @@ from lycosa.state.objects.object_errors import ObjectMissing
 from lycosa.state.objects.objects_port import ObjectStore, StoredObject
 from lycosa.state.objects.store_opening import open_store
 from lycosa.state.shard.view import CrawlOrigin, rank_reader
-from lycosa.state.store import StoredSegment, layout
+from lycosa.state.store import layout
 from lycosa.state.store.item_versions import (
     CurrentVersion,
     ItemListing,
@@ -47,6 +42,7 @@ from lycosa.state.store.item_versions import (
 from lycosa.state.store.journal import JournalError, header_from, header_in
 from lycosa.state.store.journal_rows import SegmentHeader
 from lycosa.state.store.object_segments import ObjectSegments
+from lycosa.state.store.segments_port import StoredSegment
 from lycosa.state.store.stored_parts import PieceFile
 
 

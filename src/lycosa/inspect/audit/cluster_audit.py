@@ -32,10 +32,11 @@ from lycosa.state.attempts.shipping import last_files
 from lycosa.state.objects.cached import download
 from lycosa.state.objects.object_errors import ObjectMissing
 from lycosa.state.objects.objects_port import StoredObject
-from lycosa.state.store import StoredSegment, layout
+from lycosa.state.store import layout
 from lycosa.state.store.derived_files import DERIVED_KINDS, ITEMS, item_version
 from lycosa.state.store.item_versions import FAILED, MADE_NOTE, failed_key, note_key
 from lycosa.state.store.journal import JournalError, read_header
+from lycosa.state.store.segments_port import StoredSegment
 
 _WHOLE_FROM = 0.5  # of the records to be read: then the WARC is downloaded in one piece
 # A node is refused when its clock differs by more than some seconds from the coordinator's, so two

@@ -32,7 +32,7 @@ from lycosa.stages.parse.inline_parser import build_parser
 from lycosa.stages.parse.media_type import file_type
 from lycosa.stages.parse.parser_config import ParserConfig
 from lycosa.stages.schedule.fetch_outcome import Meaning, judge_answer
-from lycosa.state.exchange import urls_in_outboxes
+from lycosa.state.exchange.outbox import urls_in_outboxes
 from lycosa.state.folder.live_changes import saved_changes
 from lycosa.state.store.journal_rows import JournalRow
 from lycosa.state.store.stored_bodies import BodyPlace, RevisitTarget, record_with_body

@@ -16,10 +16,11 @@ from lycosa.base.system.frames import UNREADABLE
 from lycosa.inspect.audit.audit_report import Check, OnAuditProgress
 from lycosa.inspect.audit.capture_index import place_key
 from lycosa.state.shard.view import CrawlView
-from lycosa.state.store import StoredSegment, layout
+from lycosa.state.store import layout
 from lycosa.state.store.journal import JournalError
 from lycosa.state.store.journal_rows import JournalRow
 from lycosa.state.store.render_facts import RENDER_LINE
+from lycosa.state.store.segments_port import StoredSegment
 
 _STEP = 5000
 

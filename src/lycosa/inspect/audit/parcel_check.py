@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 
 from lycosa.inspect.audit.audit_report import Check
 from lycosa.inspect.committed_state import TableView
-from lycosa.state.exchange import Parcel
 from lycosa.state.exchange.agreement import ParcelNumbers
+from lycosa.state.exchange.exchange_port import Parcel
 from lycosa.state.kv.table_records import prefix_end
 
 ReadInbox = Callable[[int], Iterator[Parcel]]

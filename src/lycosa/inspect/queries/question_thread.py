@@ -49,8 +49,9 @@ from lycosa.stages.parse.parser_config import ParserConfig
 from lycosa.stages.parse.parser_pair import ParserPair
 from lycosa.state.kv.kv_port import TableError
 from lycosa.state.shard.view import CrawlView
-from lycosa.state.store import JournalError, RecordError
 from lycosa.state.store.damage import StoreDamaged
+from lycosa.state.store.journal import JournalError
+from lycosa.state.store.stored_data import RecordError
 
 if TYPE_CHECKING:
     from lycosa.inspect.queries.answering import StateAnswers

@@ -14,7 +14,9 @@ from lycosa.state.cold.cold_rows import ColdFileRow
 from lycosa.state.cold.whole_table import find_cold_file
 from lycosa.state.kv.kv_port import SavedTable
 from lycosa.state.shard.view import CrawlView, ViewSummary
-from lycosa.state.store import JournalRow, StoredRecord, StoredSegment
+from lycosa.state.store.journal_rows import JournalRow
+from lycosa.state.store.segments_port import StoredSegment
+from lycosa.state.store.stored_data import StoredRecord
 
 DEFAULT_BUDGET_S = 0.1
 _STEPS = 16  # rows between two looks at the clock, which cost 0.1 us each

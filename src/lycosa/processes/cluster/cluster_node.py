@@ -46,7 +46,7 @@ from lycosa.cluster.coordinator.node_acts import (
     TellWorker,
 )
 from lycosa.cluster.coordinator.node_plan import NodePlan
-from lycosa.cluster.network import Credentials
+from lycosa.cluster.network.credentials import Credentials
 from lycosa.processes.cluster.cluster_session import ClusterSession
 from lycosa.processes.cluster.coordinator_dialer import CoordinatorDialer
 from lycosa.processes.cluster.node_code import NodeCode

@@ -26,14 +26,17 @@ from lycosa.base.model.progress_parts import PoolUse
 from lycosa.base.ports import Addresses, Clock
 from lycosa.base.system.clock import SystemClock
 from lycosa.base.system.frame_stream import FrameStream
-from lycosa.cluster.kafka import KafkaInbound, KafkaPost
-from lycosa.cluster.network import NetworkInquiry, credentials_of, join_address
+from lycosa.cluster.kafka.inbound import KafkaInbound
+from lycosa.cluster.kafka.kafka_post import KafkaPost
+from lycosa.cluster.network.credentials import credentials_of
+from lycosa.cluster.network.endpoints import join_address
+from lycosa.cluster.network.inquiry import NetworkInquiry
 from lycosa.stages.politeness.address_pool import PoolWorker
 from lycosa.stages.politeness.address_table import MACHINE_ENTRIES, MACHINE_SLOTS, AddressTable
 from lycosa.stages.politeness.machine_addresses import MachineAddresses
 from lycosa.stages.politeness.pooled_addresses import PooledAddresses
 from lycosa.state.commit import LEASE_S, ShardLease
-from lycosa.state.exchange import ExchangeEnds, Lateness
+from lycosa.state.exchange.exchange_port import ExchangeEnds, Lateness
 from lycosa.state.folder.names import addresses_path
 from lycosa.state.kv.kv_port import Opener
 from lycosa.state.shard.opened_shard import Shard

@@ -24,7 +24,9 @@ from lycosa.base.messages.coordinator_messages import (
 )
 from lycosa.base.system.frame_stream import FrameStream
 from lycosa.base.system.frames import FrameError
-from lycosa.cluster.network import Credentials, RefusedConnection, connect
+from lycosa.cluster.network.connecting import connect
+from lycosa.cluster.network.credentials import Credentials
+from lycosa.cluster.network.endpoints import RefusedConnection
 
 _SILENT_S = 10.0  # a node reports every second, and each report is answered
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 5.0

@@ -28,7 +28,7 @@ from lycosa.base.calls import (
 from lycosa.base.reasons import Reason
 from lycosa.processes.rendering.body_cache import BodyCache, BodyKey
 from lycosa.service.api.places import CallableCrawl
-from lycosa.state.exchange import CallRefused, NoAnswer
+from lycosa.state.exchange.exchange_errors import CallRefused, NoAnswer
 
 _FRESH_S = 60.0
 _REMEMBERED = 5000  # captures; their headers take about a kilobyte each

@@ -33,7 +33,7 @@ from lycosa.base.system.kept_tasks import KeptTasks, error_line
 from lycosa.processes.rendering.called_archive import CalledArchive
 from lycosa.processes.rendering.capture_caller import CaptureCaller
 from lycosa.service.api.places import CallableCrawl
-from lycosa.state.exchange import CallRefused, NoAnswer
+from lycosa.state.exchange.exchange_errors import CallRefused, NoAnswer
 
 _TAKE_S, _SHORTEST_S, _LONGEST_S = 5.0, 0.1, 1.0
 _SILENT_S = 2.0  # a worker that did not answer is not asked for that time

@@ -22,7 +22,7 @@ from fastapi import FastAPI
 from lycosa.base.config.sources import SettingsError
 from lycosa.base.logs.log_records import LogLevel
 from lycosa.base.logs.log_writer import opened_log
-from lycosa.cluster.network import split_address
+from lycosa.cluster.network.endpoints import split_address
 from lycosa.service.api.access_log import AccessLog
 from lycosa.service.api.api_job import ApiJob, ApiSettings, decode_api_job
 from lycosa.service.api.app import make_app

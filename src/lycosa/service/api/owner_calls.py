@@ -29,7 +29,7 @@ from lycosa.base.calls import (
 from lycosa.service.api.answers import OwnerSilent, ServiceBusy, ServiceRefusal
 from lycosa.service.api.api_job import ApiLimits
 from lycosa.service.api.places import CallableCrawl
-from lycosa.state.exchange import CallRefused, NoAnswer
+from lycosa.state.exchange.exchange_errors import CallRefused, NoAnswer
 
 _Reply = TypeVar("_Reply")
 _REST_S = 2.0

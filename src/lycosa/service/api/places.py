@@ -19,13 +19,15 @@ from lycosa.base.config.sections import Config
 from lycosa.base.messages.coordinator_messages import ClusterStatus
 from lycosa.base.system.frames import UNREADABLE
 from lycosa.base.urls.identity import Canonicalizer, Sites, host_of, partition_of
-from lycosa.cluster.network import Credentials, NetworkInquiry, SocketExchange, credentials_of
+from lycosa.cluster.network.credentials import Credentials, credentials_of
+from lycosa.cluster.network.inquiry import NetworkInquiry
+from lycosa.cluster.network.sockets import SocketExchange
 from lycosa.cluster.serve.caller import CoordinatorPlace
 from lycosa.cluster.shards.stored_crawl import read_crawl, stored_sites
 from lycosa.inspect.queries.question_thread import StateReader
 from lycosa.service.api.api_job import COORDINATOR_SOCKET, ApiJob
 from lycosa.service.api.stored_state import StoredState
-from lycosa.state.exchange import CallRefused, NoAnswer
+from lycosa.state.exchange.exchange_errors import CallRefused, NoAnswer
 from lycosa.state.folder.folder_notes import settings_of
 from lycosa.state.folder.manifest import load_manifest
 from lycosa.state.folder.names import crawl_sites

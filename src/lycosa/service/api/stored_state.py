@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from lycosa.base.calls import Call, CallReply, StateQuestion
 from lycosa.base.config.cluster_file import ClusterFile
 from lycosa.inspect.queries.question_thread import StateReader
-from lycosa.state.exchange import NoAnswer
+from lycosa.state.exchange.exchange_errors import NoAnswer
 
 if TYPE_CHECKING:
     from lycosa.cluster.shards.cluster_view import ReadingProgress

@@ -47,7 +47,7 @@ from lycosa.state.commit import (
     merged_by_worker,
     saved_logs,
 )
-from lycosa.state.exchange import ParcelNumbers, disagreements
+from lycosa.state.exchange.agreement import ParcelNumbers, disagreements
 from lycosa.state.folder.manifest import FolderUnusable, Manifest
 from lycosa.state.folder.names import (
     last_commit_path,

@@ -40,7 +40,7 @@ from lycosa.state.kv.read_only import ReadOnlyTable, shared_cache
 from lycosa.state.objects.folder import FolderStore
 from lycosa.state.shard.item_source import FolderItems
 from lycosa.state.shard.view import CrawlOrigin, LastCommits, SegmentView, ViewSummary, rank_reader
-from lycosa.state.store import SegmentFiles
+from lycosa.state.store.segment_files import SegmentFiles
 
 _TRIES = 20
 _USED_S = 3.0

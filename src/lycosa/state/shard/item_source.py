@@ -12,12 +12,13 @@ from typing import Protocol
 
 from lycosa.state.objects.folder import FolderStore
 from lycosa.state.objects.objects_port import StoredObject
-from lycosa.state.store import StoredSegment, layout
+from lycosa.state.store import layout
 from lycosa.state.store.derived_files import ITEMS
 from lycosa.state.store.item_versions import CurrentVersion, ItemListing, list_items, stored_version
 from lycosa.state.store.journal import read_header
 from lycosa.state.store.journal_rows import SegmentHeader
 from lycosa.state.store.removed_files import open_removed, removed_files
+from lycosa.state.store.segments_port import StoredSegment
 
 
 class ItemSource(Protocol):

@@ -22,7 +22,7 @@ from lycosa.state.kv.kv_port import KeyValue, SavedTable
 from lycosa.state.kv.viewable_table import ViewableTable
 from lycosa.state.shard.opened_shard import PartitionData, Shard
 from lycosa.state.shard.view import CrawlOrigin, LastCommits, SegmentView, ViewSummary
-from lycosa.state.store import SegmentReader
+from lycosa.state.store.segments_port import SegmentReader
 
 
 def viewable(shard: Shard) -> Shard:

@@ -37,7 +37,7 @@ from lycosa.state.objects.objects_port import ObjectStore
 from lycosa.state.shard.folder_snapshots import FolderSnapshots
 from lycosa.state.shard.opened_shard import PartitionData
 from lycosa.state.shard.usable_snapshots import UNLISTED_S, commit_needed, mark_of_key, none_usable
-from lycosa.state.store import NotStored
+from lycosa.state.store.segments_port import NotStored
 
 _FORMAT = 1
 _KEPT = 2

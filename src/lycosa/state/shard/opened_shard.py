@@ -28,7 +28,8 @@ from lycosa.state.kv.table_records import prefix_end
 from lycosa.state.objects.objects_port import ObjectStore
 from lycosa.state.seen.seen_port import SeenUrls, hashes_of
 from lycosa.state.shard.counters import counters_of
-from lycosa.state.store import FoundSegments, Recovery, Segments
+from lycosa.state.store.segment_recovery import Recovery
+from lycosa.state.store.segments_port import FoundSegments, Segments
 
 
 class PartitionData(msgspec.Struct, frozen=True):

@@ -25,7 +25,7 @@ from lycosa.state.objects.objects_port import ObjectStore
 from lycosa.state.shard.live_view import Borrowed
 from lycosa.state.shard.opened_shard import PartitionData
 from lycosa.state.shard.view import CommitReader, CrawlOrigin, LastCommits, SegmentView, ViewSummary
-from lycosa.state.store import SegmentReader
+from lycosa.state.store.segments_port import SegmentReader
 
 _TRIES = 20
 

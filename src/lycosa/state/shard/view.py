@@ -27,7 +27,9 @@ from lycosa.state.folder.manifest import Manifest
 from lycosa.state.kv.kv_port import SavedTable
 from lycosa.state.objects.objects_port import ObjectStore
 from lycosa.state.shard.item_source import ItemSource
-from lycosa.state.store import JournalRow, SegmentReader, StoredRecord, StoredSegment
+from lycosa.state.store.journal_rows import JournalRow
+from lycosa.state.store.segments_port import SegmentReader, StoredSegment
+from lycosa.state.store.stored_data import StoredRecord
 
 if TYPE_CHECKING:
     from lycosa.state.ranks.rank_file import RankFile

@@ -15,16 +15,9 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from lycosa.stages.frontier.partition import Partition
-from lycosa.state.exchange import (
-    Inbox,
-    InboxDamaged,
-    LookUp,
-    Outbox,
-    Parcel,
-    ParcelGap,
-    ParcelsLost,
-    PositionLost,
-)
+from lycosa.state.exchange.exchange_errors import InboxDamaged, ParcelGap, ParcelsLost, PositionLost
+from lycosa.state.exchange.exchange_port import LookUp, Parcel
+from lycosa.state.exchange.outbox import Inbox, Outbox
 from lycosa.state.kv.kv_port import KeyValue
 from lycosa.state.seen.duplicates import Duplicates
 from lycosa.worker.intake.inbox_topic import InboxTopic

@@ -25,7 +25,9 @@ from lycosa.base.config.sources import SettingsError
 from lycosa.base.config.units import show_mb
 from lycosa.base.model.recovered import Recovered
 from lycosa.base.ports import Clock
-from lycosa.cluster.kafka import KafkaClient, KafkaLog, KafkaSettings, Topics, crawl_topics
+from lycosa.cluster.kafka.kafka_clients import KafkaClient, KafkaSettings
+from lycosa.cluster.kafka.kafka_log import KafkaLog
+from lycosa.cluster.kafka.topics import Topics, crawl_topics
 from lycosa.stages.frontier.crawl_clock import time_after_takeover
 from lycosa.stages.politeness.address_pool import divided
 from lycosa.state.attempts import boot_id
@@ -39,9 +41,9 @@ from lycosa.state.objects.store_opening import open_store
 from lycosa.state.shard.folder_snapshots import DEFAULT_DELTA, FolderSnapshots
 from lycosa.state.shard.object_snapshots import ObjectSnapshots
 from lycosa.state.shard.opened_shard import CLUSTER_LIMIT, Shard, ShardStorage, open_shard
-from lycosa.state.store import NotStored
 from lycosa.state.store.foreign_records import ForeignRecords
 from lycosa.state.store.object_segments import ObjectSegments
+from lycosa.state.store.segments_port import NotStored
 from lycosa.worker.commit.previous_owner import end_of_previous, held_until
 from lycosa.worker.job import ClusterJob, WorkerJob
 

@@ -37,11 +37,11 @@ from lycosa.state.commit import (
 )
 from lycosa.state.folder.names import mark_of, stamp_of
 from lycosa.state.shard.opened_shard import Shard
-from lycosa.state.store import NotStored
 from lycosa.state.store.closing import ClosedSegment
 from lycosa.state.store.journal import FindSimilar
 from lycosa.state.store.pending import PendingWrite
 from lycosa.state.store.segments import SegmentStore
+from lycosa.state.store.segments_port import NotStored
 from lycosa.worker.commit.committed_rows import feed_rows
 from lycosa.worker.commit.snapshot_saver import SnapshotSaver
 from lycosa.worker.intake.inbox_topic import InboxTopic

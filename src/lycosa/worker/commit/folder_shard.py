@@ -11,7 +11,7 @@ from lycosa.state.kv.kv_port import Opener
 from lycosa.state.objects.folder import FolderStore
 from lycosa.state.shard.folder_snapshots import DEFAULT_DELTA, FolderSnapshots
 from lycosa.state.shard.opened_shard import Shard, ShardStorage
-from lycosa.state.store import SegmentFiles
+from lycosa.state.store.segment_files import SegmentFiles
 from lycosa.worker.job import WorkerJob
 
 

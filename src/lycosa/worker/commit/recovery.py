@@ -19,7 +19,7 @@ from lycosa.state.kv.kv_port import Opener
 from lycosa.state.objects.folder import FolderStore
 from lycosa.state.shard.folder_snapshots import FolderSnapshots
 from lycosa.state.shard.opened_shard import ShardStorage, bring_up
-from lycosa.state.store import SegmentFiles
+from lycosa.state.store.segment_files import SegmentFiles
 
 
 def recover_crawl(folder: Path, config: Config, open_table: Opener, workers: int) -> Recovered:

@@ -21,7 +21,7 @@ from math import inf
 from lycosa.base.ports import Offload
 from lycosa.state.commit import Commit, Mark
 from lycosa.state.shard.opened_shard import Shard
-from lycosa.state.store import NotStored
+from lycosa.state.store.segments_port import NotStored
 from lycosa.worker.intake.inbox_topic import InboxTopic
 from lycosa.worker.worker_ports import FaultPoint
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from lycosa.state.exchange import Inbound, Parcel
+from lycosa.state.exchange.exchange_port import Inbound, Parcel
 
 
 class InboxTopic:

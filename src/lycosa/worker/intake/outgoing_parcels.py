@@ -26,7 +26,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from lycosa.base.model.discovered import Discovered
 from lycosa.base.model.parcel_items import Fingerprint, PartitionKey, Verdict
 from lycosa.stages.frontier.partition import Partition
-from lycosa.state.exchange import PARCEL_URLS, ExchangeEnds, Outbox, OutboxSender, OwnerItem
+from lycosa.state.exchange.exchange_port import ExchangeEnds
+from lycosa.state.exchange.outbox import PARCEL_URLS, Outbox, OwnerItem
+from lycosa.state.exchange.outbox_sender import OutboxSender
 from lycosa.state.kv.kv_port import KeyValue
 
 _OWN_URLS = 100  # found by one partition for another in a commit: they get a separate parcel
