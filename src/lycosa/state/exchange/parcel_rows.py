@@ -11,7 +11,7 @@
                             ``places``, URLs whose places joined the scope
     ======================  ==============================================================
 
-A new kind of parcel is a new field of ``_Map``, with a default. A program must not send a row with
+A new kind of parcel is a new field of ``ParcelRow``, with a default. A program must not send a row with
 an unknown field, because the receiver would acknowledge a parcel of which a part is lost. So
 ``decode_row`` raises. ``urls_of``, which only reads the waiting URLs, ignores unknown fields.
 """
@@ -31,14 +31,14 @@ from lycosa.base.model.parcel_items import (
 )
 
 
-class ParcelRow(msgspec.Struct, frozen=True):
+class ParcelRow(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """The content of a row. A parcel is of one kind, so the other fields are empty.
 
     Errands, answers, wants and settled wants count as one kind, and so do contents, fingerprints
     and verdicts.
     """
 
-    discovered: list[Discovered]
+    discovered: list[Discovered] = []
     contents: list[tuple[bytes, bytes]] = []
     errands: list[Errand] = []
     answers: list[Answer] = []
@@ -49,20 +49,10 @@ class ParcelRow(msgspec.Struct, frozen=True):
     settled: list[SettledWant] = []
 
 
-class _Map(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
-    contents: list[tuple[bytes, bytes]] = []
-    errands: list[Errand] = []
-    answers: list[Answer] = []
-    places: list[str] = []
-    fingerprints: list[Fingerprint] = []
-    verdicts: list[Verdict] = []
-    wants: list[PostedWant] = []
-    settled: list[SettledWant] = []
-
-
+_EMPTY = ParcelRow()
 _ENCODER = msgspec.msgpack.Encoder()
-_DECODER: msgspec.msgpack.Decoder[list[Discovered] | _Map] = msgspec.msgpack.Decoder(
-    list[Discovered] | _Map
+_DECODER: msgspec.msgpack.Decoder[list[Discovered] | ParcelRow] = msgspec.msgpack.Decoder(
+    list[Discovered] | ParcelRow
 )
 _URLS: msgspec.msgpack.Decoder[list[Discovered] | dict[str, msgspec.Raw]] = msgspec.msgpack.Decoder(
     list[Discovered] | dict[str, msgspec.Raw]
@@ -70,27 +60,13 @@ _URLS: msgspec.msgpack.Decoder[list[Discovered] | dict[str, msgspec.Raw]] = msgs
 
 
 def encode_row(row: ParcelRow) -> bytes:
-    others = (
-        row.contents,
-        row.errands,
-        row.answers,
-        row.places,
-        row.fingerprints,
-        row.verdicts,
-        row.wants,
-        row.settled,
-    )
-    if any(others):
-        return _ENCODER.encode(_Map(*others))
-    return _ENCODER.encode(row.discovered)
+    return _ENCODER.encode(row.discovered if row.discovered or row == _EMPTY else row)
 
 
 def decode_row(value: bytes) -> ParcelRow:
     """The content of a row. Raises ``msgspec.DecodeError`` for an unknown kind."""
     decoded = _DECODER.decode(value)
-    if isinstance(decoded, list):
-        return ParcelRow(decoded)
-    return ParcelRow([], *msgspec.structs.astuple(decoded))
+    return ParcelRow(decoded) if isinstance(decoded, list) else decoded
 
 
 def urls_of(value: bytes) -> list[Discovered]:
