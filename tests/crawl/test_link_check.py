@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from hostile_documents import DOCUMENTS
 from linked_site import LinkedSite, linked_site, page
 from lycosa.cli.main import main
 
@@ -121,6 +122,32 @@ def test_an_existing_crawl_is_reported_without_a_request(
     assert checked.site.asked.total() == before
     rules = {each["rule"] for each in report["findings"]}
     assert {"not-checked", "fragment-missing", "invalid-url"} <= rules
+
+
+def test_a_page_that_ends_its_parser_is_reported_and_ends_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = DOCUMENTS["html-formatting-list"]("").body.decode()
+    answers = {
+        "/": page('<a href="/hook-segfault">a</a>\n<a href="/slow#place">b</a>'),
+        "/hook-segfault": page('<a href="/gone">c</a>'),
+        "/slow": page(f'<a href="/gone-too">d</a>{slow}'),
+    }
+    short = ("--set", "parse.deadline_s=0.05")
+    with linked_site({"site.test": answers}) as site:
+        crawl, file = tmp_path / "crawl", tmp_path / "report.json"
+        assert main(["crawl", f"{site.own}/", "--dir", str(crawl), *FAST]) == 0
+        monkeypatch.setenv("LYCOSA_TEST_HOOKS", "1")
+        arguments = [str(crawl), "--no-fetch", "--output", str(file), *FAST, *short]
+        assert main(["check", "links", *arguments]) == 7
+        found = json.loads(file.read_bytes())["findings"]
+    killed, late = "the parser crashed or was killed", "more processor time than the limit"
+    whys = {(each["rule"], each["target"].removeprefix(site.own)): each["why"] for each in found}
+    assert killed in whys["not-checked", "/hook-segfault"]
+    assert late in whys["not-checked", "/slow"]
+    assert late in whys["not-checked", "/slow#place"]
+    # links that the crawl knows count all the same
+    assert {("not-found", "/gone"), ("not-found", "/gone-too")} <= set(whys)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from lycosa.base.config.sections import CanonicalSection
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.url_state import UrlState
 from lycosa.base.reasons import Reason
+from lycosa.base.urls.identity import Canonicalizer
 from lycosa.inspect.linked.link_findings import (
     RULES,
     LinkCounts,
@@ -26,6 +27,7 @@ from lycosa.inspect.linked.link_survey import LinkSurvey
 from lycosa.stages.parse.link_places import read_link_places
 
 PAGE = "https://own.test/"
+CANONICAL = Canonicalizer(CanonicalSection())
 OK = UrlAnswer(UrlState.FETCHED, 200, is_page=True)
 FAILED = UrlState.FAILED
 
@@ -41,8 +43,8 @@ def findings(
     allowed: tuple[int, ...] = (),
     severities: dict[str, Severity] | None = None,
 ) -> list[LinkFinding]:
-    survey = LinkSurvey(CanonicalSection())
-    survey.add_page(PAGE, read_link_places(body.encode(), PAGE))
+    survey = LinkSurvey()
+    survey.add_page(PAGE, read_link_places(body.encode(), PAGE, CANONICAL))
     judge = LinkJudge({PAGE: OK, **answers}, is_own, allowed, severities)
     return judge.findings(survey, anchors or {})
 
@@ -209,8 +211,8 @@ def test_a_file_that_is_no_page_has_no_places() -> None:
 
 
 def of_sitemap(indexable: set[str], answers: dict[str, UrlAnswer]) -> list[tuple[str, str]]:
-    survey = LinkSurvey(CanonicalSection())
-    survey.add_page(PAGE, read_link_places(b"<a href=/a>a</a>", PAGE))
+    survey = LinkSurvey()
+    survey.add_page(PAGE, read_link_places(b"<a href=/a>a</a>", PAGE, CANONICAL))
     listed = [(url, LinkKind.SITEMAP, "") for url in (PAGE, f"{URL}a", f"{URL}b", f"{URL}c")]
     survey.add_links(f"{URL}map.xml", listed)
     survey.indexable |= indexable

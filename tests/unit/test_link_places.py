@@ -7,20 +7,26 @@ import pytest
 from html_pages import NASTY
 from lycosa.base.config.sections import CanonicalSection
 from lycosa.base.model.discovered import LinkKind
+from lycosa.base.model.linked_page import LinkedPage, LinkPlace
+from lycosa.base.urls.identity import Canonicalizer
 from lycosa.inspect.linked.link_survey import LinkSurvey, has_place, place_in
 from lycosa.stages.parse.html import read_html
-from lycosa.stages.parse.link_places import LinkPlace, read_link_places
+from lycosa.stages.parse.link_places import read_link_places
+
+
+def read(body: bytes, url: str = "https://e.org/dir/page") -> LinkedPage:
+    return read_link_places(body, url, Canonicalizer(CanonicalSection()))
 
 
 def places(body: str) -> list[LinkPlace]:
-    return read_link_places(body.encode(), "https://e.org/dir/page").places
+    return read(body.encode()).places
 
 
 def test_a_link_has_its_line_text_and_fragment() -> None:
     found = places('<p>\n<a href=" /a#b ">first  link</a>\n\n<img src=i.png alt=x>')
     assert found == [
-        LinkPlace("/a#b", LinkKind.A, "first link", 2),
-        LinkPlace("i.png", LinkKind.IMG, "x", 4),
+        LinkPlace("/a#b", LinkKind.A, "first link", 2, "https://e.org/a"),
+        LinkPlace("i.png", LinkKind.IMG, "x", 4, "https://e.org/dir/i.png"),
     ]
 
 
@@ -42,13 +48,13 @@ def test_templates_and_forms_have_no_links_that_are_checked() -> None:
 
 
 def test_anchors_are_ids_and_names_of_links() -> None:
-    page = read_link_places(b"<p id=a><a name=b></a><img name=c><p id=''>", "https://e.org/")
+    page = read(b"<p id=a><a name=b></a><img name=c><p id=''>")
     assert page.anchors == {"a", "b"}
 
 
 def test_the_base_is_that_of_the_page() -> None:
-    page = read_link_places(b"<base href=/sub/><a href=x>x</a>", "https://e.org/dir/page")
-    assert page.base == "https://e.org/sub/"
+    (place,) = places("<base href=/sub/><a href=x>x</a>")
+    assert place.url == "https://e.org/sub/x"
 
 
 @pytest.mark.parametrize("name", NASTY)
@@ -60,7 +66,7 @@ def test_it_finds_what_the_crawl_finds(name: str) -> None:
         for raw, link in read_html(body).links.items()
         if link.kind not in (LinkKind.FORM, LinkKind.OTHER)
     }
-    page = read_link_places(body, "https://e.org/")
+    page = read(body, "https://e.org/")
     found = {each.raw.partition("#")[0].strip() for each in page.places}
     assert {raw.strip() for raw in crawled} - {""} == found - {""}
 
@@ -95,9 +101,8 @@ def test_a_place_is_compared_with_its_letter_case(fragment: str) -> None:
 
 
 def surveyed(body: str, ignored: tuple[str, ...] = ()) -> LinkSurvey:
-    survey = LinkSurvey(CanonicalSection(), ignored)
-    url = "https://e.org/dir/page"
-    survey.add_page(url, read_link_places(body.encode(), url))
+    survey = LinkSurvey(ignored)
+    survey.add_page("https://e.org/dir/page", read(body.encode()))
     return survey
 
 

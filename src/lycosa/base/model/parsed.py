@@ -8,6 +8,7 @@ import msgspec
 
 from lycosa.base.listing_kind import ListingKind
 from lycosa.base.model.discovered import LinkKind
+from lycosa.base.model.linked_page import LinkedPage
 from lycosa.base.model.page_content import PageContent
 from lycosa.base.model.remark import Remark
 from lycosa.base.preferences.preference_model import Statement
@@ -95,7 +96,8 @@ class Parsed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     if that was asked for. ``listing`` is the kind of sitemap or feed that it is. ``content_digest``
     is the beginning of the SHA-1 of a content without text that came with a content encoding, after
     decoding: the same content without one has it as its payload digest. ``script_need`` is judged
-    when pages may be rendered.
+    when pages may be rendered. ``linked`` is the only content for a check of links
+    (``ParserConfig.reads_places``).
     """
 
     reason: Reason = Reason.NONE
@@ -125,6 +127,7 @@ class Parsed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     listing: ListingKind = ListingKind.NONE
     content_digest: bytes = b""
     script_need: ScriptNeed = ScriptNeed.NONE
+    linked: LinkedPage | None = None
 
 
 class ParserHealth(msgspec.Struct, frozen=True, gc=False):

@@ -41,7 +41,8 @@ _OURS = frozenset({Reason.ADDRESS_FORBIDDEN, Reason.LEASE_EXPIRED, Reason.INTERN
 class UrlAnswer(NamedTuple):
     """What is known of a URL: the fields of its record, with the reason of its host if it has none.
 
-    ``is_page``: HTML whose anchors can be read; ``is_cut``: only its beginning was.
+    ``is_page``: HTML whose anchors can be read; ``is_cut``: only its beginning was. ``unread`` says
+    why the document could not be read for its links, or not completely.
     """
 
     state: UrlState
@@ -52,6 +53,7 @@ class UrlAnswer(NamedTuple):
     fetched_at: float = 0.0
     is_page: bool = False
     is_cut: bool = False
+    unread: str = ""
 
 
 class LinkVerdict(NamedTuple):
@@ -97,6 +99,11 @@ class LinkJudge:
         for link in survey.links:
             found += self._of_link(link, survey.anchors, anchors)
         found += self._of_sitemaps(survey)
+        found += [
+            self._about(url, url, "not-checked", f"not all of its links were read: {one.unread}")
+            for url, one in self._answers.items()
+            if one.unread and self._is_own(url) and not survey.is_ignored(url)
+        ]
         return [each for each in found if each.severity is not Severity.OFF]
 
     def verdict(self, url: str) -> LinkVerdict:
@@ -179,11 +186,16 @@ class LinkJudge:
         end = verdict.end or link.url
         answer = self._answers.get(end)
         anchors = own.get(end, other.get(end))
-        if anchors is None or answer is None or not answer.is_page:
-            return  # no HTML: a place in a PDF file, a time in a film
-        if has_place(anchors, link.fragment):
+        if answer is None:
             return
-        if answer.is_cut:
+        if anchors is None and answer.unread:
+            why = f"#{link.fragment} was not looked for: {answer.unread}"
+            yield self._finding(link, "not-checked", why, verdict)
+        elif anchors is None or not answer.is_page:
+            return  # no HTML: a place in a PDF file, a time in a film
+        elif has_place(anchors, link.fragment):
+            return
+        elif answer.is_cut:
             why = f"#{link.fragment} is not in the part of the page that was read"
             yield self._finding(link, "not-checked", why, verdict)
         else:
@@ -211,7 +223,7 @@ class LinkJudge:
             self._severity("invalid-url", bad.page),
             bad.page,
             place.raw,
-            bad.why,
+            place.why,
             place.line,
             place.kind.name.lower(),
             place.text,

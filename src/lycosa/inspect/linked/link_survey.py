@@ -1,28 +1,20 @@
 """All links of the pages of a site, as they were found: what there is to check.
 
-One pass over the stored pages fills it. Links are kept resolved and canonical, as the crawl knows
-URLs, with the fragment next to it.
+One pass over the stored pages fills it. Links are resolved and canonical, as the crawl knows URLs,
+with the fragment next to it.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from lycosa.base.config.patterns import Patterns
-from lycosa.base.config.sections import CanonicalSection
 from lycosa.base.model.discovered import LinkKind
-from lycosa.base.reasons import Reason
-from lycosa.base.urls.identity import Canonicalizer, InvalidUrl
-from lycosa.stages.parse.link_places import LinkedPage, LinkPlace
-from lycosa.stages.parse.outlinks import with_encoded_query
+from lycosa.base.model.linked_page import LinkedPage, LinkPlace
 
-_SCHEME = re.compile(r"[\x00-\x20]*([A-Za-z][A-Za-z0-9+.-]*):")
-# Schemes that are spelled nearly like those of the web, or that only the author's machine has.
-_MISSPELT = re.compile(r"h{1,2}t{1,3}p{1,2}s{0,2}|ttps?|htp+s?|https?-?|file|[a-z]", re.IGNORECASE)
 _WITH_PLACES = frozenset({LinkKind.A, LinkKind.AREA, LinkKind.IFRAME, LinkKind.FRAME})
 _TEXT_FRAGMENT = ":~:"
 
@@ -43,11 +35,10 @@ class PageLink(NamedTuple):
 
 
 class BadLink(NamedTuple):
-    """A reference that is no URL which can be requested, and why in words."""
+    """A reference of a page that is no URL which can be requested."""
 
     page: str
     place: LinkPlace
-    why: str
 
 
 class LinkSurvey:
@@ -58,8 +49,7 @@ class LinkSurvey:
     ``indexable`` the pages that belong in one.
     """
 
-    def __init__(self, canonical: CanonicalSection, ignored: Sequence[str] = ()) -> None:
-        self._canonicalizer = Canonicalizer(canonical)
+    def __init__(self, ignored: Sequence[str] = ()) -> None:
         self._ignored = Patterns("--ignore", tuple(ignored)) if ignored else None
         self.links: list[PageLink] = []
         self.bad: list[BadLink] = []
@@ -74,12 +64,11 @@ class LinkSurvey:
         self.pages += 1
         self.anchors[url] = page.anchors
         known = set[tuple[str, bool]]()
-        charset = None if page.charset.startswith("utf") else page.charset
         for place in page.places:
             key = place.raw, place.kind in _WITH_PLACES
             if key not in known:
                 known.add(key)
-                self._add(url, page.base, place, charset)
+                self._add(url, place)
 
     def add_links(self, url: str, links: Iterable[tuple[str, LinkKind, str]]) -> None:
         """Add the links of a document that has no lines: URL, kind and text of each."""
@@ -95,44 +84,22 @@ class LinkSurvey:
         """Every URL that some link leads to, once."""
         return iter(dict.fromkeys(link.url for link in self.links))
 
-    def with_fragment(self) -> set[str]:
-        """The URLs of which some link names a place."""
-        return {link.url for link in self.links if link.fragment}
-
     def is_ignored(self, url: str) -> bool:
         """Whether one of the patterns matches."""
         return self._ignored is not None and self._ignored.find(url) is not None
 
-    def canonical(self, url: str) -> str:
-        """The canonical form of a URL. Raises ``InvalidUrl``."""
-        return self._canonicalizer.canonical(url)
-
-    def _add(self, page: str, base: str, place: LinkPlace, charset: str | None) -> None:
-        raw = place.raw
-        if charset and not raw.isascii():
-            raw = with_encoded_query(raw, charset)
-        if self.is_ignored(raw):
+    def _add(self, page: str, place: LinkPlace) -> None:
+        if self.is_ignored(place.raw) or (place.url and self.is_ignored(place.url)):
             return
-        try:
-            url = self._canonicalizer.canonical(raw, base)
-        except InvalidUrl as error:
-            self._refuse(page, place, base, error)
-            return
-        if not self.is_ignored(url):
-            fragment = place_in(raw) if place.kind in _WITH_PLACES else ""
+        if place.url:
+            fragment = place_in(place.raw) if place.kind in _WITH_PLACES else ""
             self.links.append(
-                PageLink(page, url, fragment, place.kind, place.text, place.line, place.raw)
+                PageLink(page, place.url, fragment, place.kind, place.text, place.line, place.raw)
             )
-
-    def _refuse(self, page: str, place: LinkPlace, base: str, error: InvalidUrl) -> None:
-        found = _SCHEME.match(place.raw)
-        scheme = (found[1] if found else urlsplit(base).scheme).lower()
-        if error.reason is not Reason.SCHEME:
-            self.bad.append(BadLink(page, place, error.detail or error.reason.meaning))
-        elif _MISSPELT.fullmatch(scheme):
-            self.bad.append(BadLink(page, place, f"browsers do not open {scheme}: here"))
+        elif place.why:
+            self.bad.append(BadLink(page, place))
         else:
-            self.skipped[scheme] += 1
+            self.skipped[place.scheme] += 1
 
 
 def place_in(raw: str) -> str:

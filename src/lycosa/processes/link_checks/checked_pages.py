@@ -1,28 +1,38 @@
 """What a crawl folder says about links: the links of its pages, and the answer to each URL.
 
 Links and anchors are read from the stored pages, because the crawl keeps neither fragments nor
-lines. Of each URL the newest capture counts.
+lines. Of each URL the newest capture counts. Pages are read in a parse child, as those of a crawl:
+one that crashes it, or takes too long, is reported and ends nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+import asyncio
+from collections import deque
+from collections.abc import Callable, Container, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
+
+import msgspec
 
 from lycosa.base.config.sections import Config, ScopeRule
 from lycosa.base.model.discovered import LinkKind
 from lycosa.base.model.fetched import FetchKind
+from lycosa.base.model.linked_page import LinkPlace
+from lycosa.base.model.parsed import Parsed, ParseInput
 from lycosa.base.model.url_state import History, UrlState
 from lycosa.base.reasons import Reason
+from lycosa.base.system.clock import SystemClock
 from lycosa.base.urls.identity import host_of
 from lycosa.feeds.stored_pages import StoredPages, page_of_row
 from lycosa.inspect.committed_state import CrawlReader, TableView, UrlEntry, read_folder
 from lycosa.inspect.linked.link_judgement import UrlAnswer
 from lycosa.inspect.linked.link_survey import LinkSurvey
 from lycosa.inspect.saved_settings import load_saved_settings
-from lycosa.stages.parse.link_places import LinkPlace, read_anchors, read_link_places
+from lycosa.stages.frontier.unparsed_bodies import NOT_PARSED
+from lycosa.stages.parse.child_parser import ChildParser
 from lycosa.stages.parse.page import Page
+from lycosa.stages.parse.parser_config import ParserConfig
 from lycosa.state.store.journal_rows import UNCHANGED, JournalRow
 from lycosa.state.store.stored_data import RecordError
 
@@ -32,9 +42,12 @@ _NO_HISTORY = History()
 _NO_ANSWER = frozenset(
     each for each in Reason if each.is_failure and each < Reason.HTTP_CLIENT_ERROR
 )
+_FATAL = frozenset({Reason.PARSE_KILLED, Reason.PARSE_TIMEOUT})
 _EVERY = 50  # pages between two reports of progress
+_AHEAD = 4  # pages given to the parse child before its answer is used: each may have 64 MB
 
 Answers = dict[str, UrlAnswer]
+_TakePage = Callable[[JournalRow, Page, Parsed | None], None]
 
 
 class OwnPlaces:
@@ -98,37 +111,79 @@ def _reason_of_host(view: TableView, entry: UrlEntry) -> tuple[Reason, str]:
     return (host.last_error if is_away else host.reason), host.detail
 
 
-def survey_pages(
-    folder: Path,
-    survey: LinkSurvey,
-    answers: Answers,
-    own: Collection[str] | OwnPlaces,
-    show: Callable[[int, int], None] = lambda done, total: None,
-) -> None:
-    """Add the own pages of a crawl to the survey, and whether each is HTML to its answer.
+class PageReader:
+    """Reads pages of crawl folders for a check with these settings.
 
-    ``show`` gets the number of pages that were read, and of all. Raises ``JournalError``,
-    ``LogDamaged`` or ``OSError``.
+    ``show`` gets the number of pages that were read, and of all. The methods block, and raise
+    ``JournalError``, ``LogDamaged`` or ``OSError``.
     """
-    newest = _newest(folder, answers)
-    for done, (row, page) in enumerate(_pages(folder, newest)):
-        _note_page(answers, row, page)
-        if row.url in own:
-            _add_page(survey, row, page)
-        if done % _EVERY == 0:
-            show(done, len(newest))
 
+    def __init__(
+        self, config: Config, show: Callable[[int, int], None] = lambda done, total: None
+    ) -> None:
+        self._config = msgspec.structs.replace(ParserConfig.of(config), reads_places=True)
+        self._show = show
 
-def foreign_anchors(
-    folder: Path, answers: Answers, wanted: Collection[str]
-) -> dict[str, frozenset[str]]:
-    """The anchors of the ``wanted`` pages of a crawl of other sites."""
-    anchors: dict[str, frozenset[str]] = {}
-    for row, page in _pages(folder, _newest(folder, answers)):
-        _note_page(answers, row, page)
-        if row.url in wanted and page.media_type in _HTML:
-            anchors[row.url] = read_anchors(page.body, page.charset or None)
-    return anchors
+    def survey_pages(
+        self, folder: Path, survey: LinkSurvey, answers: Answers, own: Container[str]
+    ) -> None:
+        """Add the own pages of a crawl to the survey, and what each page is to its answer."""
+
+        def take(row: JournalRow, page: Page, parsed: Parsed | None) -> None:
+            if row.url in own:
+                _add_page(survey, row, page, parsed)
+
+        asyncio.run(self._read_pages(folder, answers, own, take))
+
+    def foreign_anchors(
+        self, folder: Path, answers: Answers, wanted: Container[str]
+    ) -> dict[str, frozenset[str]]:
+        """The anchors of the ``wanted`` pages of a crawl of other sites."""
+        anchors: dict[str, frozenset[str]] = {}
+
+        def take(row: JournalRow, page: Page, parsed: Parsed | None) -> None:
+            if parsed is not None and parsed.linked is not None:
+                anchors[row.url] = parsed.linked.anchors
+
+        asyncio.run(self._read_pages(folder, answers, wanted, take))
+        return anchors
+
+    async def _read_pages(
+        self, folder: Path, answers: Answers, wanted: Container[str], take: _TakePage
+    ) -> None:
+        """Give each page in its order, with what the parse child found if it is wanted."""
+        newest = _newest(folder, answers)
+        parser = ChildParser(self._config, SystemClock())
+        ahead: deque[tuple[JournalRow, Page, asyncio.Task[Parsed] | None]] = deque()
+
+        async def take_first() -> None:
+            row, page, reading = ahead.popleft()
+            parsed = None if reading is None else await reading
+            _note_page(answers, row, page, _why_unread(row, parsed))
+            take(row, page, parsed)
+
+        try:
+            for done, (row, page) in enumerate(_pages(folder, newest)):
+                is_read = row.url in wanted and _has_places(row, page)
+                reading = asyncio.create_task(self._read(parser, row, page)) if is_read else None
+                ahead.append((row, page, reading))
+                if len(ahead) > _AHEAD:
+                    await take_first()
+                if done % _EVERY == 0:
+                    self._show(done, len(newest))
+            while ahead:
+                await take_first()
+        finally:
+            await parser.close()
+
+    async def _read(self, parser: ChildParser, row: JournalRow, page: Page) -> Parsed:
+        try:
+            body = page.body[: self._config.section.max_bytes]
+        except (RecordError, OSError) as error:
+            return Parsed(detail=str(error))
+        charset = f"; charset={page.charset}" if page.charset else ""
+        headers = [("content-type", f"text/html{charset}")]
+        return await parser.parse(ParseInput(row.url, row.status, headers, body))
 
 
 def _newest(folder: Path, answers: Answers) -> dict[str, int]:
@@ -152,22 +207,40 @@ def _pages(folder: Path, newest: dict[str, int]) -> Iterator[tuple[JournalRow, P
             yield row, page_of_row(row, policy, folder)
 
 
-def _note_page(answers: Answers, row: JournalRow, page: Page) -> None:
-    is_cut = bool(row.is_cut or row.truncated)
-    answers[row.url] = answers[row.url]._replace(is_page=page.media_type in _HTML, is_cut=is_cut)
+def _has_places(row: JournalRow, page: Page) -> bool:
+    """Whether a page has lines and places: not feeds, sitemaps, PDF files, style sheets, and what
+    scripts made.
 
-
-def _add_page(survey: LinkSurvey, row: JournalRow, page: Page) -> None:
+    A page that ended two parse children of the crawl is not given to others.
+    """
     is_html = page.media_type in _HTML and row.kind is FetchKind.PAGE
-    if not is_html or row.render is not None:
-        # what has no lines: feeds, sitemaps, PDF files, style sheets, what scripts made
+    return is_html and row.render is None and row.parse_reason not in _FATAL
+
+
+def _why_unread(row: JournalRow, parsed: Parsed | None) -> str:
+    """Why not all links of a document were read; empty if they were."""
+    if parsed is not None and parsed.linked is not None:
+        is_cut, number = parsed.linked.is_cut, len(parsed.linked.places)
+        return f"only the first {number:,}" if is_cut else ""
+    reason = row.parse_reason if parsed is None else parsed.reason
+    if parsed is None and reason not in NOT_PARSED:
+        return ""
+    return reason.meaning if reason or parsed is None else parsed.detail
+
+
+def _note_page(answers: Answers, row: JournalRow, page: Page, unread: str) -> None:
+    answers[row.url] = answers[row.url]._replace(
+        is_page=page.media_type in _HTML,
+        is_cut=bool(row.is_cut or row.truncated),
+        unread=unread,
+    )
+
+
+def _add_page(survey: LinkSurvey, row: JournalRow, page: Page, parsed: Parsed | None) -> None:
+    if parsed is None or parsed.linked is None:
         survey.add_links(row.url, ((link.url, link.kind, link.anchor) for link in page.links))
         return
-    try:
-        linked = read_link_places(page.body, row.url, page.charset or None)
-    except (RecordError, OSError):
-        survey.add_links(row.url, ((link.url, link.kind, link.anchor) for link in page.links))
-        return
+    linked = parsed.linked
     if row.nofollow:
         linked.places.clear()  # the page asks robots not to follow its links
     else:
@@ -183,7 +256,9 @@ def _sent_with(page: Page) -> list[LinkPlace]:
         return []
     kinds = (LinkKind.STYLE, LinkKind.SCRIPT, LinkKind.REFRESH, LinkKind.CANONICAL)
     return [
-        LinkPlace(each.url, each.kind, each.anchor, 0) for each in page.links if each.kind in kinds
+        LinkPlace(each.url, each.kind, each.anchor, 0, each.url)
+        for each in page.links
+        if each.kind in kinds
     ]
 
 

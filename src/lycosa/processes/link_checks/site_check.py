@@ -45,8 +45,7 @@ from lycosa.processes.embedded_crawl import Report
 from lycosa.processes.link_checks.checked_pages import (
     Answers,
     OwnPlaces,
-    foreign_anchors,
-    survey_pages,
+    PageReader,
     url_answers,
 )
 from lycosa.state.folder.manifest import has_manifest
@@ -100,7 +99,7 @@ class SiteCheck:
     ) -> None:
         self._pages, self._root, self._options = pages, root, options
         self._config, self._others = config, others
-        self._run, self._show = run_crawl, show
+        self._run, self._reader = run_crawl, PageReader(config, show)
         self._answers: Answers = {}
         self._anchors: dict[str, frozenset[str]] = {}
         self._unwanted: dict[str, str] = {}
@@ -115,9 +114,9 @@ class SiteCheck:
         """
         self._stopped = stopped
         self._own = OwnPlaces(read_folder(self._pages))
-        survey = LinkSurvey(self._config.canonical, self._options.ignored)
+        survey = LinkSurvey(self._options.ignored)
         self._answers = url_answers(self._pages)
-        survey_pages(self._pages, survey, self._answers, self._own, self._show)
+        self._reader.survey_pages(self._pages, survey, self._answers, self._own)
         if not self._options.checks_others:
             survey.links = [link for link in survey.links if link.url in self._own]
         if not self._options.checks_places:
@@ -174,7 +173,7 @@ class SiteCheck:
         ends = {judge.verdict(url).end or url for url in places} - set(survey.anchors)
         for name in _FOLDERS:
             if ends and has_manifest(folder := self._root / name):
-                self._anchors |= foreign_anchors(folder, self._answers, ends)
+                self._anchors |= self._reader.foreign_anchors(folder, self._answers, ends)
 
     def _begin(self, name: str) -> None:
         """Take the answers of a folder of single URLs; delete it when they are too old."""

@@ -23,6 +23,7 @@ class ParserConfig(msgspec.Struct, frozen=True):
     ``reads_requisites`` whether it reads what pages load, style sheets and modules as well
     (``parse.requisite_files``), ``judges_scripts`` whether pages may be rendered, so that it judges
     which need that (``Parsed.script_need``), and reads what style sheets and modules load.
+    ``reads_places`` says that it reads links with their places only (``Parsed.linked``).
     """
 
     section: ParseSection
@@ -32,6 +33,7 @@ class ParserConfig(msgspec.Struct, frozen=True):
     reads_files: bool = False
     reads_requisites: bool = False
     judges_scripts: bool = False
+    reads_places: bool = False
 
     @staticmethod
     def of(config: Config) -> ParserConfig:

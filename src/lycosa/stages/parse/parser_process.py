@@ -33,8 +33,10 @@ from lycosa.base.logs.log_writer import opened_log
 from lycosa.base.model.parsed import ParseInput
 from lycosa.base.system.child_start import die_with_parent, limit_memory, limit_processor_time
 from lycosa.base.system.frames import FrameError, FrameSocket
+from lycosa.base.urls.identity import Canonicalizer
 from lycosa.stages.parse.answer_parts import in_parts
 from lycosa.stages.parse.inline_parser import build_parser
+from lycosa.stages.parse.link_places import PlaceParser
 from lycosa.stages.parse.parser_config import ParserConfig
 
 _HOOKS_VARIABLE = "LYCOSA_TEST_HOOKS"
@@ -47,7 +49,7 @@ def serve(sock: socket.socket) -> None:
     if first is None:
         return
     config = msgspec.msgpack.decode(first, type=ParserConfig)
-    parser = build_parser(config)
+    parser = _build_places(config) if config.reads_places else build_parser(config)
     limit_memory(config.section.memory_bytes)
     frames.send(b"")
     limit_processor_time()
@@ -61,6 +63,10 @@ def serve(sock: socket.socket) -> None:
         answer = encoder.encode(in_parts(parser.parse(document)))
         signal.setitimer(signal.ITIMER_PROF, 0)
         frames.send(answer)
+
+
+def _build_places(config: ParserConfig) -> PlaceParser:
+    return PlaceParser(config.section, Canonicalizer(config.canonical))
 
 
 def _misbehave(url: str) -> None:
