@@ -108,6 +108,10 @@ def test_a_run_finds_all_and_the_next_one_only_what_is_new(checked: Checked) -> 
     checked.site.answers["site.test"]["/second"] = page('<p id="part"><a href="/new-gone">x</a>')
     newer = checked.run("--no-external", "--since", "last")
     assert checked.found(newer) == {("not-found", "/second", "/new-gone", 2)}
+    # the whole folder of the check counts, which has the answers about other sites already
+    limits = ("--max-disk", "1KB", "--until", "2099-12-31T18:00")
+    stopped = checked.run("--no-external", "--fail-on", "never", *limits, code=3)["stopped"]
+    assert "limits.max_disk_bytes = 1000" in stopped
 
 
 def test_an_existing_crawl_is_reported_without_a_request(
@@ -161,6 +165,8 @@ def test_a_page_that_ends_its_parser_is_reported_and_ends_nothing(
         (["http://site.test/", "--no-external", "--output", "no/such/r.json"], "no folder"),
         (["http://site.test/", "--no-external", "--since", "2026-01-31"], "no report up to"),
         (["http://site.test/", "--no-external", "--since", "tuesday"], "neither a file nor a time"),
+        (["http://site.test/", "--no-external", "--since", "2099-01-31"], "in the future"),
+        (["http://site.test/", "--no-external", "--until", "2020-01-31T18:00"], "is in the past"),
         (["http://site.test/", "--no-external", "--reuse", "long"], "--reuse"),
         (["http://site.test/", "--no-external", "--ignore", "(x"], "scope.exclude"),
         (["."], "neither a crawl nor"),

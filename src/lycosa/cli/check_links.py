@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,12 @@ from lycosa.cli.link_check_options import (
     place_of_check,
 )
 from lycosa.cli.output import ExitCode, clean, emit
-from lycosa.cli.setting_options import config_option, set_option
+from lycosa.cli.setting_options import (
+    address_options,
+    config_option,
+    limit_options,
+    set_option,
+)
 
 if TYPE_CHECKING:
     from lycosa.base.config.sections import Config
@@ -134,9 +140,8 @@ Exit codes: 0 no broken links, 7 broken links (new ones with --since), 2 bad usa
     default="1d",
     help="How long answers about single URLs are used again [1d].",
 )
-@click.option("--max-pages", metavar="N", help="Stop after N captures; 0 is no limit.")
+@limit_options
 @click.option("--max-depth", metavar="N", help="Maximum number of links from a URL given.")
-@click.option("--max-time", metavar="TIME", help="Stop after 90s, 2h.")
 @click.option(
     "--delay",
     metavar="TIME",
@@ -144,18 +149,7 @@ Exit codes: 0 no broken links, 7 broken links (new ones with --since), 2 bad usa
 )
 @config_option
 @set_option
-@click.option(
-    "--resolve",
-    multiple=True,
-    metavar="PATTERN=ADDR",
-    help="Use this address instead of a DNS lookup; * is a wildcard.",
-)
-@click.option(
-    "--allow-address",
-    multiple=True,
-    metavar="CIDR",
-    help="Allow a private or special address range.",
-)
+@address_options
 @click.option("--json", "form", flag_value="json", help="The same as --format json.")
 def command(given: tuple[str, ...], folder: Path | None, **options: Any) -> ExitCode:
     """Check the links of the pages at URL and below, or of the crawl in DIR.
@@ -191,7 +185,8 @@ def _run(given: tuple[str, ...], folder: Path | None, options: dict[str, Any]) -
         if not seeds and not place.is_given:
             seeds = place.seeds
         report = run.check(seeds)
-        if run.end not in _CUT_SHORT:  # or the next comparison would find everything new
+        if run.end not in _CUT_SHORT and report.counts.pages:
+            # otherwise the next comparison would find everything new
             place.save_report(report)
     if earlier is not None:
         from lycosa.inspect.linked.link_findings import new_since
@@ -207,9 +202,13 @@ class _Run:
     def __init__(
         self, place: CheckFolder, configs: tuple[Config, Config], options: SiteCheckOptions
     ) -> None:
+        from lycosa.processes.run_limits import seconds_left
+
         self._place, self._options = place, options
         self._config, self._others = configs
         self._began = time.time()
+        # Once: a time of day means tomorrow as soon as it has come, and there are several crawls.
+        self._ends = self._began + seconds_left(self._config.limits)
         self._is_stopped = False
         self._opening: list[str] = []
         self.end = ExitCode.FINISHED
@@ -242,6 +241,7 @@ class _Run:
     def _crawl_site(self, seeds: list[str]) -> str:
         """Crawl the pages of the site; returns why that ended early, or an empty text."""
         from lycosa.base.model.end import End
+        from lycosa.processes.link_checks.site_check import reached_limit
 
         if not self._options.may_fetch:
             return ""
@@ -253,31 +253,26 @@ class _Run:
             self.end = ExitCode.INTERRUPTED
             return "it was interrupted"
         self._place.note_complete()
+        if report.end is End.LIMIT:
+            self.end = ExitCode.LIMIT
+            return reached_limit(self._config.limits)
         if not report.progress.captures:
             self.end = ExitCode.NOTHING_FETCHED
             for reason in report.reasons:
                 _tell(reason.replace(_crawl_command(self._place.pages), _CHECK_COMMAND))
             return "nothing could be fetched"
-        if report.end is End.LIMIT:
-            self.end = ExitCode.LIMIT
-            return "a limit was reached"
         return ""
 
     def _run_crawl(
         self, seeds: Sequence[str], folder: Path, config: Config, what: str
     ) -> Report | None:
         """Run one of the crawls; ``None`` when a signal came before."""
-        import msgspec
-
         from lycosa.cli.crawl_display import Display
         from lycosa.processes.embedded_crawl import Crawl
 
         if self._is_stopped:
             return None
-        if limit_s := config.limits.max_time_s:
-            left_s = max(self._began + limit_s - time.time(), 0.1)
-            limits = msgspec.structs.replace(config.limits, max_time_s=left_s)
-            config = msgspec.structs.replace(config, limits=limits)
+        config = self._with_rest(config, folder)
         opening = self._opening or [f"lycosa: {what}"]
         display = Display(str(self._place.root), opening)
         display.state = what
@@ -285,6 +280,20 @@ class _Run:
         crawl = Crawl(seeds, folder, config, on_progress=display.show_progress)
         with display, self._stopping(crawl, display.show_line):
             return crawl.run()
+
+    def _with_rest(self, config: Config, folder: Path) -> Config:
+        """The settings with what is left of the limits of the check for its crawl in a folder."""
+        import msgspec
+
+        from lycosa.processes.run_limits import folder_bytes
+
+        limits = msgspec.structs.replace(config.limits, until="")
+        if self._ends < inf:
+            limits = msgspec.structs.replace(limits, max_time_s=max(self._ends - time.time(), 0.1))
+        if most := limits.max_disk_bytes:
+            others = folder_bytes(self._place.root) - folder_bytes(folder)
+            limits = msgspec.structs.replace(limits, max_disk_bytes=max(most - others, 1))
+        return msgspec.structs.replace(config, limits=limits)
 
     @contextmanager
     def _stopping(self, crawl: Crawl, say: Callable[[str], None]) -> Iterator[None]:

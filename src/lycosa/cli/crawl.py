@@ -20,7 +20,13 @@ from lycosa.cli.crawl_seeds import CrawlSeeds, default_folder
 from lycosa.cli.log_options import log_options
 from lycosa.cli.output import ExitCode, Unbroken, clean, emit, emit_json, human_duration
 from lycosa.cli.request_options import request_options, rules_given
-from lycosa.cli.setting_options import config_option, limit_options, set_option, words
+from lycosa.cli.setting_options import (
+    address_options,
+    config_option,
+    limit_options,
+    set_option,
+    words,
+)
 
 if TYPE_CHECKING:
     from lycosa.base.config.sections import Config
@@ -109,6 +115,13 @@ Exit codes: 0 finished, 1 internal error, 2 bad usage or settings, 3 stopped by 
 )
 @limit_options
 @click.option(
+    "--languages",
+    multiple=True,
+    callback=lambda _context, _option, given: words(given),
+    metavar="CODES",
+    help="Follow the links of pages in these languages only, as en,de.",
+)
+@click.option(
     "--max-depth", metavar="N", help="Maximum number of links from a seed; -1 is no limit."
 )
 @click.option(
@@ -148,18 +161,7 @@ Exit codes: 0 finished, 1 internal error, 2 bad usage or settings, 3 stopped by 
 @click.option(
     "--contact", metavar="URL|EMAIL", help="Where site owners can reach you; part of User-Agent."
 )
-@click.option(
-    "--resolve",
-    multiple=True,
-    metavar="PATTERN=ADDR",
-    help="Use this address instead of a DNS lookup; * is a wildcard.",
-)
-@click.option(
-    "--allow-address",
-    multiple=True,
-    metavar="CIDR",
-    help="Allow a private or special address range.",
-)
+@address_options
 @click.option(
     "--requisites",
     is_flag=True,

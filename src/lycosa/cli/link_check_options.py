@@ -17,17 +17,6 @@ if TYPE_CHECKING:
 
 _KEPT = ("agent", "canonical", "dns", "fetch", "scope")
 """Sections of the settings of a crawl that hold for a check of it."""
-_SETTING_OF_OPTION = {
-    "scope": "scope.rule",
-    "max_pages": "limits.max_pages",
-    "max_depth": "scope.max_depth",
-    "max_time": "limits.max_time_s",
-    "delay": "politeness.delay_s",
-    "contact": "agent.contact",
-    "resolve": "dns.pins",
-    "allow_address": "fetch.allow_addresses",
-    "ignored": "scope.exclude",
-}
 # A check asks once more and no later: it ends, and says what did not answer. Images are not read,
 # so their beginning is enough; nothing is fetched a second time, and no page waits because others
 # like it were near copies.
@@ -135,6 +124,7 @@ def config_of_check(place: CheckFolder, options: dict[str, Any], is_site: bool) 
 
     from lycosa.base.config.sections import ScopeRule
     from lycosa.base.config.sources import DEFAULT, load_settings, settings
+    from lycosa.cli.run_settings import check_end, settings_of_options
     from lycosa.inspect.committed_state import read_folder
     from lycosa.inspect.saved_settings import load_saved_settings
 
@@ -149,12 +139,12 @@ def config_of_check(place: CheckFolder, options: dict[str, Any], is_site: bool) 
             **{name: getattr(saved, name) for name in _KEPT},
             politeness=saved.politeness if is_site else base.politeness,
         )
-    flags = {
-        key: options[name]
-        for name, key in _SETTING_OF_OPTION.items()
-        if options[name] not in (None, ()) and (is_site or name != "delay")
-    }
+    shown = {**options, "exclude": options["ignored"]}
+    if not is_site:
+        del shown["delay"]
+    flags = settings_of_options(shown)
     found = load_settings(options["config_file"], os.environ, options["pairs"], flags, base)
+    check_end(found)
     politeness = found.config.politeness
     if is_site and options["delay"] and found.origin("politeness.address_delay_s") == DEFAULT:
         # Who may shorten the delay of the site may shorten that of its address.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from lycosa.base.config.render_section import RenderSection
     from lycosa.base.config.sources import Settings
 
-_SETTING_OF_FLAG = {
+_SETTING_OF_OPTION = {
     "scope": "scope.rule",
     "surts": "scope.surts",
     "one_hop_out": "scope.one_hop_out",
@@ -72,7 +72,7 @@ def crawl_settings(folder: Path, options: dict[str, Any], tell: Callable[[str], 
     from lycosa.cli.crawl_scope import surt_lines
 
     options = {**options, "surts": surt_lines(options.get("surts", ()))}
-    flags = _settings_of_flags(options)
+    flags = settings_of_options(options)
     saved, code = saved_settings(folder), tuple[str, ...]()
     if saved is not None:
         code, saved = saved.extensions.code, without_code(saved)
@@ -87,7 +87,7 @@ def crawl_settings(folder: Path, options: dict[str, Any], tell: Callable[[str], 
         raise SettingsError(
             [f"{settings.origin('fetch.ca_file')}: fetch.ca_file: there is no file {file}"]
         )
-    _check_end(settings)
+    check_end(settings)
     config, lines = settle(settings.config, settings.origins, saved_changes(folder))
     if config.render.is_on:
         _check_browser(settings, config.render)
@@ -111,7 +111,7 @@ def _check_code(settings: Settings, code: Sequence[str]) -> None:
         )
 
 
-def _check_end(settings: Settings) -> None:
+def check_end(settings: Settings) -> None:
     """Raises ``SettingsError`` if the run would end at once because its end date is past."""
     from lycosa.base.config.sources import SettingsError
     from lycosa.processes.run_limits import seconds_left
@@ -123,12 +123,12 @@ def _check_end(settings: Settings) -> None:
         )
 
 
-def _settings_of_flags(options: dict[str, Any]) -> dict[str, Any]:
+def settings_of_options(options: dict[str, Any]) -> dict[str, Any]:
     """The settings of the options that were given."""
     flags = {
-        _SETTING_OF_FLAG[name]: value
+        _SETTING_OF_OPTION[name]: value
         for name, value in options.items()
-        if name in _SETTING_OF_FLAG and value not in (None, ())
+        if name in _SETTING_OF_OPTION and value not in (None, ())
     }
     if interval := options.get("refetch"):
         flags.update(dict.fromkeys(_INTERVALS, interval))

@@ -28,14 +28,23 @@ def words(given: Sequence[str]) -> tuple[str, ...]:
     return tuple(word.strip() for text in given for word in text.split(",") if word.strip())
 
 
-def limit_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options; the function gets them by their names."""
-    for add in reversed(_OPTIONS):
-        function = add(function)
-    return function
+_Function = Callable[..., Any]
 
 
-_OPTIONS = (
+def _adding(
+    options: Sequence[Callable[[_Function], _Function]],
+) -> Callable[[_Function], _Function]:
+    """A decorator that adds options; the function gets them by their names."""
+
+    def add(function: _Function) -> _Function:
+        for each in reversed(options):
+            function = each(function)
+        return function
+
+    return add
+
+
+_LIMITS = (
     click.option(
         "--max-pages",
         metavar="N",
@@ -77,11 +86,21 @@ _OPTIONS = (
         help="Send requests in these hours only: 22:00-06:00, 'Mon-Fri 20:00-06:30 Europe/Berlin';"
         " may be repeated.",
     ),
+)
+limit_options = _adding(_LIMITS)
+"""What ends a run, or slows it down."""
+_ADDRESSES = (
     click.option(
-        "--languages",
+        "--resolve",
         multiple=True,
-        callback=lambda _context, _option, given: words(given),
-        metavar="CODES",
-        help="Follow the links of pages in these languages only, as en,de.",
+        metavar="PATTERN=ADDR",
+        help="Use this address instead of a DNS lookup; * is a wildcard.",
+    ),
+    click.option(
+        "--allow-address",
+        multiple=True,
+        metavar="CIDR",
+        help="Allow a private or special address range.",
     ),
 )
+address_options = _adding(_ADDRESSES)

@@ -104,6 +104,8 @@ class CheckFolder:
         reports = [_read(file) for file in reversed(files)]
         if text != "last":
             moment = _moment(text)
+            if moment > _time_text(datetime.now(UTC)):
+                raise BadReport(f"{text} is in the future; there is no report of then")
             reports = [each for each in reports if each.ended <= moment]
         if not reports:
             if text == "last":
@@ -151,4 +153,8 @@ def _moment(text: str) -> str:
                 " or the file of a JSON report"
             ) from None
     found = found if found.tzinfo else found.replace(tzinfo=UTC)
-    return found.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _time_text(found)
+
+
+def _time_text(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -235,7 +235,8 @@ class SiteCheck:
             self._take_answers(folder)
         if report is None or report.end is not End.FINISHED:
             is_limit = report is not None and report.end is End.LIMIT
-            self._stopped = "a limit was reached" if is_limit else "it was interrupted"
+            limit = reached_limit(self._config.limits)
+            self._stopped = limit if is_limit else "it was interrupted"
             return
         self._unwanted |= dict(report.refused_seeds)
         for url in seeds:
@@ -249,12 +250,22 @@ class SiteCheck:
                 self._answers[url] = answer
 
 
+def reached_limit(limits: LimitSection) -> str:
+    """Why a check ended that had these limits: which of several it was is not known."""
+    given = [
+        f"limits.{name} = {value}"
+        for name, value in msgspec.structs.asdict(limits).items()
+        if value and name != "continuous"
+    ]
+    return f"a limit was reached ({' or '.join(given)})"
+
+
 def _single_urls(config: Config, body_bytes: int) -> Config:
     """The settings of a crawl that follows no link; redirects of a seed are followed."""
     replace = msgspec.structs.replace
     return replace(
         config,
-        limits=LimitSection(max_time_s=config.limits.max_time_s),
+        limits=replace(config.limits, max_pages=0, max_bytes=0, continuous=False),
         extensions=ExtensionSection(),
         render=RenderSection(),
         upload=UploadSection(),
