@@ -33,7 +33,11 @@ LONG = "<p>filler text</p>\n" * 8000  # 152 kB: beyond the cut of other sites
 
 ANSWERS: dict[str, dict[str, Answer]] = {
     "site.test": {
-        "/robots.txt": plain(200, "User-agent: *\nDisallow: /private\n\nSitemap: {own}/map.xml\n"),
+        "/robots.txt": plain(
+            200,
+            "User-agent: *\nDisallow: /private\n\nSitemap: {own}/map.xml\n"
+            "Sitemap: {own}/no-map.xml\nSitemap: {own}/second\n",
+        ),
         "/map.xml": plain(
             200,
             '<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">'
@@ -68,6 +72,7 @@ ANSWERS: dict[str, dict[str, Answer]] = {
             '<a href="http://other.test{port}/login">login</a>\n'
             '<a href="http://closed.test{port}/forbidden">robots of the other site</a>\n'
             '<a href="http://site.test:1/">no server</a>\n'
+            '<a href="http://down.test{port}/">down for an hour</a>\n'
         ),
         "/second": page('<p id="part">part</p><a href="/">home</a><a href="/gone">gone</a>'),
         "/orphan": page('<a href="/">home</a>'),
@@ -87,6 +92,7 @@ ANSWERS: dict[str, dict[str, Answer]] = {
         "/login": plain(403),
     },
     "busy.test": {"/": plain(429)},
+    "down.test": {"/": (503, {"Retry-After": "3600"}, "")},
     "closed.test": {"/robots.txt": plain(200, "User-agent: *\nDisallow: /forbidden\n")},
 }
 

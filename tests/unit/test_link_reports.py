@@ -143,7 +143,7 @@ def test_text_has_a_link_of_a_menu_once() -> None:
 
 def test_text_says_what_is_new_and_what_is_missing() -> None:
     text = written(report(since="2026-01-30T12:00:00Z", known=4, stopped="a limit"), "text")
-    assert "new since 2026-01-30T12:00:00Z; 4 findings were known" in text
+    assert "new since 2026-01-30T12:00:00Z; known before: 4" in text
     assert "not complete: a limit" in text
 
 

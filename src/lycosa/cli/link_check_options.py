@@ -19,10 +19,11 @@ _KEPT = ("agent", "canonical", "dns", "fetch", "scope")
 """Sections of the settings of a crawl that hold for a check of it."""
 # A check asks once more and no later: it ends, and says what did not answer. Images are not read,
 # so their beginning is enough; nothing is fetched a second time, and no page waits because others
-# like it were near copies.
+# like it were near copies. Redirects are followed as far as they are judged.
 _DEFAULTS: Mapping[str, object] = {
     "scope.requisites": True,
     "scope.requisites_from": "host",
+    "scope.max_hops": 10,
     "fetch.media_bytes": 65_536,
     "sitemaps.guess": True,
     "retry.tries": 2,

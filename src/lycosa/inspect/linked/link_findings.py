@@ -43,6 +43,7 @@ RULES: dict[str, FindingRule] = {
     "redirect-permanent": FindingRule("the target has moved for good: link to the new URL", _W, _W),
     "mixed-content": FindingRule("a page of https loads something by http", _W, _W),
     "sitemap-orphan": FindingRule("the sitemap lists a page to which no page links", _W, _W),
+    "no-sitemap": FindingRule("what is named as a sitemap is a web page", _E, _W),
     "not-in-sitemap": FindingRule("the sitemap does not list a page of the site", _W, _W),
     "robots": FindingRule("robots.txt forbids the request", _U, _U),
     "later": FindingRule("the server asks to come back later (429, 503)", _U, _U),

@@ -132,7 +132,7 @@ class LinkJudge:
                 )
             at = following
         rule, status, why = self._end(at, answer)
-        if chain and rule and RULES[rule].own is not Severity.UNCHECKED:
+        if chain and rule not in ("", "redirect-loop") and not _is_unchecked(rule):
             rule, why = "redirect-broken", f"redirects to {at}: {why}"
         return LinkVerdict(rule, status, why, tuple(chain), tuple(statuses), at)
 
@@ -171,6 +171,9 @@ class LinkJudge:
             yield self._finding(link, verdict.rule, verdict.why, verdict)
         elif verdict.statuses and (is_listed or verdict.statuses[0] in _PERMANENT):
             yield self._finding(link, "redirect-permanent", _moved(link, verdict), verdict)
+        is_file = link.kind is LinkKind.SITEMAP_FILE
+        if is_file and not verdict.rule and self._answers[verdict.end].is_page:
+            yield self._finding(link, "no-sitemap", "it is a web page, and no sitemap", verdict)
         if link.kind.is_requisite and scheme_of(link.page) == "https" != scheme_of(link.url):
             yield self._finding(link, "mixed-content", "browsers block or warn of it", verdict)
         if link.fragment and not verdict.rule:
@@ -249,6 +252,10 @@ class LinkJudge:
     def _severity(self, rule: str, url: str) -> Severity:
         given = self._severities.get(rule)
         return given or (RULES[rule].own if self._is_own(url) else RULES[rule].other)
+
+
+def _is_unchecked(rule: str) -> bool:
+    return RULES[rule].own is Severity.UNCHECKED
 
 
 def _words(answer: UrlAnswer) -> str:

@@ -68,7 +68,7 @@ class LinkSurvey:
             key = place.raw, place.kind in _WITH_PLACES
             if key not in known:
                 known.add(key)
-                self._add(url, place)
+                self.add_place(url, place)
 
     def add_links(self, url: str, links: Iterable[tuple[str, LinkKind, str]]) -> None:
         """Add the links of a document that has no lines: URL, kind and text of each."""
@@ -88,7 +88,8 @@ class LinkSurvey:
         """Whether one of the patterns matches."""
         return self._ignored is not None and self._ignored.find(url) is not None
 
-    def _add(self, page: str, place: LinkPlace) -> None:
+    def add_place(self, page: str, place: LinkPlace) -> None:
+        """Add one link, or what is wrong with it."""
         if self.is_ignored(place.raw) or (place.url and self.is_ignored(place.url)):
             return
         if place.url:

@@ -13,6 +13,11 @@ _MANY_PAGES = 5
 """A broken link on more pages than this is usually in a menu: it is shown once."""
 _FEW = 3
 _SHOWN = (Severity.ERROR, Severity.WARNING)
+_WORDS = {
+    Severity.ERROR: "broken",
+    Severity.WARNING: "warning",
+    Severity.UNCHECKED: "not checked",
+}
 _STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:70rem;padding:0 1rem}"
     "table{border-collapse:collapse;width:100%}td,th{text-align:left;vertical-align:top;"
@@ -26,12 +31,17 @@ def summary_line(report: LinkReport) -> str:
     """What was checked, and how many findings there are, in one line."""
     counts = report.counts
     new = "new " if report.since else ""
+    errors, warnings, unchecked = map(report.number, _WORDS)
     return (
-        f"{report.number(Severity.ERROR)} {new}broken, {report.number(Severity.WARNING)}"
-        f" {new}warnings, {report.number(Severity.UNCHECKED)} not checked;"
-        f" {counts.pages:,} pages, {counts.links:,} links to {counts.targets:,} URLs on"
-        f" {counts.hosts:,} hosts"
+        f"{errors:,} {new}broken, {counted(warnings, f'{new}warning')}, {unchecked:,} not checked;"
+        f" {counted(counts.pages, 'page')}, {counted(counts.links, 'link')} to"
+        f" {counted(counts.targets, 'URL')} on {counted(counts.hosts, 'host')}"
     )
+
+
+def counted(number: int, what: str) -> str:
+    """``1 page``, ``2,345 pages``."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def report_lines(report: LinkReport) -> Iterator[str]:
@@ -52,14 +62,19 @@ def report_lines(report: LinkReport) -> Iterator[str]:
         yield f"  {_line(of_target[0])}"
         yield ""
     yield from _unchecked_lines(report)
+    yield from _notes(report)
+    yield summary_line(report)
+
+
+def _notes(report: LinkReport) -> Iterator[str]:
+    """What to know about a report as a whole."""
     if report.counts.skipped:
         skipped = ", ".join(f"{name}: {count:,}" for name, count in report.counts.skipped.items())
         yield f"not for browsers to request: {skipped}"
     if report.since:
-        yield f"new since {report.since}; {report.known:,} findings were known"
+        yield f"only what is new since {report.since}; known before: {report.known:,}"
     if report.stopped:
         yield f"not complete: {report.stopped}"
-    yield summary_line(report)
 
 
 def _unchecked_lines(report: LinkReport) -> Iterator[str]:
@@ -75,8 +90,9 @@ def _unchecked_lines(report: LinkReport) -> Iterator[str]:
 def _line(found: LinkFinding) -> str:
     place = f"line {found.line}: " if found.line else ""
     text = f'"{found.text}" ' if found.text else ""
-    mark = "" if found.severity is Severity.ERROR else f"{found.severity.value}: "
-    return f"{mark}{place}{text}{found.target}  {reason_text(found)}"
+    mark = "" if found.severity is Severity.ERROR else f"{_WORDS[found.severity]}: "
+    circle = f": {' -> '.join(found.chain[:_FEW])}" if found.rule == "redirect-loop" else ""
+    return f"{mark}{place}{text}{found.target}  {reason_text(found)}{circle}"
 
 
 def reason_text(found: LinkFinding) -> str:
@@ -91,12 +107,10 @@ def html_lines(report: LinkReport) -> Iterator[str]:
     yield f'<!DOCTYPE html>\n<html lang="en"><meta charset="utf-8"><title>{title}</title>'
     yield f"<style>{_STYLE}</style><h1>{title}</h1>"
     yield f"<p>{_escaped(summary_line(report))}. Checked {report.began} to {report.ended}.</p>"
-    if report.stopped:
-        yield f"<p>Not complete: {_escaped(report.stopped)}.</p>"
-    if report.since:
-        yield f"<p>Only what is new since {report.since}; {report.known:,} findings were known.</p>"
+    for note in _notes(report):
+        yield f"<p>{_escaped(note[0].upper() + note[1:])}.</p>"
     for page, found in by_page(report.findings).items():
-        yield f"<h2>{_address(page)}</h2><table><tr><th>Line<th>Link<th>Target<th>LinkFinding"
+        yield f"<h2>{_address(page)}</h2><table><tr><th>Line<th>Text<th>Target<th>Finding"
         yield from map(_row, found)
         yield "</table>"
     used = {each.rule for each in report.findings}
@@ -111,7 +125,7 @@ def _row(found: LinkFinding) -> str:
     chain = "".join(f"<br>→ {_address(url)}" for url in found.chain)
     return (
         f'<tr class="{found.severity.value}"><td>{found.line or ""}<td>{_escaped(found.text)}'
-        f"<td>{_address(found.target)}{chain}<td>{found.severity.value}:"
+        f"<td>{_address(found.target)}{chain}<td>{_WORDS[found.severity]}:"
         f" {_escaped(reason_text(found))} <small>{found.rule}</small>"
     )
 

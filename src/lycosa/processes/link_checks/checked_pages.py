@@ -8,6 +8,7 @@ one that crashes it, or takes too long, is reported and ends nothing.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import deque
 from collections.abc import Callable, Container, Iterator
 from pathlib import Path
@@ -23,7 +24,7 @@ from lycosa.base.model.parsed import Parsed, ParseInput
 from lycosa.base.model.url_state import History, UrlState
 from lycosa.base.reasons import Reason
 from lycosa.base.system.clock import SystemClock
-from lycosa.base.urls.identity import host_of
+from lycosa.base.urls.identity import Canonicalizer, host_of
 from lycosa.feeds.stored_pages import StoredPages, page_of_row
 from lycosa.inspect.committed_state import CrawlReader, TableView, UrlEntry, read_folder
 from lycosa.inspect.linked.link_judgement import UrlAnswer
@@ -31,8 +32,11 @@ from lycosa.inspect.linked.link_survey import LinkSurvey
 from lycosa.inspect.saved_settings import load_saved_settings
 from lycosa.stages.frontier.unparsed_bodies import NOT_PARSED
 from lycosa.stages.parse.child_parser import ChildParser
+from lycosa.stages.parse.link_places import resolved_reference
 from lycosa.stages.parse.page import Page
 from lycosa.stages.parse.parser_config import ParserConfig
+from lycosa.stages.politeness.robots_cache import RobotsRecord
+from lycosa.state.kv.table_records import robots_key
 from lycosa.state.store.journal_rows import UNCHANGED, JournalRow
 from lycosa.state.store.stored_data import RecordError
 
@@ -42,6 +46,8 @@ _NO_HISTORY = History()
 _NO_ANSWER = frozenset(
     each for each in Reason if each.is_failure and each < Reason.HTTP_CLIENT_ERROR
 )
+_STATUS = re.compile(r"status ([1-9]\d\d)\b")
+_ROBOTS = msgspec.msgpack.Decoder(RobotsRecord)
 _FATAL = frozenset({Reason.PARSE_KILLED, Reason.PARSE_TIMEOUT})
 _EVERY = 50  # pages between two reports of progress
 _AHEAD = 4  # pages given to the parse child before its answer is used: each may have 64 MB
@@ -93,10 +99,33 @@ def _answers(view: TableView) -> Iterator[tuple[str, UrlAnswer]]:
             UrlState.REDIRECTED,
         ):
             reason, detail = _reason_of_host(view, entry)
+        # The status of an answer after which the URL is tried again is not in its history.
+        status = past.status or _status_in(detail)
         yield (
             entry.url,
-            UrlAnswer(entry.state, past.status, reason, detail, past.redirect_to, past.fetched_at),
+            UrlAnswer(entry.state, status, reason, detail, past.redirect_to, past.fetched_at),
         )
+
+
+def _status_in(detail: str) -> int:
+    found = _STATUS.match(detail)
+    return int(found[1]) if found else 0
+
+
+def named_sitemaps(
+    reader: CrawlReader, canonicalizer: Canonicalizer
+) -> Iterator[tuple[str, LinkPlace]]:
+    """The Sitemap lines of the robots.txt of each host, with the URL of that file."""
+    for view in reader.partition_views():
+        for host in view.hosts():
+            for scheme in ("http", "https"):
+                value = view.get(robots_key(host.host8, scheme == "https"))
+                if value is None:
+                    continue
+                file = f"{scheme}://{host.record.host}/robots.txt"
+                for raw in _ROBOTS.decode(value).rules.sitemaps:
+                    resolved = resolved_reference(raw, canonicalizer, file)
+                    yield file, LinkPlace(raw, LinkKind.SITEMAP_FILE, "", 0, *resolved)
 
 
 def _reason_of_host(view: TableView, entry: UrlEntry) -> tuple[Reason, str]:
@@ -213,7 +242,7 @@ def _has_places(row: JournalRow, page: Page) -> bool:
 
     A page that ended two parse children of the crawl is not given to others.
     """
-    is_html = page.media_type in _HTML and row.kind is FetchKind.PAGE
+    is_html = page.media_type in _HTML
     return is_html and row.render is None and row.parse_reason not in _FATAL
 
 

@@ -31,7 +31,7 @@ from lycosa.base.config.sections import (
     UploadSection,
 )
 from lycosa.base.model.end import End
-from lycosa.base.urls.identity import host_of
+from lycosa.base.urls.identity import Canonicalizer, host_of
 from lycosa.inspect.committed_state import read_folder
 from lycosa.inspect.linked.link_findings import (
     REPORT_FORMAT,
@@ -39,13 +39,15 @@ from lycosa.inspect.linked.link_findings import (
     LinkReport,
     Severity,
 )
-from lycosa.inspect.linked.link_judgement import LinkJudge
+from lycosa.inspect.linked.link_judgement import MAX_REDIRECTS, LinkJudge
 from lycosa.inspect.linked.link_survey import LinkSurvey
+from lycosa.inspect.linked.report_texts import counted
 from lycosa.processes.embedded_crawl import Report
 from lycosa.processes.link_checks.checked_pages import (
     Answers,
     OwnPlaces,
     PageReader,
+    named_sitemaps,
     url_answers,
 )
 from lycosa.state.folder.manifest import has_manifest
@@ -113,10 +115,14 @@ class SiteCheck:
         the readers of folders raise.
         """
         self._stopped = stopped
-        self._own = OwnPlaces(read_folder(self._pages))
+        reader = read_folder(self._pages)
+        self._own = OwnPlaces(reader)
         survey = LinkSurvey(self._options.ignored)
         self._answers = url_answers(self._pages)
         self._reader.survey_pages(self._pages, survey, self._answers, self._own)
+        for file, place in named_sitemaps(reader, Canonicalizer(self._config.canonical)):
+            if file in self._own:
+                survey.add_place(file, place)
         if not self._options.checks_others:
             survey.links = [link for link in survey.links if link.url in self._own]
         if not self._options.checks_places:
@@ -229,7 +235,11 @@ class SiteCheck:
         base = self._config if name == _OWN else self._others
         config = _single_urls(base, CUT_BYTES if name == _OTHERS else PLACE_BYTES)
         seeds = sorted(urls)
-        what = f"asking for {len(seeds)} URLs" if seeds else "asking again for URLs that waited"
+        what = (
+            f"asking for {counted(len(seeds), 'URL')}"
+            if seeds
+            else "asking again for URLs that waited"
+        )
         report = self._run(seeds, folder, config, what)
         if has_manifest(folder):
             self._take_answers(folder)
@@ -279,7 +289,7 @@ def _single_urls(config: Config, body_bytes: int) -> Config:
             include=(),
             surts=(),
             per_seed=(),
-            max_hops=max(config.scope.max_hops, 10),
+            max_hops=max(config.scope.max_hops, MAX_REDIRECTS),
         ),
         fetch=replace(
             config.fetch,

@@ -138,7 +138,7 @@ def _resolve(found: _Places, canonicalizer: Canonicalizer, base: str) -> None:
     for at, place in enumerate(found.places):
         result = known.get(place.raw)
         if result is None:
-            result = known[place.raw] = _resolved(place.raw, canonicalizer, base, charset)
+            result = known[place.raw] = resolved_reference(place.raw, canonicalizer, base, charset)
         characters += len(result[0])
         if characters > _MAX_CHARACTERS:
             del found.places[at:]
@@ -147,8 +147,8 @@ def _resolve(found: _Places, canonicalizer: Canonicalizer, base: str) -> None:
         found.places[at] = LinkPlace(*place[:4], *result)
 
 
-def _resolved(
-    raw: str, canonicalizer: Canonicalizer, base: str, charset: str | None
+def resolved_reference(
+    raw: str, canonicalizer: Canonicalizer, base: str, charset: str | None = None
 ) -> tuple[str, str, str]:
     """``url``, ``why`` and ``scheme`` of a ``LinkPlace``."""
     if charset and not raw.isascii():
