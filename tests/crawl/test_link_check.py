@@ -172,7 +172,11 @@ def test_a_page_that_ends_its_parser_is_reported_and_ends_nothing(
         (["http://site.test/", "--no-external", "--until", "2020-01-31T18:00"], "is in the past"),
         (["http://site.test/", "--no-external", "--reuse", "long"], "--reuse"),
         (["http://site.test/", "--no-external", "--ignore", "(x"], "scope.exclude"),
+        (["http://site.test/", "--no-external", "--no-fetch"], "has no check yet"),
+        (["ftp://site.test/", "--no-external"], "the scheme 'ftp' is not crawled"),
+        (["http://site.test/", "--output", "r.csv", "--output", "./r.csv"], "given twice"),
         (["."], "neither a crawl nor"),
+        (["http://site.test/", "."], "give one folder alone"),
     ],
 )
 def test_bad_options_are_refused_before_a_request(

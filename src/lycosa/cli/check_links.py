@@ -15,6 +15,7 @@ import click
 
 from lycosa.cli.link_check_options import (
     CheckRefused,
+    check_start,
     config_of_check,
     names_crawler,
     options_of_check,
@@ -178,6 +179,7 @@ def _run(given: tuple[str, ...], folder: Path | None, options: dict[str, Any]) -
             "links to other sites are requested only with a contact, so that their owners can reach"
             " you: add --contact URL|EMAIL, or --no-external to check the site's own links"
         )
+    check_start(place, seeds, config, checked.may_fetch)
     place.root.mkdir(parents=True, exist_ok=True)
     with CrawlLock(place.root).acquire(time.time()):
         earlier = place.earlier(options["since"]) if options["since"] else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -77,6 +78,8 @@ def options_of_check(options: dict[str, Any]) -> SiteCheckOptions:
             )
         if not file.absolute().parent.is_dir():
             raise CheckRefused(f"--output {file}: there is no folder {file.parent}")
+        if sum(file.resolve() == other.resolve() for other in options["outputs"]) > 1:
+            raise CheckRefused(f"--output {file} is given twice; each report needs its own file")
     try:
         reuse_s = read_seconds(options["reuse"])
     except ValueError as error:
@@ -100,7 +103,9 @@ def place_of_check(given: tuple[str, ...], folder: Path | None) -> tuple[CheckFo
     from lycosa.state.folder.manifest import has_manifest
 
     only = Path(given[0])
-    if len(given) == 1 and only.is_dir():
+    if len(given) > 1 and (folders := [name for name in given if Path(name).is_dir()]):
+        raise CheckRefused(f"{folders[0]} is a folder: give one folder alone, or URLs")
+    if only.is_dir():
         if folder is not None:
             raise CheckRefused("--dir is for URLs; the folder of a crawl has the check inside")
         if has_manifest(only):
@@ -152,6 +157,21 @@ def config_of_check(place: CheckFolder, options: dict[str, Any], is_site: bool) 
         shorter = min(politeness.address_delay_s, politeness.delay_s)
         politeness = msgspec.structs.replace(politeness, address_delay_s=shorter)
     return msgspec.structs.replace(found.config, politeness=politeness)
+
+
+def check_start(place: CheckFolder, seeds: Sequence[str], config: Config, fetches: bool) -> None:
+    """Raises ``CheckRefused`` if there is nothing to begin with."""
+    from lycosa.processes.seed_check import SeedCheck
+    from lycosa.state.folder.manifest import has_manifest
+
+    judge = SeedCheck(config, time.time())
+    for seed in seeds:
+        if reason := judge.refusal(seed):
+            raise CheckRefused(f"{seed!r}: {reason}")
+    if not fetches and not has_manifest(place.pages):
+        raise CheckRefused(
+            f"{place.root} has no check yet that --no-fetch could report; leave it out once"
+        )
 
 
 def names_crawler(config: Config) -> bool:
