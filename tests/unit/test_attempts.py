@@ -23,6 +23,7 @@ from lycosa.state.attempts import (
     last_contacts,
     read_attempts,
 )
+from lycosa.state.attempts.gaps import overlaps
 
 
 class Writer:
@@ -49,11 +50,17 @@ class Writer:
         self.now = now
 
     def begin(
-        self, at: float, host: str = "a.test", url: str = "", address: str = "192.0.2.1"
+        self,
+        at: float,
+        host: str = "a.test",
+        url: str = "",
+        address: str = "192.0.2.1",
+        at_once: int = 1,
     ) -> int:
         self.now = at
+        url = url or f"http://{host}/{at:g}"
         return self.log.begin_attempt(
-            host, address, url or f"http://{host}/{at:g}", FetchKind.PAGE, at, at + 1000
+            host, address, url, FetchKind.PAGE, at, at + 1000, at_once=at_once
         )
 
     def end(self, attempt: int, at: float, delay_s: float = 1.0) -> None:
@@ -385,6 +392,49 @@ def test_an_overlap_is_a_negative_gap_whichever_ends_first(tmp_path: Path) -> No
     writer.fetch(2, 3)
     writer.end(outer, 10)
     assert [gap.gap_s for gap in gaps(read_attempts(tmp_path))] == [-2.0]
+
+
+def _overlaps(folder: Path) -> list[tuple[str, int, float]]:
+    """The wrong starts by the path of their URL: how many were open, or how much too early."""
+    found = overlaps(list(read_attempts(folder)), lambda each: each.delay_s, 0.0)
+    return [(each.attempt.url[13:], each.number, round(each.early_s, 6)) for each in found]
+
+
+def test_marked_attempts_may_be_open_together_up_to_their_number(tmp_path: Path) -> None:
+    writer = Writer(tmp_path)
+    first, second = writer.begin(1, at_once=2), writer.begin(2, at_once=2)
+    writer.end(first, 3, 0)
+    third = writer.begin(3, at_once=2)
+    assert _overlaps(tmp_path) == []
+    fourth = writer.begin(4, at_once=2)
+    for number in (second, third, fourth):
+        writer.end(number, 5, 0)
+    assert _overlaps(tmp_path) == [("/4", 3, 0.0)]
+
+
+def test_one_that_is_not_marked_is_alone(tmp_path: Path) -> None:
+    writer = Writer(tmp_path)
+    marked = writer.begin(1, at_once=4)
+    writer.end(writer.begin(2), 3, 0)
+    writer.end(marked, 4, 0)
+    assert _overlaps(tmp_path) == [("/2", 2, 0.0)]
+
+
+def test_the_pause_after_one_counts_for_all_that_begin_later(tmp_path: Path) -> None:
+    writer = Writer(tmp_path)
+    first, second = writer.begin(1, at_once=4), writer.begin(2, at_once=4)
+    writer.end(first, 3, 30)
+    writer.end(second, 4, 0)  # began before, so it may go on
+    writer.end(writer.begin(10, at_once=4), 11, 0)
+    writer.end(writer.begin(33, at_once=4), 34, 0)
+    assert _overlaps(tmp_path) == [("/10", 0, 23.0)]
+
+
+def test_of_attempts_at_once_one_without_an_end_is_the_last_contact(tmp_path: Path) -> None:
+    writer = Writer(tmp_path)
+    writer.begin(1, at_once=4)
+    writer.end(writer.begin(2, at_once=4), 3, 0)
+    assert last_contacts(tmp_path, Since(0))["a.test"].is_unfinished
 
 
 def test_address_use_counts_starts_and_concurrency_over_all_hosts(tmp_path: Path) -> None:

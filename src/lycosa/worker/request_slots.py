@@ -6,8 +6,10 @@ request it in turn. No request is sent without a slot (``RequestSender``).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import inf
 from types import TracebackType
+from typing import Protocol
 
 from lycosa.base.ports import Addresses, Clock, SlotNote
 from lycosa.stages.politeness.crawl_pace import CrawlPace
@@ -17,6 +19,45 @@ _LONG_WAIT_S = 5.0  # for a slot, before the operator is told
 _MAX_WAITING = 1024  # addresses
 _HOST_BUSY_S = 0.5  # until a host is tried again that another crawl requests
 _NO_LEASE_S = 1.0  # until a host has its turn again
+
+
+class HostSlots(Protocol):
+    """The slots of hosts that other crawls of the machine may request too (``Addresses``)."""
+
+    async def take_slot(self, address: str, now: float, holder: object = None) -> float: ...
+    async def release_slot(self, address: str, now: float, holder: object = None) -> None: ...
+    def close(self) -> None: ...
+
+
+class CommonHostSlots:
+    """Slots of hosts that may have several requests of this worker at once.
+
+    The host's slot is held from the first of them to the end of the last one.
+    """
+
+    def __init__(self, slots: HostSlots) -> None:
+        self._slots, self._users = slots, dict[str, int]()
+
+    async def take_slot(self, address: str, now: float, holder: object = None) -> float:
+        """0.0 when a request may start now, otherwise the seconds to wait."""
+        if not self._users.get(address):
+            wait_s = await self._slots.take_slot(address, now, holder)
+            if wait_s > 0:
+                return wait_s
+        self._users[address] = self._users.get(address, 0) + 1
+        return 0.0
+
+    async def release_slot(self, address: str, now: float, holder: object = None) -> None:
+        """Free the slot of a request that has ended."""
+        left = self._users.pop(address) - 1
+        if left:
+            self._users[address] = left
+        else:
+            await self._slots.release_slot(address, now, holder)
+
+    def close(self) -> None:
+        """Free all slots."""
+        self._slots.close()
 
 
 class RequestSlots:
@@ -35,7 +76,7 @@ class RequestSlots:
         clock: Clock,
         lease: ShardLease,
         pace: CrawlPace,
-        hosts: Addresses | None = None,
+        hosts: HostSlots | None = None,
     ) -> None:
         self.addresses, self.hosts, self.clock, self.lease = addresses, hosts, clock, lease
         self.pace = pace
@@ -90,10 +131,12 @@ class Slot:
         "_slots",
         "_taken_at",
         "address",
+        "at_once",
         "host",
         "is_held",
         "is_host_busy",
         "is_sent",
+        "may_begin",
     )
 
     def __init__(self, address: str, host: str, slots: RequestSlots) -> None:
@@ -102,6 +145,10 @@ class Slot:
         self._addresses, self._hosts = slots.addresses, slots.hosts
         self._clock, self._lease, self._pace = slots.clock, slots.lease, slots.pace
         self._taken_at = 0.0
+        self.at_once = 1
+        """How many requests the host may have open when this one begins."""
+        self.may_begin: Callable[[float], bool] | None = None
+        """Whether it may begin (monotonic) while other requests of the host are open."""
         self.is_held = self.is_host_busy = self.is_sent = False
 
     def __repr__(self) -> str:
@@ -152,7 +199,8 @@ class Slot:
         await self._addresses.record_start(self.address, at, answered, self)
 
     async def begin(self) -> float | None:
-        """The start of the request, which is now; ``None`` when the lease has expired.
+        """The start of the request, which is now; ``None`` when it must not be sent: the lease has
+        expired, or the host may have no further request.
 
         If the process was delayed since the slot was taken (by another thread or by other
         processes), it takes a slot again. Another worker may have taken the next slot meanwhile,
@@ -166,7 +214,9 @@ class Slot:
                     return None
                 await self._clock.sleep(wait)
         # Checked last, directly before the request, because the process may have been stopped in
-        # between.
+        # between, and another request of the host may have ended.
+        if self.may_begin is not None and not self.may_begin(now):
+            return None
         return now if self._lease.holds(now) else None
 
     async def give_back(self) -> None:

@@ -308,3 +308,12 @@ class RequestsSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
             "Where the secret is that the tokens of own hosts are made with: file:FILE or env:NAME."
         ),
     ] = ""
+    own_concurrency: Annotated[
+        int,
+        setting(
+            "Requests at once to each of your own hosts while its file has its token; each also"
+            " needs a slot of its address (politeness.address_slots).",
+            ge=1,
+            le=16,
+        ),
+    ] = 1

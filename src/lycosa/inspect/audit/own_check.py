@@ -67,12 +67,21 @@ class OwnFileAudit:
         return has_token(status, body, token_of(self._secret, host))
 
     def check_attempt(self, attempt: Attempt) -> None:
-        """Check an attempt that is marked, by the newest file from before its end."""
+        """Check an attempt that is marked.
+
+        By the newest file from before its end, which decided on the delay, and by that from before
+        its start if others might be open then.
+        """
         if attempt.host in self._unread:
             self.check.add_note(f"{attempt.host}: its file could not be read back")
             return
-        at = attempt.ended_wall
-        before = [file for file in self._files.get(attempt.host, ()) if file.at <= at]
+        if attempt.at_once > 1:
+            self._check_at(attempt, attempt.started_wall)
+        if attempt.is_own:
+            self._check_at(attempt, attempt.ended_wall)
+
+    def _check_at(self, attempt: Attempt, at: float) -> None:
+        before = [file for file in self._files.get(attempt.host, ()) if file.at < at]
         newest = max(before, key=lambda file: file.at, default=None)
         if newest is None and self._is_live:
             # The first file may have been committed after the captures were read.

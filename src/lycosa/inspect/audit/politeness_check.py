@@ -32,6 +32,7 @@ from lycosa.state.attempts.coverage import (
     read_logged_file,
     unproven_times,
 )
+from lycosa.state.attempts.gaps import Overlap, overlaps
 from lycosa.state.attempts.read import read_attempt_files
 from lycosa.state.attempts.shipping import parse_shipped_key
 
@@ -90,7 +91,8 @@ class AttemptLogs(msgspec.Struct, frozen=True):
 class PolitenessChecks:
     """The checks of the attempt logs; ``check_logs`` reads them once.
 
-    Memory is 16 bytes an attempt, and one attempt a host. For a running crawl, ``until`` limits the
+    Memory is 16 bytes an attempt, and one attempt a host; of an own host with several requests at
+    once, those of about an hour. For a running crawl, ``until`` limits the
     checks to requests that began before that wall time (seconds). The logs of its workers are read
     one after the other, so a request that is open in one may have ended before the last request of
     another began. ``nodes`` is the number of nodes that divide the limits of addresses, apart from
@@ -125,6 +127,7 @@ class PolitenessChecks:
         self._second_addresses = 0
         self._damaged: dict[str, int] = {}
         self._last: dict[str, Attempt] = {}
+        self._at_once: dict[str, list[Attempt]] = {}
         self._clock_tolerance_s = clock_tolerance_s
 
     def all_checks(self) -> list[Check]:
@@ -142,6 +145,8 @@ class PolitenessChecks:
             # the workers of one machine share one table of addresses
             self._check_attempts(attempts, self._whole if logs.is_machine else self._section)
             unproven += logs.unproven()
+        for host in list(self._at_once):
+            self._judge_at_once(host)
         self._add_notes()
         return unproven
 
@@ -200,15 +205,43 @@ class PolitenessChecks:
                 if self._read % _STEP == 0:
                     self._progress("attempts", self._read, 0)
                 passed.append(attempt)
-                if attempt.is_own:
+                if attempt.is_own or attempt.at_once > 1:
                     self._check_own(attempt)
-                yield attempt
+                if not self._is_at_once(attempt):
+                    yield attempt
 
         for gap in gaps(tapped(), self._last):
             self._judge(gap)
             yield from passed
             passed.clear()
         yield from passed
+
+    def _is_at_once(self, attempt: Attempt) -> bool:
+        """Whether an attempt is judged with others of its host that may have been open with it.
+
+        These are all from the last one before the first marked one to the next one that is not
+        marked, as robots.txt and the file of an own host, so they stay few.
+        """
+        host = attempt.host
+        gathered = self._at_once.get(host)
+        if attempt.at_once > 1:
+            if gathered is None:
+                last = self._last.get(host)
+                gathered = self._at_once[host] = [] if last is None else [last]
+            gathered.append(attempt)
+        elif gathered is not None:
+            gathered.append(attempt)
+            self._judge_at_once(host)
+            self._last[host] = attempt
+        return gathered is not None
+
+    def _judge_at_once(self, host: str) -> None:
+        gathered = self._at_once.pop(host)
+        is_one_clock = len({each.boot for each in gathered}) == 1 and gathered[0].boot != ""
+        tolerance_s = _TICK_S if is_one_clock else max(self._clock_tolerance_s, _TICK_S)
+        self.hosts.checked += len(gathered) - 1
+        for each in overlaps(gathered, self._due_s, tolerance_s):
+            self.hosts.add_breach(_message_of_overlap(each))
 
     def _check_own(self, attempt: Attempt) -> None:
         if self._own is not None:
@@ -267,6 +300,20 @@ def _is_second_address(previous: Attempt, following: Attempt) -> bool:
 def _is_cancelled(attempt: Attempt) -> bool:
     """Whether the crawler cancelled the request. In older logs its line has no delay."""
     return attempt.outcome is Reason.INTERNAL and not attempt.status
+
+
+def _message_of_overlap(found: Overlap) -> str:
+    attempt, previous = found.attempt, found.previous
+    who = f"(worker {attempt.worker}, run {attempt.run})"
+    if previous is not None:
+        return (
+            f"{attempt.host}: {attempt.url} began {found.early_s:.6f} s too early after"
+            f" {previous.url} {who}"
+        )
+    return (
+        f"{attempt.host}: {found.number} requests were open when {attempt.url} began;"
+        f" {found.most} may be {who}"
+    )
 
 
 def _message_of(gap: Gap, due_s: float) -> str:

@@ -185,11 +185,14 @@ class VisitState:
     ``next_time`` (for its own URLs) and ``rest_time`` (for any request) are monotonic.
     ``on_workbench`` says that it is on the workbench or in a visit. ``rank`` is its rank in 255ths
     by the ranks in force, ``NO_RANK`` without one; ``authority``, in [0, 1], is that rank, or else
-    the importance of its record.
+    the importance of its record. ``open_requests`` counts those of visits that gave the host back
+    when they sent them, which only proved own hosts have; with ``awaits_end`` it stays in process
+    until one of them ends.
     """
 
     __slots__ = (
         "authority",
+        "awaits_end",
         "dirty",
         "group",
         "host8",
@@ -198,6 +201,7 @@ class VisitState:
         "is_leased",
         "next_time",
         "on_workbench",
+        "open_requests",
         "partition",
         "pulled",
         "queue",
@@ -218,6 +222,7 @@ class VisitState:
         self.ran_errand = False  # whether its last turn was for an errand
         self.on_workbench = False
         self.in_process = False
+        self.open_requests, self.awaits_end = 0, False
         self.dirty = False
         # whether its waiting URLs are judged, because pages were near copies, or are set back
         self.is_judged = record.copies is not None and (
@@ -314,6 +319,11 @@ class VisitState:
 
         If its own URLs wait for longer than ``now`` already, they keep waiting.
         """
+        if self.open_requests:  # the answer of another one may require more
+            until, time_until = (
+                max(until, self.rest_time),
+                max(time_until, self.record.rests_until),
+            )
         is_waiting, record = self.next_time > now, self.record
         self.rest_time, record.rest_at = until, time_until
         self.next_time = max(self.next_time, until) if is_waiting else until

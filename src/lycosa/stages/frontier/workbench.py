@@ -126,6 +126,20 @@ class Workbench:
             assert group.in_use >= 0
             self._schedule(group)
 
+    def hold_place(self, key: str) -> None:
+        """Let a request whose visit gave its host back take a place in the group ``key``."""
+        group = self._groups.get(key)
+        if group is None:
+            group = self._groups[key] = _Group(key)
+        group.in_use += 1
+        self._schedule(group)
+
+    def free_place(self, key: str) -> None:
+        """End what ``hold_place`` began."""
+        group = self._groups[key]
+        group.in_use -= 1
+        self._schedule(group)
+
     def rejoin_address(self, host: VisitState, address: str) -> None:
         """Move a visit to the group of its address, which became known or changed."""
         if host.group == address:

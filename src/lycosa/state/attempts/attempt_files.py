@@ -38,6 +38,7 @@ class Attempt(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     line of its run. ``delay_s`` is the effective delay decided at its end. ``term`` and ``place``
     are those of its file (``AttemptHead``). ``slot`` says how the slot of its address was given
     (``SlotNote``). ``is_own``: the delay was decided for a proved host of the operator.
+    ``at_once`` is how many open requests the host might have when this one began.
     """
 
     worker: int
@@ -61,6 +62,7 @@ class Attempt(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     place: str = ""
     slot: str = ""
     is_own: bool = False
+    at_once: int = 1
 
     @property
     def open_s(self) -> float:

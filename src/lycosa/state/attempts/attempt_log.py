@@ -7,10 +7,11 @@ last of its file. Lines are text, with fields separated by tabs and times in who
 
     R  version  boot  run  wall  monotonic  term  place
         head of each file
-    B  number  monotonic  wall  kind  address  host  url  [slot]
-        a request begins; ``slot`` (``PoolTime``) says how its address's slot was given, with Redis
-    E  number  monotonic  wall  outcome  status  duration  delay
-        the request ended; the host then rests for this delay
+    B  number  monotonic  wall  kind  address  host  url  [slot  [at_once]]
+        a request begins; ``slot`` (``PoolTime``) says how its address's slot was given, with Redis,
+        and is empty without; ``at_once`` is how many requests a proved own host may have then
+    E  number  monotonic  wall  outcome  status  duration  delay  [own]
+        the request ended; the host then rests for this delay, decided for a proved own host
     S  monotonic  wall
         the worker ended on purpose: its unfinished requests are not crashes
 
@@ -114,17 +115,20 @@ class AttemptLog:
         monotonic: float,
         wall: float,
         slot: str = "",
+        at_once: int = 1,
     ) -> int:
         """Record that a request is about to be sent; returns the attempt's number.
 
-        ``slot`` is the text of the ``SlotNote`` of the address's slot.
+        ``slot`` is the text of the ``SlotNote`` of the address's slot, ``at_once`` how many open
+        requests the host may have, this one included.
         Raises ``DiskFull`` or ``OSError``; the request must then not be sent.
         """
         number = self._number = self._number + 1
+        more = f"\t{slot}\t{at_once}" if at_once > 1 else slot and f"\t{slot}"
         # int() and f-strings of ints: half the cost of formatting floats
         self._write(
             f"B\t{number}\t{int(monotonic * 1e6)}\t{int(wall * 1e6)}\t{int(kind)}"
-            f"\t{address}\t{_clean(host)}\t{_clean(url)}{slot and chr(9) + slot}\n"
+            f"\t{address}\t{_clean(host)}\t{_clean(url)}{more}\n"
         )
         return number
 

@@ -11,8 +11,9 @@ truncated to microseconds, so a pause may appear one microsecond too short.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import heappop, heappush
+from math import inf, nextafter
 from typing import NamedTuple
 
 from lycosa.base.model.pool_time import parse_pool_time
@@ -69,6 +70,54 @@ def between(previous: Attempt, following: Attempt) -> float:
     if previous.boot == following.boot and previous.boot:
         return following.started - previous.ended
     return following.started_wall - previous.ended_wall
+
+
+class Overlap(NamedTuple):
+    """What was wrong at the start of an attempt of a host that may have several at once.
+
+    ``number`` attempts were open where ``most`` may be; or the start came ``early_s`` before the
+    end of the pause that ``previous`` requires.
+    """
+
+    attempt: Attempt
+    number: int
+    most: int
+    previous: Attempt | None = None
+    early_s: float = 0.0
+
+
+def overlaps(
+    attempts: Sequence[Attempt], due_s: Callable[[Attempt], float], tolerance_s: float
+) -> Iterator[Overlap]:
+    """Judge attempts of one host of which some were begun while others were open.
+
+    An attempt that may not have others next to it has an ``at_once`` of 1. ``due_s`` returns the
+    pause that one requires after its end. Keeps all of them in memory.
+    """
+    is_one_clock = len({each.boot for each in attempts}) == 1 and attempts[0].boot != ""
+
+    def times(each: Attempt) -> tuple[float, float]:
+        started, ended = each.started_wall, each.ended_wall
+        if is_one_clock:
+            started, ended = each.started, each.ended
+        # One that never ended was still open at the last line of its run, which may be a start.
+        return started, ended if each.is_finished else nextafter(ended, inf)
+
+    is_open: list[tuple[float, int]] = []  # a heap: the end, and the number of the attempt
+    required, by = -inf, None
+    order = sorted(range(len(attempts)), key=lambda at: times(attempts[at])[0])
+    for at in order:
+        start, end = times(attempts[at])
+        while is_open and is_open[0][0] <= start:
+            ended, number = heappop(is_open)
+            if (until := ended + due_s(attempts[number])) > required:
+                required, by = until, attempts[number]
+        if start < required - tolerance_s:
+            yield Overlap(attempts[at], 0, 0, by, required - start)
+        heappush(is_open, (end, at))
+        most = min(attempts[number].at_once for _, number in is_open)
+        if len(is_open) > most:
+            yield Overlap(attempts[at], len(is_open), most)
 
 
 def address_use(attempts: Iterable[Attempt]) -> list[AddressUse]:

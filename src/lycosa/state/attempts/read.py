@@ -32,9 +32,9 @@ OnDamage = Callable[[Path, int], None]
 class Contact(NamedTuple):
     """The last request to a host.
 
-    Times are those of its end, or of its start when it never ended (``is_unfinished``):
-    ``monotonic`` on the clock of ``boot``, ``wall`` in seconds since 1970. ``delay_s`` is the
-    effective delay decided at its end, 0 when it never ended.
+    Times are those of its end or, when it never ended (``is_unfinished``), those until which it may
+    have been running: ``monotonic`` on the clock of ``boot``, ``wall`` in seconds since 1970.
+    ``delay_s`` is the effective delay decided at its end, 0 when it never ended.
     """
 
     wall: float
@@ -226,7 +226,7 @@ class _Reader:
         return (head.monotonic if same_boot else self._last[0]), head.wall
 
     def _begin(self, fields: list[str]) -> None:
-        _, number, monotonic, wall, kind, address, host, url, *slot = fields
+        _, number, monotonic, wall, kind, address, host, url, *more = fields
         self._last = started, started_wall = _s(monotonic), _s(wall)
         self._open[int(number)] = Attempt(
             worker=self._worker,
@@ -239,7 +239,8 @@ class _Reader:
             host=host,
             address=address,
             url=url,
-            slot=_checked(slot[0]) if slot else "",
+            slot=_checked(more[0]) if more else "",
+            at_once=int(more[1]) if len(more) > 1 else 1,
             started=started,
             started_wall=started_wall,
             ended=started,
@@ -288,15 +289,16 @@ def _line_of_time(attempt: Attempt, offsets: Mapping[str, float]) -> float:
 
 
 def _is_later(contact: Contact, known: Contact) -> bool:
+    # Of equal ones the later one read: a request that never ended comes after those that did.
     if contact.boot and contact.boot == known.boot:
-        return contact.monotonic > known.monotonic
-    return contact.wall > known.wall
+        return contact.monotonic >= known.monotonic
+    return contact.wall >= known.wall
 
 
 def _contact(attempt: Attempt) -> Contact:
     if attempt.is_finished:
         return Contact(attempt.ended_wall, attempt.ended, attempt.boot, False, attempt.delay_s)
-    return Contact(attempt.started_wall, attempt.started, attempt.boot, True, 0.0)
+    return Contact(attempt.ended_wall, attempt.ended, attempt.boot, True, 0.0)
 
 
 def _last_run(paths: list[Path]) -> list[Path]:

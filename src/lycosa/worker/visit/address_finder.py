@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from lycosa.base.ports import ResolveError
 from lycosa.base.urls.identity import name_of
-from lycosa.stages.schedule.steps import AddressFound, FindAddress, NameFailed, Purpose
+from lycosa.stages.schedule.steps import (
+    AddressFound,
+    FindAddress,
+    NameFailed,
+    Purpose,
+    TurnOver,
+)
 from lycosa.worker.visit.visit_in_progress import Visit
 from lycosa.worker.visit.worker_stages import Stages
 
@@ -17,9 +23,14 @@ class AddressFinder:
         self._store, self._clock = stages.store, stages.clock
         self._address_delay_s = address_delay_s
 
-    async def find_address(self, visit: Visit, step: FindAddress) -> AddressFound | NameFailed:
+    async def find_address(
+        self, visit: Visit, step: FindAddress
+    ) -> AddressFound | NameFailed | TurnOver:
         """Look up the host's name and take a slot of its address if one is free."""
         host, purpose, workbench = visit.host, step.purpose, self._frontier.workbench
+        if host.open_requests and purpose is not Purpose.PAGE:
+            visit.await_end()  # a request for a file about the host is alone
+            return TurnOver()
         try:
             addresses = await self._sender.resolve_host(host.name)
         except ResolveError as error:

@@ -57,6 +57,7 @@ class HostRest:
         self._chance = chance
         longest = max(longest_delay(section), host.record.pace.operator_delay_s)
         self._ended = (clock.monotonic(), clock.time())
+        self._begun = self._ended[1]
         self.until, self.time_until = self._ended[0] + longest, self._ended[1] + longest
         self.is_asked = False
 
@@ -93,11 +94,23 @@ class HostRest:
         )
         # A refused HTTP/2 stream means the same as 503: the server is overloaded.
         status = 503 if fetched.reason is Reason.REQUEST_REFUSED else fetched.status
-        record.pace = pace_after_request(
+        after = pace_after_request(
             pace, self._section, status, asked, fetched.duration_s, time, is_robots=is_robots
         )
+        if after.backoffs > pace.backoffs > 0 and pace.backoff_at > self._begun:
+            # Of several requests at once, all that met the same overload are one refusal.
+            after = msgspec.structs.replace(after, backoffs=pace.backoffs)
+        record.pace = after
         self._ended = self.until, self.time_until = now, time
-        return self.decide_delay()
+        if not self._visit.open_requests:
+            return self.decide_delay()
+        # The host keeps the rest that the end of another request required. It has this one at once:
+        # the next request may be about to begin.
+        self.until = max(now, self._visit.rest_time)
+        self.time_until = max(time, record.rests_until)
+        delay_s = self.decide_delay()
+        self._visit.rest(self.until, self.time_until, now)
+        return delay_s
 
     def apply_retry_after(self, seconds: float) -> None:
         """Apply a Retry-After that an outside fetcher reports apart from the answer."""

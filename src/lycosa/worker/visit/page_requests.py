@@ -1,4 +1,17 @@
-"""The request for a URL of the host itself, and what its answer means for the host."""
+"""The request for a URL of the host itself, and what its answer means for the host.
+
+**Several requests at once.** A visit of a proved own host gives the host back when it sends its
+request, not when the answer is there. So the host has its next visit meanwhile, until as many
+requests are open as the settings allow. A visit that may not send then leaves the host in process
+(``awaits_end``), and the next request that ends gives it back. So a host is still in one place
+only, and between its turn and its request one visit has it.
+
+Only a URL of the host is requested together with others: not robots.txt or another file about the
+host, an errand, a URL with credentials, or one for an outside fetcher. These wait until no request
+is open. Each request is judged again directly before it is sent (``may_begin``): what the end of
+another one requires, as Retry-After, holds for all, and a host that is not proved any more has one
+request at a time again, its delay counted from the last end.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +19,9 @@ from collections.abc import Callable
 
 import msgspec
 
+from lycosa.base.config.profile_texts import read_profile_rule
+from lycosa.base.config.sections import RequestsSection
+from lycosa.base.config.url_matchers import MatcherBook
 from lycosa.base.model.fetched import MAX_SITEMAP_BYTES, Fetched, FetchKind, FetchRequest, Limits
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import scheme_of
@@ -13,12 +29,80 @@ from lycosa.stages.fetch.headers import wanted_fields
 from lycosa.stages.frontier.lease import Lease
 from lycosa.stages.frontier.partition import Partition
 from lycosa.stages.frontier.visit_state import VisitState
+from lycosa.stages.politeness.delay import ordinary_delay_s
+from lycosa.stages.politeness.own_proofs import OwnHosts
 from lycosa.stages.schedule.fetch_outcome import is_connection_failure, is_silent
 from lycosa.stages.schedule.steps import PageAnswered, TurnOver
 from lycosa.stages.schedule.validator_trust import conditions_of
 from lycosa.state.attempts import Suspicion
 from lycosa.worker.visit.visit_in_progress import Visit
 from lycosa.worker.visit.worker_stages import Stages
+
+
+class OpenRequests:
+    """One per worker, if the settings allow several requests at once.
+
+    ``is_asked`` returns whether an outside fetcher waits for URLs of a partition. ``wake`` lets the
+    worker's loop look for hosts.
+    """
+
+    def __init__(
+        self,
+        section: RequestsSection,
+        stages: Stages,
+        own: OwnHosts,
+        is_asked: Callable[[int], bool],
+        wake: Callable[[], None],
+    ) -> None:
+        rules = map(read_profile_rule, section.rules)
+        self._private = [each.matcher for each in rules if not each.kind.is_of_connection]
+        self._book = MatcherBook(self._private)
+        self._most, self._own = section.own_concurrency, own
+        self._pacing, self._clock = stages.pacing, stages.clock
+        self._is_asked, self._wake = is_asked, wake
+
+    def _has_secret(self, url: str) -> bool:
+        return bool(self._private) and self._book.find(url, len(self._private)) < len(self._private)
+
+    def may_join(self, host: VisitState) -> bool:
+        """Whether a host with open requests may have a visit that sends one more."""
+        return (
+            host.open_requests < self._most
+            and not host.record.errands
+            and not self._is_asked(host.partition)
+            and self._may_begin(host, self._clock.monotonic())
+        )
+
+    def _may_begin(self, host: VisitState, now: float) -> bool:
+        """Whether a request may start next to those that are open.
+
+        Not where robots.txt or the operator asks for a pause between two requests of the host.
+        """
+        wall, pacing = self._clock.wall(), self._pacing
+        if not (self._own.is_proved(host.name, wall) and host.may_wait and host.rest_time <= now):
+            return False
+        section = self._own.section_of(host.name, pacing.section, wall)
+        return ordinary_delay_s(host.record.pace, section) == 0
+
+    def begin(self, visit: Visit) -> bool:
+        """Give the host back, as its page is requested now, if it may have further requests.
+
+        Returns false if the page may not be requested together with those that are open.
+        """
+        host, slot = visit.host, visit.slot
+        assert slot is not None
+        if self._has_secret(visit.lease.url) or not self._may_begin(host, self._clock.monotonic()):
+            return not host.open_requests
+        slot.at_once = self._most
+        slot.may_begin = lambda now: self._may_begin(host, now)
+        visit.leave_open(is_last=host.open_requests + 1 >= self._most)
+        self._wake()
+        return True
+
+    def end(self, visit: Visit) -> None:
+        """Its request has ended: the visit has the host again if that waits for this."""
+        if visit.end_open():
+            self._wake()
 
 
 class PageTurns:
@@ -28,15 +112,27 @@ class PageTurns:
         self, stages: Stages, ask_own: Callable[[Partition, VisitState, str], None] | None = None
     ) -> None:
         self._ask_own = ask_own
+        self.at_once: OpenRequests | None = None
+        """Lets proved own hosts have several requests at once, if the settings do."""
         self._stages, self._clock = stages, stages.clock
         self._suspicion = stages.suspicion
+
+    def may_join(self, host: VisitState) -> bool:
+        """Whether a host with open requests may have one more."""
+        return self.at_once is not None and self.at_once.may_join(host)
 
     async def fetch(self, visit: Visit) -> PageAnswered | TurnOver:
         host, sender, slot = visit.host, self._stages.sender, visit.slot
         assert slot is not None
         visit.request = self.request_of(visit.lease, slot.address)
+        at_once = self.at_once
+        if at_once is not None and not at_once.begin(visit):
+            visit.await_end()
+            return TurnOver()
         with self._stages.pacing.rest_of(host) as rest:
             fetched = await sender.send_request(visit.request, rest, slot, visit.others)
+        if at_once is not None:
+            at_once.end(visit)
         if fetched.reason is Reason.LEASE_EXPIRED:
             # Another worker may own the shard now and fetch it. If not, the host has another turn.
             return TurnOver()

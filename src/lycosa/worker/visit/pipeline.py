@@ -33,6 +33,7 @@ from lycosa.base.preferences.preference_model import NOTHING_STATED, Preferences
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import InvalidUrl
 from lycosa.stages.frontier.lease import Lease
+from lycosa.stages.frontier.taking_hosts import withdraw_host
 from lycosa.stages.frontier.visit_state import VisitState
 from lycosa.stages.schedule.fetch_outcome import REDIRECTS, Meaning
 from lycosa.stages.schedule.render_choice import RenderChoice
@@ -200,7 +201,11 @@ class Pipeline:
 
     async def run(self, visit: Visit) -> None:
         """Perform the steps of a visit, one after another, until it is over."""
-        await self.follow(visit, self._turn(visit.host, bool(visit.host.record.questions)))
+        host = visit.host
+        if host.open_requests and not self._pages.may_join(host):
+            visit.await_end()
+            return
+        await self.follow(visit, self._turn(host, bool(host.record.questions)))
 
     async def follow(self, visit: Visit, event: Event) -> None:
         """Perform the steps that follow from an event, until the visit is over."""
@@ -236,13 +241,17 @@ class Pipeline:
         return PermitAsked(visit.take_permit())
 
     async def _send(self, visit: Visit, step: SendRequest) -> Event:
+        host = visit.host
+        if host.open_requests and not self._pages.may_join(host):
+            visit.await_end()
+            return TurnOver()
         if step.purpose is Purpose.PAGE:
             # Here, because a URL that is lent has passed all decisions that one of ours has.
             if self._lending.demands and self._lending.lend(visit):
                 return TurnOver()
             if not self.fetches_pages:
                 # Outside fetchers do, and none has asked for this host's partition just now.
-                visit.host.postpone(self._clock.monotonic() + _LEFT_S)
+                host.postpone(self._clock.monotonic() + _LEFT_S)
                 return TurnOver()
             return await self._pages.fetch(visit)
         if step.purpose is Purpose.ROBOTS:
@@ -259,6 +268,8 @@ class Pipeline:
         if isinstance(step, Retire) and step.forgets_robots:
             self._robots.forget(visit)
         set_aside(visit.host, step, self._stages.frontier, self._clock)
+        if not (visit.has_host or visit.host.may_be_visited):
+            withdraw_host(self._stages.frontier, visit.host)
         has_answer = isinstance(step, Snooze | Retire) and step.has_answer
         if visit.answer is not None and not has_answer:
             # The URL was requested, and stays queued because nothing was learned about it.

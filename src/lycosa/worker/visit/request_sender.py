@@ -135,7 +135,8 @@ class RequestSender:
         answering, it uses a new connection. If no connection could be made, it goes to the first of
         the ``others`` (further addresses of the host). It is made only after the host's rest, like
         any other request, and only if a slot is free. ``LEASE_EXPIRED`` means that nothing was
-        sent, because the lease on the shard had expired; it does not count as a failure.
+        sent, because the lease on the shard had expired, or the host may have no further request;
+        it does not count as a failure.
         """
         fetched, delay_s = await self._attempt(request, rest, slot)
         address = _address_of_second(fetched.reason, request.address, others)
@@ -143,6 +144,7 @@ class RequestSender:
             return fetched
         await self._sleep(delay_s)
         second = self.slot(address, slot.host)
+        second.may_begin, second.at_once = slot.may_begin, slot.at_once
         # The first answer is a result too. Waiting would hold the visit, and the URL is retried
         # later.
         if await second.take() > 0:
@@ -174,6 +176,7 @@ class RequestSender:
                 begun,
                 clock.wall(),
                 slot.note(begun).text,
+                slot.at_once,
             )
             self.in_flight += 1
             try:

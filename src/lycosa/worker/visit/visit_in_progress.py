@@ -1,11 +1,11 @@
 """What one visit holds, and what its steps have found out so far.
 
-A visit can hold four things: the host, the lease of a URL, a slot of the host's address, and a
-permit for a capture. All four are taken through a ``Visit``, which also releases them. Before each
-step it releases what the step does not keep (``schedule.steps.Keeps``), and at the end of the
-``async with`` block everything that is left. So a visit that raises or is cancelled leaves nothing
-behind. The lease is released before the host, because the host's next turn depends on the URLs that
-it has.
+A visit can hold four things: the host (or, at a proved own host, one of its open requests), the
+lease of a URL, a slot of the host's address, and a permit for a capture. All four are taken through
+a ``Visit``, which also releases them. Before each step it releases what the step does not keep
+(``schedule.steps.Keeps``), and at the end of the ``async with`` block everything that is left. So a
+visit that raises or is cancelled leaves nothing behind. The lease is released before the host,
+because the host's next turn depends on the URLs that it has.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class Visit:
     """
 
     __slots__ = (
-        "_frontier", "_has_host", "_has_permit", "_lease", "_permits", "answer", "body", "decision",
-        "errand", "host", "is_secure", "others", "partition", "passed", "request", "slot", "stated",
-        "stated_by_robots",
+        "_frontier", "_group", "_has_host", "_has_permit", "_lease", "_permits", "answer", "body",
+        "decision", "errand", "host", "is_secure", "others", "partition", "passed", "request",
+        "slot", "stated", "stated_by_robots",
     )  # fmt: skip
 
     def __init__(self, host: VisitState, frontier: Frontier, permits: Permits) -> None:
@@ -50,6 +50,7 @@ class Visit:
         self._frontier = frontier
         self._permits = permits
         self._has_host = True
+        self._group = ""  # where its open request has a place, after the host was given back
         self._has_permit = False
         self._lease: Lease | None = None
         self.slot: Slot | None = None
@@ -129,6 +130,46 @@ class Visit:
         self.partition.outside.take_back(lease)
         self._lease, self._has_permit = lease, has_permit
 
+    # -- several requests at once to one host
+
+    @property
+    def has_host(self) -> bool:
+        """Whether the visit has the host."""
+        return self._has_host
+
+    def await_end(self) -> None:
+        """Leave the host in process until one of its open requests ends."""
+        assert self._has_host and self.host.open_requests
+        self._has_host, self.host.awaits_end = False, True
+
+    def leave_open(self, is_last: bool) -> None:
+        """Give the host back when the request is sent.
+
+        With ``is_last`` it may have no further one, and waits for an end.
+        """
+        host = self.host
+        host.open_requests += 1
+        # The request still has its slot of the address.
+        self._group = host.group
+        self._frontier.workbench.hold_place(self._group)
+        if is_last:
+            self.await_end()
+        else:
+            self._has_host = False
+            self._frontier.give_back(host)
+
+    def end_open(self) -> bool:
+        """End the request, and take the host if it waits for that; return whether one was open."""
+        if not self._group:
+            return False
+        host = self.host
+        host.open_requests -= 1
+        self._frontier.workbench.free_place(self._group)
+        self._group = ""
+        if host.awaits_end:
+            host.awaits_end, self._has_host = False, True
+        return True
+
     # -- using up
 
     def end_lease(self, done: Completed) -> str:
@@ -180,4 +221,5 @@ class Visit:
         try:
             await self.give_back_slot()
         finally:
+            self.end_open()
             self.keep(_NOTHING)

@@ -28,7 +28,7 @@ from lycosa.worker.job import WorkerJob
 from lycosa.worker.machine_table import open_host_table, open_machine_table
 from lycosa.worker.owned_shard import OwnedShard
 from lycosa.worker.refetch_planning import RefetchPlanner
-from lycosa.worker.request_slots import RequestSlots
+from lycosa.worker.request_slots import CommonHostSlots, HostSlots, RequestSlots
 from lycosa.worker.run_signals import RunSignals
 from lycosa.worker.visit.address_finder import AddressFinder
 from lycosa.worker.visit.capture_builder import CaptureBuilder
@@ -42,7 +42,7 @@ from lycosa.worker.visit.missing_paths import MissingPaths
 from lycosa.worker.visit.own_files import OwnFiles, own_hosts
 from lycosa.worker.visit.pacing import Pacing
 from lycosa.worker.visit.page_code import PageCode, extractors_of
-from lycosa.worker.visit.page_requests import PageTurns
+from lycosa.worker.visit.page_requests import OpenRequests, PageTurns
 from lycosa.worker.visit.parser_queue import ParserQueue
 from lycosa.worker.visit.permits import GrantedPermits, LocalPermits
 from lycosa.worker.visit.pipeline import Pipeline, VisitSteps
@@ -101,6 +101,11 @@ def build_visit(
     robots, permits = _robots(job, ports, stages), _permits(owned, ports, signals, below.renders)
     steps = _steps(job, owned.prices, ports, below, stages, robots)
     lending = Lending(stages, steps.pages, permits, job.manifest.crawl)
+    if stages.pacing.own is not None and config.requests.own_concurrency > 1:
+        is_asked = lending.demands.__contains__
+        steps.pages.at_once = OpenRequests(
+            config.requests, stages, stages.pacing.own, is_asked, signals.wake
+        )
 
     code = PageCode(caller, config.canonical, job.formats, extensions.failures)
 
@@ -195,7 +200,9 @@ def _slots(owned: OwnedShard, ports: Ports) -> RequestSlots:
         return RequestSlots(addresses, ports.clock, ports.lease, pace)
     section, request_s = job.config.politeness, job.config.fetch.total_s
     table = open_host_table(job.machine_table, section, request_s)
-    hosts = MachineAddresses(table, ports.clock)
+    hosts: HostSlots = MachineAddresses(table, ports.clock)
+    if job.config.requests.own_hosts and job.config.requests.own_concurrency > 1:
+        hosts = CommonHostSlots(hosts)
     return RequestSlots(addresses, ports.clock, ports.lease, pace, hosts)
 
 
