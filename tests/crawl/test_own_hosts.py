@@ -14,6 +14,10 @@ from crawling import QUICK, Pages, crawl_folder, page, robots
 from lycosa.base.config.sections import Config, PolitenessSection, RequestsSection, StoreSection
 from lycosa.base.model.fetched import FetchKind
 from lycosa.cli.main import main
+from lycosa.inspect.committed_state import read_folder
+from lycosa.inspect.explain.explanation import explain
+from lycosa.inspect.saved_settings import load_saved_settings
+from lycosa.inspect.top_lists import host_line
 from lycosa.stages.politeness.own_proofs import OWN_PATH, token_of
 from lycosa.state.attempts import Attempt, read_attempts
 from lycosa.state.attempts.attempt_files import open_file
@@ -78,6 +82,18 @@ def test_a_proved_host_has_no_delay_and_its_neighbour_has(tmp_path: Path, config
     assert main(["audit", str(tmp_path / "c")]) == 0
 
 
+def test_a_secret_that_was_replaced_still_proves_older_marks(
+    tmp_path: Path, config: Config, capsys: pytest.CaptureFixture[str]
+) -> None:
+    crawl_folder(tmp_path / "c", web(text(TOKEN)), [A], config)
+    secret = Path(config.requests.own_secret.removeprefix("file:"))
+    secret.write_text("n" * 40)
+    assert main(["audit", str(tmp_path / "c")]) == 1
+    assert "a secret that was replaced" in "".join(capsys.readouterr())
+    secret.write_text("n" * 40 + f"\n{SECRET}\n")
+    assert main(["audit", str(tmp_path / "c")]) == 0
+
+
 @pytest.mark.parametrize(
     "file",
     [
@@ -96,10 +112,33 @@ def test_without_its_token_a_host_has_its_delay(
     assert min(pauses(found)) >= 300 - 1e-5 and not any(each.is_own for each in found)
 
 
+def shown(folder: Path, now: float) -> tuple[str, str]:
+    """The state of the own host: in the list of hosts, and in the answer for its page."""
+    reader = read_folder(folder)
+    saved = load_saved_settings(reader)
+    (row,) = [each for each in reader.hosts() if each.record.host == "a.test"]
+    told = {fact.key: fact for fact in explain(reader, saved, A, now).facts}
+    return host_line(row.record, saved.config, now).own, told["own_host"].text
+
+
+def test_reports_say_whether_a_host_is_proved(
+    tmp_path: Path, config: Config, capsys: pytest.CaptureFixture[str]
+) -> None:
+    crawl_folder(tmp_path / "c", web(text(TOKEN), pages=3), [A, B], config)
+    at = next(e.started_wall for e in attempts(tmp_path / "c")["a.test"] if e.url == OWN_FILE)
+    state, words = shown(tmp_path / "c", at + 60)
+    assert state == "proved" and words.startswith("proved: The file has its token. It counts until")
+    assert shown(tmp_path / "c", at + 4000)[0] == "expired"
+    assert main(["status", str(tmp_path / "c")]) == 0
+    assert "a.test    expired  The file that proved the host is too old" in capsys.readouterr().out
+
+
 def test_robots_keeps_the_crawler_from_the_file(tmp_path: Path, config: Config) -> None:
     pages = web(text(TOKEN), pages=3, robots=robots("User-agent: *", "Disallow: /.well-known/"))
     crawl_folder(tmp_path / "c", pages, [A], config)
     assert OWN_FILE not in pages.asked
+    state, words = shown(tmp_path / "c", 1e9)
+    assert state == "disallowed" and "Disallow: /.well-known/" in words
     assert min(pauses(attempts(tmp_path / "c")["a.test"])) >= 300 - 1e-5
 
 

@@ -5,13 +5,17 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from lycosa.base.config.own_texts import check_own_hosts
+from lycosa.base.urls.identity import target_of
 from lycosa.cli.main import main
-from lycosa.stages.politeness.own_proofs import VALID_S, OwnHosts, has_token
+from lycosa.stages.politeness.own_proofs import OWN_PATH, VALID_S, OwnHosts, has_token, token_of
+from lycosa.synthetic import Response
+from serving import served
 
 
 @pytest.fixture
@@ -82,3 +86,79 @@ def test_a_wrong_file_during_a_commit_counts() -> None:
     own.note_file("a.test", 101.0, is_right=False)
     own.note_committed(cut)
     assert not own.is_proved("a.test", 102.0)
+
+
+TEXT = [("Content-Type", "text/plain")]
+RIGHT, OTHER = "right", "0" * 64
+
+
+class OneHost:
+    """Answers robots.txt and the file of whatever host it is asked as."""
+
+    def __init__(self, robots: str) -> None:
+        self.file, self._robots = Response(404, TEXT, b""), robots
+        self.asked: list[str] = []
+
+    def respond(self, url: str, at: float, headers: Mapping[str, str]) -> Response:
+        self.asked.append(target_of(url))
+        if target_of(url) == "/robots.txt":
+            return Response(200, TEXT, self._robots.encode())
+        return self.file
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "robots", "finding"),
+    [
+        (200, RIGHT, "", "right"),
+        (200, OTHER, "", "wrong_token"),
+        (404, RIGHT, "", "missing"),
+        (302, RIGHT, "", "redirected"),
+        (503, RIGHT, "", "refused"),
+        (200, RIGHT, "User-agent: *\nDisallow: /.well-known/\n", "disallowed"),
+    ],
+)
+def test_a_check_says_what_the_file_is(
+    secret: Path,
+    status: int,
+    body: str,
+    robots: str,
+    finding: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    web = OneHost(robots)
+    with served(web) as port:
+        host = f"a.test:{port}"
+        token = token_of(b"k" * 32, host)
+        content = token if body == RIGHT else body
+        web.file = Response(status, [*TEXT, ("Location", "/other")], content.encode())
+        asked = ["own", host, "--secret", f"file:{secret}", "--check", "--http"]
+        there = ["--resolve", "a.test=127.0.0.1", "--allow-address", "127.0.0.0/8"]
+        quick = ["--set", "politeness.delay_s=0"]
+        code = 0 if finding == "right" else 1
+        assert main([*asked, *there, *quick, "--json"]) == code
+        (found,) = json.loads(capsys.readouterr().out)
+        assert (found["finding"], found["is_right"]) == (finding, finding == "right")
+        assert web.asked == ["/robots.txt", *([] if robots else [OWN_PATH])]
+        assert main([*asked, *there, *quick]) == code
+        told = capsys.readouterr().out
+        assert (token in told) == (finding in ("wrong_token", "missing"))
+        assert found["meaning"].removesuffix(".") in told
+
+
+def test_a_check_of_a_host_without_an_answer(
+    secret: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["own", "a.test:9", "--secret", f"file:{secret}", "--check", "--http"]
+    assert main([*asked, "--resolve", "a.test=127.0.0.1"]) == 1  # the address is not allowed
+    assert "127.0.0.1" in capsys.readouterr().out
+
+
+def test_older_secrets_are_on_further_lines(
+    secret: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    secret.write_text("n" * 32 + "\n" + "k" * 32 + "\n")
+    assert main(["own", "a.test", "--secret", f"file:{secret}", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["token"] == token_of(b"n" * 32, "a.test")
+    secret.write_text("n" * 32 + "\nshort\n")
+    assert main(["own", "a.test", "--secret", f"file:{secret}"]) == 2
+    assert "a line of" in capsys.readouterr().err

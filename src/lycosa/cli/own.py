@@ -1,25 +1,39 @@
-"""``lycosa own``: the tokens that prove the operator's own hosts."""
+"""``lycosa own``: the tokens that prove the operator's own hosts, and whether they are in place."""
 
 from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from lycosa.cli.output import ExitCode, clean, emit, emit_json
+from lycosa.cli.setting_options import config_option, set_option
+
+if TYPE_CHECKING:
+    from lycosa.inspect.own_file_check import OwnFileCheck
 
 _EPILOG = """
 \b
 Examples:
   openssl rand -hex 32 > /etc/lycosa/own && chmod 600 /etc/lycosa/own
   lycosa own www.example.org docs.example.org --secret file:/etc/lycosa/own
+  lycosa own www.example.org --secret file:/etc/lycosa/own --check
   lycosa crawl https://www.example.org/ --set requests.own_secret=file:/etc/lycosa/own \\
       --set 'requests.own_hosts=["www.example.org"]'
 
 Put each token, which is public, at the URL that is printed with it. The crawl requests that file
-once an hour; while it has the token, the host has no delay between requests. robots.txt with
-Crawl-delay, Retry-After, and the limits of its IP address stay in force.
+once an hour; while it has the token, the host has no delay between requests, and as many at once as
+requests.own_concurrency says. robots.txt with Crawl-delay, Retry-After, and the limits of its IP
+address stay in force.
+
+With --check the host is asked for its robots.txt and, if that allows it, for the file, as a crawl
+with the same settings would.
 
 \b
-Exit codes: 0 done, 2 bad usage, or a secret that cannot be read
+Exit codes: 0 done, 1 with --check: a file does not prove its host, 2 bad usage, or a secret that
+cannot be read
 """
 
 
@@ -28,25 +42,65 @@ Exit codes: 0 done, 2 bad usage, or a secret that cannot be read
 @click.option(
     "--secret",
     metavar="PLACE",
-    required=True,
     help="Where the secret is: file:FILE or env:NAME [requests.own_secret].",
 )
+@click.option("--check", is_flag=True, help="Request the file of each HOST, and say what it is.")
+@click.option("--http", "is_plain", is_flag=True, help="With --check: by http instead of https.")
+@config_option
+@set_option
+@click.option(
+    "--resolve",
+    multiple=True,
+    metavar="PATTERN=ADDR",
+    help="With --check: use this address instead of a DNS lookup.",
+)
+@click.option(
+    "--allow-address",
+    multiple=True,
+    metavar="CIDR",
+    help="With --check: allow a private or special address range.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
-def command(hosts: tuple[str, ...], secret: str, as_json: bool) -> int:
-    """Print what to put on each HOST to prove that it is yours.
+def command(
+    hosts: tuple[str, ...],
+    secret: str | None,
+    check: bool,
+    is_plain: bool,
+    config_file: Path | None,
+    pairs: tuple[str, ...],
+    resolve: tuple[str, ...],
+    allow_address: tuple[str, ...],
+    as_json: bool,
+) -> int:
+    """Print what to put on each HOST to prove that it is yours, or check that it is there.
 
     HOST is an exact name as URLs of the crawl have it, with the port if it is not that of the
     scheme.
     """
     from lycosa.base.config.own_texts import check_own_hosts
-    from lycosa.stages.fetch.secret_values import read_own_secret
+    from lycosa.base.config.sources import load_settings
+    from lycosa.stages.fetch.secret_values import read_own_secrets
     from lycosa.stages.politeness.own_proofs import OWN_PATH, token_of
 
+    flags: dict[str, Any] = {"dns.pins": resolve, "fetch.allow_addresses": allow_address}
+    given = {key: value for key, value in flags.items() if value}
+    config = load_settings(config_file, os.environ, pairs, given).config
+    place = secret or config.requests.own_secret
+    if not place:
+        raise click.UsageError("no secret; give --secret file:FILE, or set requests.own_secret")
     try:
         check_own_hosts(hosts)
-        key = read_own_secret(secret)
+        key = read_own_secrets(place)[0]
     except ValueError as error:
         raise click.UsageError(str(error)) from None
+    if check:
+        from lycosa.inspect.own_file_check import check_own_file
+
+        found = [
+            check_own_file(host, token_of(key, host), config, is_secure=not is_plain)
+            for host in hosts
+        ]
+        return _print_checks(found, as_json)
     tokens = [(host, OWN_PATH, token_of(key, host)) for host in hosts]
     if as_json:
         emit_json([{"host": host, "path": path, "token": token} for host, path, token in tokens])
@@ -55,3 +109,18 @@ def command(hosts: tuple[str, ...], secret: str, as_json: bool) -> int:
         emit(f"{clean(host)}{path}")
         emit(f"  {token}")
     return ExitCode.FINISHED
+
+
+def _print_checks(found: list[OwnFileCheck], as_json: bool) -> ExitCode:
+    import msgspec
+
+    if as_json:
+        emit_json(msgspec.to_builtins(found))
+    else:
+        for each in found:
+            detail = f" ({each.detail})" if each.detail and not each.is_right else ""
+            emit(clean(f"{each.url}: {each.meaning.removesuffix('.')}{detail}."))
+            if each.finding in ("wrong_token", "missing"):
+                emit(f"  put there: {each.token}")
+    is_right = all(each.is_right for each in found)
+    return ExitCode.FINISHED if is_right else ExitCode.INTERNAL

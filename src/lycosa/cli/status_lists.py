@@ -19,7 +19,7 @@ from lycosa.cli.output import (
 if TYPE_CHECKING:
     from lycosa.inspect.committed_state import CrawlReader
     from lycosa.inspect.completeness import IncompletePage, MissingRequisites
-    from lycosa.inspect.crawl_status import CrawlStatus, ReasonLine
+    from lycosa.inspect.crawl_status import CrawlStatus, OwnHostLine, ReasonLine
     from lycosa.inspect.queries.listing_queries import HostListings
     from lycosa.inspect.status_parts import Output
     from lycosa.inspect.top_lists import HostLine, SiteLine
@@ -33,6 +33,7 @@ def print_lists(status: CrawlStatus, now: float) -> None:
     """Print the tables that are not empty."""
     emit_columns(_reasons("failures and remarks"), status.remarks)
     emit_columns(_reasons("refused links by rule"), status.refusals)
+    emit_columns(_OWN_HOSTS, status.own_hosts)
     emit_columns(_HOSTS, status.hosts)
     emit_columns(_SITES, status.sites)
     emit_columns(_shards(now), status.shards)
@@ -143,6 +144,11 @@ _HOSTS: tuple[Column[HostLine], ...] = (
     Column("next in", lambda x: human_duration(x.wait_s), spare=4),
     Column("needs", lambda x: human_duration(x.needs_s), spare=1),
     Column("why", lambda x: x.reason or x.last_error, spare=6),
+)
+_OWN_HOSTS: tuple[Column[OwnHostLine], ...] = (
+    Column("own host", lambda x: x.host),
+    Column("state", lambda x: x.state.replace("_", " ")),
+    Column("meaning", lambda x: x.meaning),
 )
 _SITES: tuple[Column[SiteLine], ...] = (
     Column("site", lambda x: x.site),

@@ -24,6 +24,7 @@ from lycosa.base.preferences.use_policy import agent_policy
 from lycosa.base.reasons import Reason
 from lycosa.base.system.durations import long_duration
 from lycosa.inspect.committed_state import CrawlReader, TableView
+from lycosa.inspect.explain.own_facts import own_row
 from lycosa.inspect.policy_state import PolicyState, row_and_total, sum_of_walks
 from lycosa.inspect.running import is_running, lock_holder
 from lycosa.inspect.saved_settings import SavedSettings
@@ -88,6 +89,14 @@ class ScriptedHost(msgspec.Struct, frozen=True, order=True):
     host: str
 
 
+class OwnHostLine(msgspec.Struct, frozen=True):
+    """One of the hosts of ``requests.own_hosts``; see ``own_facts``."""
+
+    host: str
+    state: str
+    meaning: str
+
+
 class RanksInUse(msgspec.Struct, frozen=True):
     """The set of ranks that ``priority.ranks`` names: from where, of how many hosts and pages.
 
@@ -123,7 +132,8 @@ class CrawlStatus(msgspec.Struct, frozen=True, kw_only=True):
     a cold file, by state; ``cold_files`` and ``cold_bytes`` are the files. ``scripted`` counts
     captures that seem to be empty until their scripts run, ``scripted_hosts`` are the ten hosts
     with most of them. ``renders`` are the pages that are to be rendered, ``rendered`` counts the
-    renders that ended, by how. ``ranks`` are those that the crawl goes by.
+    renders that ended, by how. ``ranks`` are those that the crawl goes by. ``own_hosts`` are those
+    that the settings name.
     """
 
     folder: str
@@ -174,6 +184,7 @@ class CrawlStatus(msgspec.Struct, frozen=True, kw_only=True):
     cold_bytes: int = 0
     scripted: int = 0
     scripted_hosts: list[ScriptedHost] = []
+    own_hosts: list[OwnHostLine] = []
     renders: WaitingRenders = WaitingRenders()
     rendered: dict[str, int] = {}
     ranks: RanksInUse | None = None
@@ -313,6 +324,10 @@ class _Tally:
         self.longest: HostLine | None = None
         self.distrusted = self.scripted = 0
         self.scripted_hosts: list[ScriptedHost] = []
+        unknown = "The crawl knows no URL of it."
+        self.own_hosts = {
+            name: OwnHostLine(name, "unknown", unknown) for name in config.requests.own_hosts
+        }
         self.renders = RenderTallies()
         self.addresses = AddressWaits(config.politeness.address_delay_s)
 
@@ -340,18 +355,21 @@ class _Tally:
         self.addresses.add_host(record)
         if record.scripted:
             self._note_scripted(record)
+        if record.host in self.own_hosts and (own := own_row(record, self._config, self._now)):
+            line = OwnHostLine(record.host, own["state"], own["meaning"])
+            self.own_hosts[record.host] = line
         self.distrusted += record.validators is not None and is_distrusted(record.validators)
         if not record.waiting + record.retrying + record.parked and not (
             self.hosts.by is Order.ERRORS and failures_of(record)
         ):
             return
-        line = host_line(record, self._config, self._now)
-        self.hosts.add_line(line, record.host)
+        host = host_line(record, self._config, self._now)
+        self.hosts.add_line(host, record.host)
         if sites is not None:
-            sites.add_host(line)
+            sites.add_host(host)
         is_active = state in (HostState.READY, HostState.SNOOZED)
-        if is_active and (self.longest is None or line.needs_s > self.longest.needs_s):
-            self.longest = line
+        if is_active and (self.longest is None or host.needs_s > self.longest.needs_s):
+            self.longest = host
 
     def _note_scripted(self, record: VisitRecord) -> None:
         self.scripted += record.scripted
@@ -370,6 +388,7 @@ class _Tally:
             "longest": self.longest,
             "scripted": self.scripted,
             "scripted_hosts": sorted(self.scripted_hosts, reverse=True),
+            "own_hosts": list(self.own_hosts.values()),
             "hosts_distrusted": self.distrusted,
             "renders": self.renders.result(),
         }

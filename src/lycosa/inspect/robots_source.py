@@ -87,7 +87,7 @@ def of_server(url: str, agent: str, config: Config) -> tuple[RobotsRecord, str]:
 
     Raises ``ResolveError``, ``NoRobots``.
     """
-    fetched = asyncio.run(_fetch(_robots_url(url), agent, config))
+    fetched = asyncio.run(fetch_once(_robots_url(url), agent, config))
     if fetched.reason in (
         Reason.ADDRESS_FORBIDDEN,
         Reason.CONNECT_REFUSED,
@@ -146,7 +146,11 @@ def _header(block: bytes, name: bytes) -> str:
     return ""
 
 
-async def _fetch(url: str, agent: str, config: Config) -> Fetched:
+async def fetch_once(url: str, agent: str, config: Config, hops: int = _HOPS) -> Fetched:
+    """Request a small file, as the crawl would, and follow at most ``hops`` redirects.
+
+    Without a robots.txt being asked. Raises ``ResolveError``, ``SecretError``.
+    """
     clock = SystemClock()
     user_agent = build_user_agent(
         agent, version("lycosa"), config.agent.page or config.agent.contact
@@ -163,18 +167,20 @@ async def _fetch(url: str, agent: str, config: Config) -> Fetched:
         )
         resolver: Resolver = CachingResolver(config.dns, clock, AiodnsQuery(config.dns))
         try:
-            return await _follow(url, config, fetcher, resolver)
+            return await _follow(url, config, fetcher, resolver, hops)
         finally:
             await fetcher.close()
             await resolver.close()
 
 
-async def _follow(url: str, config: Config, fetcher: Fetcher, resolver: Resolver) -> Fetched:
+async def _follow(
+    url: str, config: Config, fetcher: Fetcher, resolver: Resolver, hops: int
+) -> Fetched:
     size = config.robots.max_bytes + 1
     limits = Limits(body_bytes=size, spool_bytes=size + 1)
     canonicalizer = Canonicalizer(config.canonical)
     fetched = Fetched(url, Reason.TOO_MANY_REDIRECTS)
-    for _ in range(_HOPS + 1):
+    for _ in range(hops + 1):
         # The first address is enough: a check for a person, who can repeat it.
         address = (await resolver.resolve(name_of(host_of(url))))[0]
         fetched = await fetcher.fetch(FetchRequest(url, address, FetchKind.ROBOTS, limits=limits))

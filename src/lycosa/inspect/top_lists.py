@@ -15,6 +15,7 @@ import msgspec
 from lycosa.base.config.sections import Config
 from lycosa.inspect.committed_state import TableView
 from lycosa.inspect.explain.facts import owed, steady_delay, why_host
+from lycosa.inspect.explain.own_facts import own_state
 from lycosa.inspect.site_budget import site_budget
 from lycosa.stages.admit.budgets import site_pages_of
 from lycosa.stages.admit.linking_sites import linking_sites
@@ -33,9 +34,9 @@ class HostLine(msgspec.Struct, frozen=True):
     """One host.
 
     ``wait_s`` is the time until it may be requested, ``needs_s`` the minimum time to fetch its
-    queue. ``retrying`` of the ``waiting`` URLs wait for the time of a retry as well.
-    ``errors`` counts failed requests and failed DNS lookups. ``pages`` is the old name of
-    ``captures``, kept for programs that read the JSON.
+    queue. ``own`` is the state of an own host (``own_state``). ``retrying`` of the ``waiting`` URLs
+    wait for the time of a retry as well. ``errors`` counts failed requests and failed DNS lookups.
+    ``pages`` is the old name of ``captures``, kept for programs that read the JSON.
     """
 
     host: str
@@ -51,6 +52,7 @@ class HostLine(msgspec.Struct, frozen=True):
     last_error: str
     errors: int = 0
     retrying: int = 0
+    own: str = ""
 
 
 class SiteLine(msgspec.Struct, frozen=True):
@@ -147,7 +149,7 @@ def failures_of(record: VisitRecord) -> int:
 
 def host_line(record: VisitRecord, config: Config, now: float) -> HostLine:
     """The line of a host. The URLs of a parked host are parked."""
-    delay = steady_delay(record, config)
+    delay = steady_delay(record, config, now)
     is_parked = record.state is HostState.PARKED
     wait = max((record.parked_until if is_parked else record.next_at) - now, 0.0)
     waiting = record.waiting + record.retrying
@@ -170,4 +172,5 @@ def host_line(record: VisitRecord, config: Config, now: float) -> HostLine:
         last_error=record.last_error.label if record.last_error else "",
         errors=failures_of(record),
         retrying=record.retrying,
+        own=own_state(record, config, now),
     )

@@ -81,6 +81,45 @@ class MissingPage(msgspec.Struct, frozen=True, array_like=True, gc=False):
     copies: int = 0
 
 
+class OwnFinding(Enum):
+    """What the last look at the file that proves an own host has found. The value is stored."""
+
+    RIGHT = "right"
+    WRONG_TOKEN = "wrong_token"
+    MISSING = "missing"
+    REDIRECTED = "redirected"
+    REFUSED = "refused"
+    DISALLOWED = "disallowed"
+    UNANSWERED = "unanswered"
+
+    @property
+    def meaning(self) -> str:
+        """A sentence for users."""
+        return _OWN_FINDINGS[self]
+
+
+_OWN_FINDINGS = {
+    OwnFinding.RIGHT: "The file has its token.",
+    OwnFinding.WRONG_TOKEN: "The file has not the token of this host under this secret.",
+    OwnFinding.MISSING: "The host has no such file.",
+    OwnFinding.REDIRECTED: "The file is a redirect, which is not followed.",
+    OwnFinding.REFUSED: "The server refuses the file, or failed.",
+    OwnFinding.DISALLOWED: "robots.txt disallows the file.",
+    OwnFinding.UNANSWERED: "The request for the file had no answer.",
+}
+
+
+class OwnFile(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The file of an own host: when it was requested last, in seconds since 1970, and the result.
+
+    ``detail`` has what the finding does not say, as the status.
+    """
+
+    at: float
+    finding: OwnFinding
+    detail: str = ""
+
+
 MISSES = 10
 """A pattern of URLs is stopped after so many in a row that did not exist."""
 

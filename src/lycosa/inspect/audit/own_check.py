@@ -1,8 +1,8 @@
 """Attempts that are marked as those of the operator's own hosts: a stored file must prove each.
 
 The files are read back from the WARC, and each token is computed again from the secret that the
-settings name. Where this machine cannot read the secret, only times and form are checked, and the
-report says so.
+settings name, or from one that it has replaced. Where this machine cannot read the secret, only
+times and form are checked, and the report says so.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from lycosa.base.config.sections import RequestsSection
 from lycosa.base.model.fetched import FetchKind
 from lycosa.base.urls.identity import host_of, target_of
 from lycosa.inspect.audit.audit_report import Check
-from lycosa.stages.fetch.secret_values import SecretError, read_own_secret
+from lycosa.stages.fetch.secret_values import SecretError, read_own_secrets
 from lycosa.stages.politeness.own_proofs import OWN_PATH, VALID_S, has_token, token_of
 from lycosa.state.attempts import Attempt
 from lycosa.state.store.journal_rows import JournalRow
@@ -41,14 +41,14 @@ class OwnFileAudit:
         )
         self._files: dict[str, list[_File]] = {}
         self._unread: set[str] = set()
-        self._secret = self._read_secret(section.own_secret) if section.own_secret else b""
+        self._secrets = self._read_secrets(section.own_secret) if section.own_secret else ()
 
-    def _read_secret(self, place: str) -> bytes:
+    def _read_secrets(self, place: str) -> tuple[bytes, ...]:
         try:
-            return read_own_secret(place)
+            return read_own_secrets(place)
         except SecretError as error:
             self.check.add_note(f"tokens were not computed again: {error}")
-            return b""
+            return ()
 
     def check_row(self, row: JournalRow, record: StoredRecord | None) -> None:
         """Take in one capture."""
@@ -62,9 +62,9 @@ class OwnFileAudit:
         self._files.setdefault(host, []).append(_File(row.date_us / 1e6, is_right))
 
     def _is_right(self, host: str, status: int, body: bytes) -> bool:
-        if not self._secret:
+        if not self._secrets:
             return status == 200 and _TOKEN.fullmatch(body) is not None
-        return has_token(status, body, token_of(self._secret, host))
+        return any(has_token(status, body, token_of(each, host)) for each in self._secrets)
 
     def check_attempt(self, attempt: Attempt) -> None:
         """Check an attempt that is marked.
@@ -97,5 +97,8 @@ def _why_not(newest: _File | None, at: float) -> str:
     if newest is None:
         return f"no {OWN_PATH} of the host was stored before"
     if not newest.is_right:
-        return f"the {OWN_PATH} that was stored last before has not its token"
+        return (
+            f"the {OWN_PATH} that was stored last before has not its token (of a secret that was"
+            " replaced, write the older one on a further line of the file of the present one)"
+        )
     return f"its {OWN_PATH} was {at - newest.at:.0f} s old; it is valid for {VALID_S:.0f} s"

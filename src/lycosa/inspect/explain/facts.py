@@ -14,6 +14,7 @@ from lycosa.base.reasons import Reason
 from lycosa.base.system.durations import long_duration
 from lycosa.base.urls.identity import scheme_of, target_of
 from lycosa.inspect.committed_state import TableView
+from lycosa.inspect.explain.own_facts import own_row, politeness_of
 from lycosa.stages.frontier.visit_state import HostState, VisitRecord
 from lycosa.stages.politeness.delay import Delay, delay_s, ordinary_delay_s
 from lycosa.stages.politeness.robots_cache import RobotsRecord, decision
@@ -121,6 +122,12 @@ def host_facts(answer: Explanation, host: VisitRecord, config: Config, now: floa
     answer.add_fact("host_pages", host.usage.captures)
 
 
+def own_facts(answer: Explanation, host: VisitRecord, config: Config, now: float) -> None:
+    """Add whether a host of the operator is proved."""
+    if (own := own_row(host, config, now)) is not None:
+        answer.add_fact("own_host", own, f"{own['state'].replace('_', ' ')}: {own['meaning']}")
+
+
 def why_host(host: VisitRecord) -> str:
     """Why a host waits or was retired; empty when there is no reason.
 
@@ -133,14 +140,13 @@ def why_host(host: VisitRecord) -> str:
 
 def owed(host: VisitRecord, config: Config, now: float) -> Delay:
     """The delay that the host requires now, without jitter, and its source."""
-    return delay_s(
-        host.pace, msgspec.structs.replace(config.politeness, jitter=0.0), now, _NO_CHANCE
-    )
+    section = msgspec.structs.replace(politeness_of(host, config, now), jitter=0.0)
+    return delay_s(host.pace, section, now, _NO_CHANCE)
 
 
-def steady_delay(host: VisitRecord, config: Config) -> float:
+def steady_delay(host: VisitRecord, config: Config, now: float) -> float:
     """Seconds between two requests to a host without faults or back-off, jitter at its mean."""
-    section = config.politeness
+    section = politeness_of(host, config, now)
     return round(ordinary_delay_s(host.pace, section) * (1 + section.jitter / 2), 3)
 
 

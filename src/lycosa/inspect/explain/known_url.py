@@ -25,6 +25,7 @@ from lycosa.inspect.explain.facts import (
     host_facts,
     in_brackets,
     minimum_span,
+    own_facts,
     reason_facts,
     robots_facts,
     robots_now,
@@ -132,6 +133,7 @@ class KnownUrl:
         self._decisions()
         steering_facts(self._answer, self._view, self._entry, self._visit)
         tdm_facts(self._answer, self._view, self._entry.host8, self._entry.url)
+        own_facts(self._answer, self._visit, self._config, self._now)
         self._origin()
         return self._answer
 
@@ -142,7 +144,7 @@ class KnownUrl:
         at_address = address_prices_of(self._view.get).get(self._visit.address, 0.0)
         common = max(common, at_address)
         row = host_grid_of(self._view.get, self._entry.host8)
-        delay_s = steady_delay(self._visit, self._config)
+        delay_s = steady_delay(self._visit, self._config, self._now)
         if row is None or not row.is_whole or delay_s <= 0:
             return common
         turns = 86_400.0 / delay_s * section.share
@@ -181,7 +183,7 @@ class KnownUrl:
             )
             return
         # The minimum: all URLs before it succeed at once, and none is disallowed or retried.
-        steady = steady_delay(self._visit, self._config)
+        steady = steady_delay(self._visit, self._config, self._now)
         turns = self._config.copies.probe_turns if place.band == SET_BACK_BAND else 1
         wait_s = max(self._visit.next_at - self._now, 0.0) + place.before * steady * turns
         self._answer.add_fact(

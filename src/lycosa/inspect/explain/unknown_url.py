@@ -17,6 +17,7 @@ from lycosa.inspect.explain.budget_facts import site_facts
 from lycosa.inspect.explain.facts import (
     Explanation,
     host_facts,
+    own_facts,
     reason_facts,
     robots_facts,
     robots_now,
@@ -181,6 +182,7 @@ class UnknownUrl:
             )
         host = visit_in_wall_time(host, self._reader.ahead_s(self._now))
         host_facts(answer, host, self._saved.config, self._now)
+        own_facts(answer, host, self._saved.config, self._now)
         if host.state is HostState.RETIRED:
             return answer.set_verdict(
                 "never_seen", f"{self._never}, and its host was retired: {why_host(host)}."

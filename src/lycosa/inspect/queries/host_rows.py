@@ -12,6 +12,7 @@ from lycosa.base.urls.identity import join_url
 from lycosa.inspect.committed_state import CrawlReader, HostEntry, TableView
 from lycosa.inspect.explain.copy_facts import copies_row
 from lycosa.inspect.explain.facts import owed, why_host
+from lycosa.inspect.explain.own_facts import own_row, politeness_of
 from lycosa.inspect.explain.validator_facts import missing_facts, trust_facts
 from lycosa.inspect.queries.listing_queries import source_rows
 from lycosa.inspect.saved_settings import SavedSettings
@@ -45,7 +46,7 @@ def whole_host(
     ahead_s = reader.ahead_s(now)
     record = visit_in_wall_time(entry.record, ahead_s)
     row: dict[str, Any] = msgspec.structs.asdict(host_line(record, saved.config, now))
-    delay = owed(record, saved.config, now)
+    delay, section = owed(record, saved.config, now), politeness_of(record, saved.config, now)
     row.update(
         id=entry.host8.hex(),
         partition=entry.partition,
@@ -60,7 +61,7 @@ def whole_host(
             "jitter": saved.config.politeness.jitter,
             "sources": [
                 {"source": source, "seconds": round(max(seconds, 0.0), 3)}
-                for seconds, source in asked_delays(record.pace, saved.config.politeness, now)
+                for seconds, source in asked_delays(record.pace, section, now)
             ],
         },
         robots=[
@@ -87,6 +88,7 @@ def whole_host(
         pause={"by": record.pause.by, "at": record.pause.date_us / 1e6, "why": record.pause.why}
         if record.pause
         else None,
+        own_host=own_row(record, saved.config, now),
         errands=len(record.errands),
         questions=len(record.questions),
     )

@@ -70,6 +70,7 @@ HOST_EXAMPLE: dict[str, Any] = {
     "last_error": "",
     "errors": 3,
     "retrying": 1,
+    "own": "",
     "id": _ID[:16],
     "partition": 6,
 }
@@ -151,6 +152,13 @@ WHOLE_HOST_EXAMPLE: dict[str, Any] = HOST_EXAMPLE | {
     "missing": {"asked_at": 1795393300.0, "status": 404, "location": "", "wanted": False},
     "operator_delay_s": 10.0,
     "pause": None,
+    "own_host": {
+        "state": "proved",
+        "asked_at": 1795393310.2,
+        "proved_until": 1795397210.2,
+        "meaning": "The file has its token. It counts until 2026-11-23 01:26:50 UTC, or until the"
+        " crawl stops.",
+    },
     "errands": 0,
     "questions": 0,
     "site_captures": 2,
@@ -299,7 +307,7 @@ _MAPS = frozenset(
 """Objects whose names are not fixed."""
 _NULLABLE = {
     *("next_in_s", "pause", "record", "operator_delay_s", "distance"),
-    *("validators", "missing"),
+    *("validators", "missing", "own_host", "asked_at", "proved_until"),
 }
 
 

@@ -36,6 +36,6 @@ def check_key(agent: AgentSection, requests: RequestsSection) -> None:
 
         load_profiles(requests, str)
     if requests.own_hosts:
-        from lycosa.stages.fetch.secret_values import read_own_secret
+        from lycosa.stages.fetch.secret_values import read_own_secrets
 
-        read_own_secret(requests.own_secret)
+        read_own_secrets(requests.own_secret)

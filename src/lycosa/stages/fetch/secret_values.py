@@ -68,20 +68,23 @@ def read_token(place: SecretPlace, what: str) -> bytes:
     return value
 
 
-def read_own_secret(text: str) -> bytes:
-    """The secret of own hosts, by the setting that says where it is.
+def read_own_secrets(text: str) -> tuple[bytes, ...]:
+    """The secret of own hosts and, on further lines, those that it has replaced, newest first.
 
-    White space around it is not a part of it. Raises ``SecretError``, and ``ValueError`` for a text
-    that names no place.
+    ``text`` is the setting that says where they are. White space around one is not a part of it.
+    Raises ``SecretError``, and ``ValueError`` for a text that names no place.
     """
     place = read_secret_place(text)
-    secret = secret_content(place, "requests.own_secret").strip()
-    if len(secret) < _SHORTEST_OWN:
+    content = secret_content(place, "requests.own_secret")
+    secrets = tuple(line.strip() for line in content.splitlines() if line.strip())
+    if not secrets or min(map(len, secrets)) < _SHORTEST_OWN:
+        where = f"a line of {place.text}" if len(secrets) > 1 else place.text
         raise SecretError(
-            f"requests.own_secret: {place.text} has fewer than {_SHORTEST_OWN} bytes; tokens are"
-            " public, and a short secret could be found from one; run: openssl rand -hex 32"
+            f"requests.own_secret: {where} has fewer than"
+            f" {_SHORTEST_OWN} bytes; tokens are public, and a short secret could be found from"
+            " one; run: openssl rand -hex 32"
         )
-    return secret
+    return secrets
 
 
 def _content(name: str, what: str) -> bytes:

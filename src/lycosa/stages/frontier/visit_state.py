@@ -16,6 +16,7 @@ from lycosa.base.model.copy_record import CopyRecord
 from lycosa.base.model.factors import NO_RANK
 from lycosa.base.model.host_memory import (
     MissingPage,
+    OwnFile,
     Pace,
     RenderTally,
     SpeculationRecord,
@@ -115,7 +116,8 @@ class VisitRecord(msgspec.Struct, array_like=True):
     ``ranked_as`` is the lowest authority, in 255ths, with which one of its waiting URLs got its
     band (255 if that is not known). ``scripted`` counts captures that seem to be empty until their
     scripts run. ``speculation`` counts its speculative URLs. ``renders`` is what rendering its
-    pages added, by the shape of their paths (``schedule.render_choice``).
+    pages added, by the shape of their paths (``schedule.render_choice``). ``own_file`` is the last
+    look at the file that proves a host of the operator.
     """
 
     host: str
@@ -163,6 +165,7 @@ class VisitRecord(msgspec.Struct, array_like=True):
     scripted: int = 0
     speculation: SpeculationRecord | None = None
     renders: dict[int, RenderTally] = {}
+    own_file: OwnFile | None = None
 
     @property
     def rests_until(self) -> float:

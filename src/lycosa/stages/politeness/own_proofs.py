@@ -13,6 +13,7 @@ import hmac
 import msgspec
 
 from lycosa.base.config.sections import PolitenessSection
+from lycosa.base.model.host_memory import OwnFinding
 
 OWN_PATH = "/.well-known/lycosa-own-host"
 FETCHED_EVERY_S = 3600.0
@@ -28,11 +29,19 @@ def token_of(secret: bytes, host: str) -> str:
 
 def has_token(status: int, body: bytes, token: str) -> bool:
     """Whether a response for the file has the token, and nothing else but white space."""
-    return (
-        status == 200
-        and len(body) <= MOST_OWN_BYTES
-        and hmac.compare_digest(body.strip(), token.encode())
-    )
+    return finding_of(status, body, token) is OwnFinding.RIGHT
+
+
+def finding_of(status: int, body: bytes, token: str) -> OwnFinding:
+    """What a response for the file is; the status is 0 without one."""
+    if status == 200:
+        is_right = len(body) <= MOST_OWN_BYTES and hmac.compare_digest(body.strip(), token.encode())
+        return OwnFinding.RIGHT if is_right else OwnFinding.WRONG_TOKEN
+    if status in (404, 410):
+        return OwnFinding.MISSING
+    if not status:
+        return OwnFinding.UNANSWERED
+    return OwnFinding.REDIRECTED if 300 <= status < 400 else OwnFinding.REFUSED
 
 
 def lifted(section: PolitenessSection) -> PolitenessSection:

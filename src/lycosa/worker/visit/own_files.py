@@ -13,10 +13,11 @@ import msgspec
 
 from lycosa.base.config.sections import RequestsSection
 from lycosa.base.model.fetched import FetchKind
+from lycosa.base.model.host_memory import OwnFile, OwnFinding
 from lycosa.base.model.parcel_items import Asker, Errand
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import origin_of, target_of
-from lycosa.stages.fetch.secret_values import read_own_secret
+from lycosa.stages.fetch.secret_values import read_own_secrets
 from lycosa.stages.frontier.errand_queue import OWN_ASKER, find_errand
 from lycosa.stages.frontier.partition import Partition
 from lycosa.stages.frontier.visit_state import VisitState
@@ -24,11 +25,11 @@ from lycosa.stages.politeness.own_proofs import (
     MOST_OWN_BYTES,
     OWN_PATH,
     OwnHosts,
-    has_token,
+    finding_of,
     token_of,
 )
 from lycosa.worker.request_slots import Slot
-from lycosa.worker.visit.host_robots import Robots, origin_capture
+from lycosa.worker.visit.host_robots import Robots, origin_capture, robots_words
 from lycosa.worker.visit.pacing import HostRest
 from lycosa.worker.visit.robots_reader import whole_body
 from lycosa.worker.visit.worker_stages import Stages
@@ -38,7 +39,7 @@ def own_hosts(section: RequestsSection) -> OwnHosts | None:
     """The own hosts of the settings, if there are any. Raises ``SecretError``."""
     if not section.own_hosts:
         return None
-    secret = read_own_secret(section.own_secret)
+    secret = read_own_secrets(section.own_secret)[0]
     return OwnHosts({host: token_of(secret, host) for host in section.own_hosts})
 
 
@@ -69,9 +70,12 @@ class OwnFiles:
         state = await self._robots.ready_state(partition, host, secure, self._clock.time())
         if state.is_needed or state.wait_until:
             return None  # the next page asks for the file again
-        if host.name in self._own.tokens and state.decide(target_of(errand.url)).allowed:
+        if host.name not in self._own.tokens:
+            return None
+        decision = state.decide(target_of(errand.url))
+        if decision.allowed:
             return errand
-        self._end_proof(host)
+        self._end_proof(host, OwnFinding.DISALLOWED, robots_words(decision))
         return None
 
     async def fetch(self, host: VisitState, errand: Errand, slot: Slot, rest: HostRest) -> bool:
@@ -87,7 +91,7 @@ class OwnFiles:
         if fetched.reason is Reason.LEASE_EXPIRED:
             return False
         if not fetched.status:
-            self._end_proof(host)
+            self._end_proof(host, OwnFinding.UNANSWERED, fetched.reason.meaning)
             return True
         # No await from here on, so that the response and what it means are in one commit.
         capture = msgspec.structs.replace(
@@ -97,15 +101,19 @@ class OwnFiles:
         )
         self._stages.store.append_capture(capture)
         host.note_reached()
-        is_right = has_token(fetched.status, whole_body(fetched), self._own.tokens[host.name])
-        self._own.note_asked(host.name, fetched.started)
-        self._own.note_file(host.name, fetched.started, is_right)
+        token, at = self._own.tokens[host.name], fetched.started
+        finding = finding_of(fetched.status, whole_body(fetched), token)
+        self._note(host, OwnFile(at, finding, f"status {fetched.status}"))
         return True
 
-    def _end_proof(self, host: VisitState) -> None:
-        now = self._clock.wall()
-        self._own.note_asked(host.name, now)
-        self._own.note_file(host.name, now, is_right=False)
+    def _end_proof(self, host: VisitState, finding: OwnFinding, detail: str) -> None:
+        self._note(host, OwnFile(self._clock.wall(), finding, detail))
+
+    def _note(self, host: VisitState, file: OwnFile) -> None:
+        self._own.note_asked(host.name, file.at)
+        self._own.note_file(host.name, file.at, file.finding is OwnFinding.RIGHT)
+        host.record.own_file = file
+        self._frontier.partitions[host.partition].visits.mark_changed(host)
 
 
 def _is_secure(errand: Errand) -> bool:
