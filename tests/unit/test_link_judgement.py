@@ -167,6 +167,12 @@ def test_a_circle_of_redirects_is_found(length: int) -> None:
     assert (found.rule, found.why) == ("redirect-loop", "redirects in a circle")
 
 
+def test_more_redirects_than_the_crawl_follows_are_too_many() -> None:
+    end = UrlAnswer(FAILED, 302, Reason.TOO_MANY_REDIRECTS)
+    (found,) = findings("<a href=/a>a</a>", chained(moved(f"{URL}b", 302), end))
+    assert (found.rule, found.why) == ("redirect-loop", Reason.TOO_MANY_REDIRECTS.meaning)
+
+
 def test_a_redirect_to_what_robots_forbid_was_not_checked() -> None:
     forbidden = UrlAnswer(UrlState.REFUSED, 0, Reason.ROBOTS_DISALLOWED)
     (found,) = findings("<a href=/a>a</a>", chained(moved(f"{URL}b"), forbidden))
@@ -194,6 +200,18 @@ def test_a_place_behind_the_cut_was_not_checked() -> None:
     (found,) = findings(f"<a href='{x}#y'>y</a>", {x: cut}, {x: frozenset("x")})
     assert found.severity is Severity.UNCHECKED
     assert findings(f"<a href='{x}#x'>x</a>", {x: cut}, {x: frozenset("x")}) == []
+
+
+def test_a_place_in_a_page_that_ended_the_parser_was_not_checked() -> None:
+    x = "https://x.test/"
+    (found,) = findings(f"<a href='{x}#y'>y</a>", {x: OK._replace(unread="it took too long")})
+    assert (found.rule, found.severity) == ("not-checked", Severity.UNCHECKED)
+    assert found.why == "#y was not looked for: it took too long"
+
+
+def test_an_own_page_whose_links_were_not_read_is_reported() -> None:
+    found = findings("<p>", {f"{URL}a": OK._replace(unread="it took too long")})
+    assert [(each.rule, each.page) for each in found] == [("not-checked", f"{URL}a")]
 
 
 def test_a_place_is_looked_for_where_the_redirect_leads() -> None:
