@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from lycosa.base.config.render_section import RenderSection
     from lycosa.base.config.sources import Settings
 
-_SETTING_OF_OPTION = {
+_SETTING_OF_FLAG = {
     "scope": "scope.rule",
     "surts": "scope.surts",
     "one_hop_out": "scope.one_hop_out",
@@ -126,9 +126,9 @@ def check_end(settings: Settings) -> None:
 def settings_of_options(options: dict[str, Any]) -> dict[str, Any]:
     """The settings of the options that were given."""
     flags = {
-        _SETTING_OF_OPTION[name]: value
+        _SETTING_OF_FLAG[name]: value
         for name, value in options.items()
-        if name in _SETTING_OF_OPTION and value not in (None, ())
+        if name in _SETTING_OF_FLAG and value not in (None, ())
     }
     if interval := options.get("refetch"):
         flags.update(dict.fromkeys(_INTERVALS, interval))
