@@ -1,4 +1,4 @@
-"""The ports of the pipeline: clock, offload, fetcher, resolver, parser, address slots.
+"""The ports of the pipeline: clock, offload, fetcher, resolver, parser, address slots, seeds.
 
 Each is so small that its real implementation, the one in virtual time, and a test's own are alike.
 Everything that takes time or depends on chance goes through a port, so that one seed gives one
@@ -150,3 +150,15 @@ class ResolveError(Exception):
     def __init__(self, name: str, reason: Reason, detail: str = "", outage_s: float = 0.0) -> None:
         super().__init__(f"{name}: {detail or reason.meaning}")
         self.name, self.reason, self.detail, self.outage_s = name, reason, detail, outage_s
+
+
+class SeedFeed(Protocol):
+    """The source of the seeds of a crawl."""
+
+    def take_seeds(self, most: int) -> list[str]:
+        """The next seeds; fewer than ``most`` only at the end."""
+        ...
+
+    def note_committed(self) -> None:
+        """Note that the last seeds that were taken are committed."""
+        ...

@@ -29,12 +29,13 @@ from lycosa.base.messages.coordinator_messages import (
     ToCoordinator,
 )
 from lycosa.base.model.end import End
+from lycosa.base.ports import SeedFeed
 from lycosa.base.system.memory_plan import memory_plan
 from lycosa.cluster.serve.coordinator_links import PeerLink
 from lycosa.processes.run_limits import RunLimits, lasting_limit
 from lycosa.processes.session import Session, open_session
 from lycosa.processes.socket_folder import SocketFolder
-from lycosa.processes.supervisor import CrawlOutcome, KeepRenderer, RunRules, SeedFeed, Supervisor
+from lycosa.processes.supervisor import CrawlOutcome, KeepRenderer, RunRules, Supervisor
 from lycosa.processes.upload_thread import begin_uploads
 from lycosa.state.folder.folder_notes import save_pause, saved_pause
 from lycosa.state.folder.lock import CrawlInUse

@@ -12,7 +12,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 
@@ -44,6 +43,7 @@ from lycosa.base.messages.timeouts import ONE_PROCESS
 from lycosa.base.messages.worker_messages import Seeds
 from lycosa.base.model.end import End
 from lycosa.base.model.progress_parts import WebhookNote
+from lycosa.base.ports import SeedFeed
 from lycosa.base.system.machine import cores
 from lycosa.base.system.memory_plan import MemoryPlan
 from lycosa.base.system.plugins import Plugins
@@ -93,18 +93,6 @@ class RunRules(msgspec.Struct, frozen=True):
     changed: dict[str, str] = {}
     is_paused: bool = False
     plugins: Plugins | None = None
-
-
-class SeedFeed(Protocol):
-    """The source of the supervisor's seeds."""
-
-    def take_seeds(self, most: int) -> list[str]:
-        """The next seeds; fewer than ``most`` only at the end."""
-        ...
-
-    def note_committed(self) -> None:
-        """Note that the last seeds that were taken are committed."""
-        ...
 
 
 class Supervisor:

@@ -13,12 +13,12 @@ import asyncio
 import time
 import uuid
 from collections.abc import Callable
-from typing import Protocol
 
 import msgspec
 
 from lycosa.base.messages.coordinator_messages import Ask, ClusterStatus, MoreAsks, NoMoreAsks
 from lycosa.base.messages.worker_messages import Seeds
+from lycosa.base.ports import SeedFeed
 from lycosa.cluster.serve.caller import (
     CoordinatorConnection,
     CoordinatorFinder,
@@ -29,18 +29,6 @@ from lycosa.cluster.serve.caller import (
 
 _BATCH = 1000
 _STATUS_S = 1.0
-
-
-class SeedBatches(Protocol):
-    """The source of the seeds."""
-
-    def take_seeds(self, most: int) -> list[str]:
-        """The next seeds; fewer than ``most`` only at the end."""
-        ...
-
-    def note_committed(self) -> None:
-        """Note that the last seeds that were taken are committed."""
-        ...
 
 
 class NothingToCrawl(Exception):
@@ -70,7 +58,7 @@ class SeedCaller:
     def __init__(
         self,
         finder: CoordinatorFinder,
-        seeds: SeedBatches,
+        seeds: SeedFeed,
         on_status: Callable[[ClusterStatus], None],
         tell: Callable[[str], None],
     ) -> None:
