@@ -244,6 +244,17 @@ def test_a_file_name_occurs_once() -> None:
     assert [name for name, count in names.items() if count > 1] == []
 
 
+def test_a_name_is_imported_from_the_module_that_defines_it() -> None:
+    """A package that lists names of its modules gives them a second home."""
+    listing = {
+        ".".join(path.relative_to(SOURCE).parts[:-1])
+        for path in SOURCE.rglob("__init__.py")
+        if any(_imported(path))
+    }
+    listing.remove("")  # the names of the Python API
+    assert listing <= {"base.calls", "cli", "state.attempts", "state.commit", "synthetic"}
+
+
 def test_a_circle_of_imports_is_found() -> None:
     assert _circle({"a": {"b"}, "b": {"c", "d"}, "c": set(), "d": {"b"}}) == ["b", "d"]
 

@@ -1,3 +1,1 @@
 """Turns the bytes of a document into values, in a child process that a document may kill."""
-
-from __future__ import annotations
