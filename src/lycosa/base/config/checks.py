@@ -14,14 +14,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from lycosa.base.config.end_date import check_end_date
-from lycosa.base.config.fixed_intervals import check_intervals
 from lycosa.base.config.hours import check_hours
 from lycosa.base.config.near_names import near_name
 from lycosa.base.config.own_texts import check_own_hosts, check_own_secret
 from lycosa.base.config.patterns import compile_pattern
 from lycosa.base.config.profile_texts import check_profile_rules
 from lycosa.base.config.refetch_budget import check_budget
-from lycosa.base.config.refetch_policies import check_policies
+from lycosa.base.config.refetch_policies import check_intervals, check_policies
 from lycosa.base.config.render_policies import check_render_policies
 from lycosa.base.config.surt_prefixes import read_surts
 from lycosa.base.media_rules import check_accept

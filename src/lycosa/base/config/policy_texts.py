@@ -7,13 +7,18 @@ from enum import Enum
 
 import msgspec
 
-from lycosa.base.config.fixed_intervals import LONGEST_S
 from lycosa.base.config.near_names import near_name
 from lycosa.base.config.sections import RefetchSection
 from lycosa.base.config.units import read_seconds, show_seconds
-from lycosa.base.config.url_matchers import MAX_RULE_CHARACTERS, UrlMatcher, read_matcher
+from lycosa.base.config.url_matchers import (
+    MAX_RULE_CHARACTERS,
+    UrlMatcher,
+    checked_pattern,
+    read_matcher,
+)
 
 POLICIES, INTERVALS = "refetch.policies", "refetch.intervals"
+_LONGEST_S = 3650 * 86_400.0  # ten years: due times are below 2 ** 32 seconds
 _MAX_WEIGHT = 1000.0
 _WORDS = "never, every TIME, adaptive, value, hourly, daily, weekly or monthly"
 
@@ -106,6 +111,34 @@ def read_policy(text: str) -> PolicyRule:
     return PolicyRule(text, _read_kind(words, text), matcher)
 
 
+def read_interval(text: str) -> PolicyRule:
+    """A rule of ``refetch.intervals``: ``DOMAIN TIME`` or ``DOMAIN PATTERN TIME``.
+
+    ``news.example /archive/* 30d`` is ``news.example /archive/* every 30d``; ``*`` is every host.
+    Raises ``ValueError``, which says what to write.
+    """
+    words = text.split()
+    if len(words) not in (2, 3) or len(text) > MAX_RULE_CHARACTERS:
+        raise ValueError(f"{text[:100]!r} is no interval; write DOMAIN TIME or DOMAIN PATTERN TIME")
+    domain, pattern, seconds = words[0].lower(), "".join(words[1:-1]), read_seconds(words[-1])
+    if domain != "*" and ("/" in domain or "*" in domain):
+        raise ValueError(f"{domain!r} is no domain; write news.example, or * for all")
+    if pattern and not pattern.startswith(("/", "*")):
+        raise ValueError(f"{pattern!r} matches no path; a pattern begins with / or *")
+    if seconds < 1:
+        raise ValueError(f"{words[-1]!r} is too short; write at least 1s")
+    # A longer one is shortened and not refused, because saved crawls may have it.
+    policy = RefetchPolicy(PolicyKind.EVERY, min(seconds, _LONGEST_S))
+    return PolicyRule(text, policy, UrlMatcher(domain, checked_pattern(pattern)), INTERVALS)
+
+
+def show_interval(rule: PolicyRule) -> str:
+    """The text that ``read_interval`` reads."""
+    matcher = rule.matcher
+    words = (matcher.domain, matcher.pattern, show_seconds(rule.policy.seconds))
+    return " ".join(filter(None, words))
+
+
 def _read_kind(words: list[str], text: str) -> RefetchPolicy:
     word = words[0].lower()
     if word == PolicyKind.EVERY.value:
@@ -152,7 +185,7 @@ def _time(text: str, name: str) -> float:
     seconds = read_seconds(text)
     if seconds < 1:
         raise ValueError(f"{name}: {text!r} is too short; write at least 1s")
-    if seconds > LONGEST_S:
+    if seconds > _LONGEST_S:
         raise ValueError(f"{name}: {text!r} is too long; write at most 3650d, or never")
     return seconds
 

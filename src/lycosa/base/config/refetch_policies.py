@@ -37,17 +37,16 @@ from hashlib import sha256
 
 import msgspec
 
-from lycosa.base.config.fixed_intervals import FixedInterval, matches_stars, read_interval
 from lycosa.base.config.policy_classes import policy_class, promised_s
 from lycosa.base.config.policy_texts import (
-    INTERVALS,
     PolicyKind,
     PolicyRule,
     RefetchPolicy,
+    read_interval,
     read_policy,
 )
 from lycosa.base.config.sections import RefetchRule, RefetchSection
-from lycosa.base.config.url_matchers import MatcherBook, UrlMatcher
+from lycosa.base.config.url_matchers import MatcherBook, matches_stars
 from lycosa.base.listing_kind import NOT_LISTED
 
 __all__ = [
@@ -57,6 +56,7 @@ __all__ = [
     "PolicyKind",
     "PolicyRule",
     "RefetchPolicy",
+    "check_intervals",
     "check_policies",
     "class_of",
     "find_policy",
@@ -89,6 +89,14 @@ def check_policies(texts: Sequence[str]) -> None:
             f"the rules have {len(classes)} different classes of bounds, at most {MAX_CLASSES} are"
             " supported; give several rules the same min and max"
         )
+
+
+def check_intervals(texts: Sequence[str]) -> None:
+    """Raises ``ValueError`` for a text that ``read_interval`` does not read."""
+    if len(texts) > MAX_POLICIES:
+        raise ValueError(f"{len(texts)} intervals; there may be {MAX_POLICIES}")
+    for text in texts:
+        read_interval(text)
 
 
 def _mark(sitemap: str) -> int:
@@ -134,19 +142,11 @@ class PolicyBook:
 @lru_cache(8)
 def _book(policies: tuple[str, ...], intervals: tuple[str, ...]) -> PolicyBook:
     rules = [
-        msgspec.structs.replace(read_policy(text), number=number)
-        for number, text in enumerate(policies, 1)
-    ]
-    rules += [
-        _of_interval(read_interval(text), text, number) for number, text in enumerate(intervals, 1)
+        msgspec.structs.replace(read(text), number=number)
+        for read, texts in ((read_policy, policies), (read_interval, intervals))
+        for number, text in enumerate(texts, 1)
     ]
     return PolicyBook(rules)
-
-
-def _of_interval(fixed: FixedInterval, text: str, number: int) -> PolicyRule:
-    policy = RefetchPolicy(PolicyKind.EVERY, fixed.seconds)
-    matcher = UrlMatcher(fixed.domain, fixed.pattern)
-    return PolicyRule(text, policy, matcher, INTERVALS, number)
 
 
 class _Latest:

@@ -21,7 +21,6 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from lycosa.base.config.fixed_intervals import matches_stars
 from lycosa.base.config.patterns import compile_pattern, compiled_together
 
 MAX_RULE_CHARACTERS = 2000
@@ -60,13 +59,14 @@ def read_matcher(words: list[str]) -> UrlMatcher:
         compile_pattern(rest)
         return UrlMatcher(expression=rest)
     if first.startswith("/"):
-        return UrlMatcher("*", _pattern(first))
+        return UrlMatcher("*", checked_pattern(first))
     named = rest if kind in ("host", "site") and colon else first
-    pattern = _pattern(words.pop(0)) if words and words[0].startswith(("/", "*")) else ""
+    pattern = checked_pattern(words.pop(0)) if words and words[0].startswith(("/", "*")) else ""
     return UrlMatcher(_domain(named, is_one=named is not first), pattern, is_host=kind == "host")
 
 
-def _pattern(pattern: str) -> str:
+def checked_pattern(pattern: str) -> str:
+    """A pattern with ``*`` for any characters. Raises ``ValueError``."""
     if pattern.count("*") > _MAX_STARS:
         raise ValueError(f"{pattern!r} has more than {_MAX_STARS} asterisks")
     return pattern
@@ -80,7 +80,7 @@ def _sitemap(address: str) -> str:
             f"{address!r} is no address of a sitemap; write all of it, as"
             " sitemap:https://news.example/sitemap-*.xml, with * in path or query"
         )
-    return _pattern(f"{scheme.lower()}://{host.lower()}/{path}")
+    return checked_pattern(f"{scheme.lower()}://{host.lower()}/{path}")
 
 
 def _domain(text: str, is_one: bool) -> str:
@@ -96,6 +96,30 @@ def _domain(text: str, is_one: bool) -> str:
 
 
 # -- finding
+
+
+def matches_stars(pattern: str, target: str) -> bool:
+    """Whether the pattern matches the whole target.
+
+    The leftmost place for each literal part leaves most room for the others, so nothing is tried
+    twice.
+    """
+    head, *parts = pattern.split("*")
+    if not parts:
+        return target == pattern
+    tail = parts.pop()
+    if not target.startswith(head) or len(target) < len(head) + len(tail):
+        return False
+    end = len(target) - len(tail)
+    if target[end:] != tail:
+        return False
+    place = len(head)
+    for part in parts:
+        found = target.find(part, place, end)
+        if found < 0:
+            return False
+        place = found + len(part)
+    return True
 
 
 class _FirstMatch:
@@ -195,7 +219,10 @@ class MatcherBook:
         return found
 
     def _groups(self, host: str) -> Iterator[_Group]:
-        """The rules of the host and of the domains above it, as ``FixedInterval.is_for`` has it."""
+        """The rules of the host and of the domains above it.
+
+        A domain without a port is for every port.
+        """
         if (group := self._hosts.get(host)) is not None:
             yield group
         domains = self._domains

@@ -13,7 +13,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from lycosa.base import calls
 from lycosa.base.config.fields import fields
-from lycosa.base.config.fixed_intervals import FixedInterval, read_interval
+from lycosa.base.config.policy_texts import PolicyRule, read_interval, show_interval
 from lycosa.base.config.refetch_policies import read_policy
 from lycosa.base.config.units import show_seconds
 from lycosa.service.api import models, outside_models
@@ -152,7 +152,9 @@ async def show_recrawl_policy(request: Request, response: Response) -> models.Re
     shown = tagged_settings(response, await service_of(request).settings(), _POLICY)
     rules = [
         models.RecrawlRule(
-            domain=each.domain, pattern=each.pattern, interval=show_seconds(each.seconds)
+            domain=each.matcher.domain,
+            pattern=each.matcher.pattern,
+            interval=show_seconds(each.policy.seconds),
         )
         for each in await _intervals(request)
     ]
@@ -199,7 +201,7 @@ async def set_recrawl_policy(
     return await show_recrawl_policy(request, response)
 
 
-async def _intervals(request: Request) -> list[FixedInterval]:
+async def _intervals(request: Request) -> list[PolicyRule]:
     """The fixed intervals in force."""
     text = (await service_of(request).settings())[_INTERVALS]
     return [read_interval(each) for each in fields()[_INTERVALS].read(text)]
@@ -219,12 +221,10 @@ async def _with_rule(request: Request, body: models.RecrawlRequest) -> str:
     except ValueError as error:
         raise Problem(422, f"body: {error}") from error
     others = [
-        each.show()
-        for each in await _intervals(request)
-        if (each.domain, each.pattern) != (rule.domain, rule.pattern)
+        show_interval(each) for each in await _intervals(request) if each.matcher != rule.matcher
     ]
-    shown = fields()[_INTERVALS].show((rule.show(), *others) if body.interval else tuple(others))
-    return str(shown)
+    own = (show_interval(rule),) if body.interval else ()
+    return str(fields()[_INTERVALS].show((*own, *others)))
 
 
 def _verdicts(verdicts: list[calls.GivenVerdict]) -> models.UrlsAnswer:
