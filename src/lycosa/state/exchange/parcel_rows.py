@@ -11,8 +11,8 @@
                             ``places``, URLs whose places joined the scope
     ======================  ==============================================================
 
-A new kind of parcel is a new field of ``ParcelRow``, with a default. A program must not send a row with
-an unknown field, because the receiver would acknowledge a parcel of which a part is lost. So
+A new kind of parcel is a new field of ``ParcelRow``, with a default. A program must not send a row
+with an unknown field, because the receiver would acknowledge a parcel of which a part is lost. So
 ``decode_row`` raises. ``urls_of``, which only reads the waiting URLs, ignores unknown fields.
 """
 
