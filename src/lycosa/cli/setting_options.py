@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import click
+
+from lycosa.cli.option_sets import option_set
 
 config_option = click.option(
     "--config",
@@ -28,23 +29,7 @@ def words(given: Sequence[str]) -> tuple[str, ...]:
     return tuple(word.strip() for text in given for word in text.split(",") if word.strip())
 
 
-_Function = Callable[..., Any]
-
-
-def _adding(
-    options: Sequence[Callable[[_Function], _Function]],
-) -> Callable[[_Function], _Function]:
-    """A decorator that adds options; the function gets them by their names."""
-
-    def add(function: _Function) -> _Function:
-        for each in reversed(options):
-            function = each(function)
-        return function
-
-    return add
-
-
-_LIMITS = (
+limit_options = option_set(
     click.option(
         "--max-pages",
         metavar="N",
@@ -87,9 +72,8 @@ _LIMITS = (
         " may be repeated.",
     ),
 )
-limit_options = _adding(_LIMITS)
 """What ends a run, or slows it down."""
-_ADDRESSES = (
+address_options = option_set(
     click.option(
         "--resolve",
         multiple=True,
@@ -103,4 +87,3 @@ _ADDRESSES = (
         help="Allow a private or special address range.",
     ),
 )
-address_options = _adding(_ADDRESSES)

@@ -140,20 +140,15 @@ def _read(file: Path) -> LinkReport:
 
 def _moment(text: str) -> str:
     """A time as in reports; a span as ``2d`` is in the past. Raises ``BadReport``."""
-    from lycosa.base.config.units import read_seconds
+    from lycosa.base.config.units import read_moment
 
     try:
-        found = datetime.fromisoformat(text)
+        return _time_text(datetime.fromtimestamp(read_moment(text, time.time()), UTC))
     except ValueError:
-        try:
-            found = datetime.fromtimestamp(time.time() - read_seconds(text), UTC)
-        except ValueError:
-            raise BadReport(
-                f"{text!r} is neither a file nor a time; write last, 2026-01-31T12:00:00 (UTC), 2d,"
-                " or the file of a JSON report"
-            ) from None
-    found = found if found.tzinfo else found.replace(tzinfo=UTC)
-    return _time_text(found)
+        raise BadReport(
+            f"{text!r} is neither a file nor a time; write last, 2026-01-31T12:00:00 (UTC), 2d,"
+            " or the file of a JSON report"
+        ) from None
 
 
 def _time_text(moment: datetime) -> str:
