@@ -36,7 +36,7 @@ from lycosa.base.config.sections import (
 from proofs.outputs import Outputs
 
 QUICK = PolitenessSection(delay_s=0, address_delay_s=0, adaptive_factor=0)
-# Requests for pages that do not exist would be in flight when the limit ends a run.
+# The answer of a path that does not exist is compared with others and is no record.
 OFTEN = RefetchSection(rule=RefetchRule.ADAPTIVE, first_s=1, min_s=1, max_s=1, soft_gone=False)
 REVISIT = "http://netpreserve.org/warc/1.1/revisit/"
 

@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+import msgspec
+
 from crawling import HTML, crawl_folder, moved, robots
 from judging import quick_config
-from lycosa.base.config.sections import Config, FrontierSection, RefetchRule, RefetchSection
+from lycosa.base.config.sections import (
+    Config,
+    FrontierSection,
+    LimitSection,
+    RefetchRule,
+    RefetchSection,
+)
 from lycosa.base.model.url_state import UrlState
 from lycosa.base.reasons import Reason
 from lycosa.inspect.audit.crawl_audit import AuditedCrawl, audit_crawl
@@ -50,9 +58,17 @@ def soft(text: str = SORRY, status: int = 200) -> Response:
     return Response(status, [HTML], f"<!DOCTYPE html><p>{text}</p>".encode())
 
 
-def run(folder: Path, web: Site, number: int, **refetch: object) -> None:
+def run(
+    folder: Path,
+    web: Site,
+    number: int,
+    most: int = 0,
+    seeds: list[str] | None = None,
+    **refetch: object,
+) -> None:
     config = quick_config(
         frontier=FrontierSection(partitions=1, finish_wait_s=3600.0),
+        limits=LimitSection(max_pages=most),
         refetch=RefetchSection(
             rule=RefetchRule.ADAPTIVE,
             first_s=5 * DAY,
@@ -63,7 +79,7 @@ def run(folder: Path, web: Site, number: int, **refetch: object) -> None:
         ),
     )
     assert isinstance(config, Config)
-    crawl_folder(folder, web, [] if number else [A], config, start=number * 6 * DAY)
+    crawl_folder(folder, web, seeds or ([] if number else [A]), config, start=number * 6 * DAY)
     report = audit_crawl(AuditedCrawl(read_folder(folder).source, is_running=False))
     assert report.is_clean, report.first_breaches()
 
@@ -158,3 +174,29 @@ def test_robots_and_the_settings_forbid_the_question(tmp_path: Path) -> None:
         assert not probes(web.take())
         assert found(folder, "one").state is UrlState.FETCHED
         assert changes(folder, "one")[-1] == "changed"
+
+
+def test_a_limit_that_ends_the_run_lets_the_request_for_a_missing_path_end(tmp_path: Path) -> None:
+    """Another host reaches the limit meanwhile. The answer is no record, but it is used."""
+
+    class Slow(Site):
+        def respond(self, url: str, at: float, headers: Mapping[str, str]) -> Response:
+            if not url.startswith(A):
+                return Response(404 if url.endswith("robots.txt") else 200, [HTML], b"<p>other")
+            latency_s = 25.0 if probes([url.removeprefix(A)]) else 0.0
+            return msgspec.structs.replace(super().respond(url, at, headers), latency_s=latency_s)
+
+    folder, web = tmp_path / "c", Slow(soft())
+    run(folder, web, 0)
+    web.away = {"one"}
+    run(folder, web, 1, 9, [f"http://b.example/{number}" for number in range(9)])
+    (probe,) = probes(web.take())
+    attempts = (folder / "log" / "attempts-w000-000002.log").read_text().splitlines()
+    (number,) = (line.split("\t")[1] for line in attempts if line.endswith(probe))
+    (end,) = (line for line in attempts if line.startswith(f"E\t{number}\t"))
+    assert "\t200\t25000000\t" in end and attempts[-1].startswith("S")
+    reader = read_folder(folder)
+    answer = explain(reader, load_saved_settings(reader), A + probe, 2e9)
+    assert "only the log of attempts has that request" in answer.headline
+    run(folder, web, 2, 99)
+    assert found(folder, "one").state is UrlState.GONE and not probes(web.take())

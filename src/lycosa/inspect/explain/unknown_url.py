@@ -32,10 +32,15 @@ from lycosa.stages.admit.scope import is_shown
 from lycosa.stages.admit.sitemap_scope import may_list, may_name
 from lycosa.stages.frontier.visit_state import HostState
 from lycosa.stages.parse.identify import identify
+from lycosa.stages.schedule.soft_gone import MISSING_PATH
 from lycosa.state.kv.table_records import UrlRecord, sitemap_key
 
 _CRAWLED = "; if it were found, it would be crawled"
 _IF_ALLOWED = ", if its host's robots.txt allows it"
+_PROBED = (
+    "It is no page of the crawl: such a path is requested to see how a host answers one that does"
+    " not exist, and only the log of attempts has that request"
+)
 
 
 class UnknownUrl:
@@ -64,6 +69,8 @@ class UnknownUrl:
     def run(self, search: LinkSearch) -> Explanation:
         found = search(self._reader, self._url)
         link, self._never = found.link, _never(found, self._saved.config.store.links)
+        if target_of(self._url).startswith(MISSING_PATH):
+            self._never = _PROBED
         rules = PureRules(self._reader, self._saved, self._view.number)
         depth, kind = self._as_found(link, rules)
         refusal = (
