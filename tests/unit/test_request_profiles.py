@@ -49,6 +49,7 @@ SECRET = "Zk7-secret"
             "socks5://[::1]:1",
             SecretPlace("P", False),
         ),
+        ("a.example:443 direct", ProfileKind.DIRECT, "", None),
         ("host:a direct", ProfileKind.DIRECT, "", None),
     ],
 )
@@ -84,6 +85,8 @@ def test_a_rule_is_read(text: str, kind: ProfileKind, name: str, place: SecretPl
         ("a.example basik file:/x", "did you mean basic"),
         ("a.example", "that is no rule"),
         ("a.example certificate file:/x plain-http", "for https"),
+        ("host:a.example:443 basic file:/x", "leave out :443"),
+        ("a.example:http basic file:/x", "no port"),
     ],
 )
 def test_what_is_no_rule_is_refused_without_repeating_it(text: str, said: str) -> None:
@@ -282,6 +285,22 @@ def test_a_certificate_is_for_the_port_of_its_rule(tmp_path: Path) -> None:
     assert has("https://a.example/") and has("https://www.a.example/")
     assert not has("https://a.example:8443/") and not has("https://www.a.example:8443/")
     assert has("https://b.example:8443/") and not has("http://b.example:8443/")
+
+
+def test_a_rule_without_a_port_hides_none_with_a_port(tmp_path: Path) -> None:
+    rules = ["bücher.example basic file:login", "bücher.example:8443 bearer file:token"]
+    (tmp_path / "token").write_text(SECRET)
+    (tmp_path / "token").chmod(0o600)
+    for texts in (rules, rules[::-1]):
+        profiles = profiles_of(tmp_path, *texts)
+
+        def sent(url: str, profiles: RequestProfiles = profiles) -> list[bytes]:
+            lines = profiles.profile_of(FetchRequest(url, "192.0.2.1")).lines
+            return [line.split()[1] for line in lines]
+
+        assert sent("https://www.xn--bcher-kva.example/") == [b"Basic"]
+        assert sent("https://xn--bcher-kva.example:8443/") == [b"Bearer"]
+        assert sent("https://xn--bcher-kva.example:9443/") == []
 
 
 def test_a_loopback_address_behind_a_proxy_is_another_machine(tmp_path: Path) -> None:

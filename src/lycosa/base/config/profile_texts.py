@@ -12,7 +12,8 @@ secret is::
     * proxy http://10.0.0.1:3128 env:PROXY_LOGIN           its USER:PASSWORD, if it needs one
     host:www.example.org direct
 
-Of each kind, and of each name of a header, the first rule that is for a URL counts. A rule has the
+Of each kind, and of each name of a header, the first rule that is for a URL counts. Another port is
+another server: a rule of a secret without a port is for the default ports alone. A rule has the
 place of a secret and never the secret: settings are stored, shown and sent to other machines.
 """
 
@@ -107,6 +108,11 @@ class ProfileRule(msgspec.Struct, frozen=True):
     secret: SecretPlace | None = None
     on_http: bool = False
 
+    @property
+    def needs_default_port(self) -> bool:
+        """Whether it is for no URL that has a port."""
+        return not (self.kind.is_of_connection or port_of(self.matcher.domain))
+
 
 class PrivateUrls:
     """The URLs that rules of credentials are for; without reading a secret."""
@@ -139,6 +145,7 @@ def read_profile_rule(text: str) -> ProfileRule:
         _check_any_url(matcher)
         return _connection_rule(matcher, kind, words)
     _check_owner(matcher, kind)
+    _check_port(matcher.domain)
     on_http = bool(words) and words[-1] == _PLAIN_HTTP
     rest = words[:-1] if on_http else words
     if kind is ProfileKind.CERTIFICATE and on_http:
@@ -180,6 +187,20 @@ def _check_owner(matcher: UrlMatcher, kind: ProfileKind) -> None:
             f"{kind.value} needs the name of a host or a domain, which alone gets the secret; write"
             " host:www.example.org or example.org, and a path after it if you like"
         )
+
+
+def _check_port(domain: str) -> None:
+    """Canonical URLs never have the default port, so a rule that has it would be for none."""
+    port = port_of(domain)
+    if port in ("80", "443"):
+        raise ValueError(f"leave out :{port}; a rule without a port is for the ports 80 and 443")
+    if port and not (port.isascii() and port.isdigit() and int(port) < 65_536):
+        raise ValueError("what follows the colon is no port")
+
+
+def port_of(host: str) -> str:
+    """The port in the name of a host, or the empty string."""
+    return host.rpartition("]")[2].partition(":")[2]
 
 
 def _header_name(name: str) -> str:

@@ -19,6 +19,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+import ada_url
 import msgspec
 
 from lycosa.base.config.patterns import compile_pattern, compiled_together
@@ -85,6 +86,8 @@ def _sitemap(address: str) -> str:
 
 def _domain(text: str, is_one: bool) -> str:
     domain = text.lower().removesuffix(".")
+    if not domain.isascii():  # as canonical URLs have it
+        domain = ada_url.idna_to_ascii(domain).decode()
     if domain == "*" and not is_one:
         return domain
     if not domain or "/" in domain or "*" in domain or "=" in domain:

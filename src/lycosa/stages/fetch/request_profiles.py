@@ -18,7 +18,12 @@ from ipaddress import ip_address
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from lycosa.base.config.profile_texts import ProfileKind, ProfileRule, read_profile_rule
+from lycosa.base.config.profile_texts import (
+    ProfileKind,
+    ProfileRule,
+    port_of,
+    read_profile_rule,
+)
 from lycosa.base.config.sections import RequestsSection
 from lycosa.base.config.url_matchers import MatcherBook
 from lycosa.base.model.fetched import FetchRequest, Privacy
@@ -67,6 +72,9 @@ class RequestProfiles:
             rule = read_profile_rule(text)
             loaded = self._load(rule, f"requests.rules, line {number}")
             groups.setdefault(_group(rule), []).append(loaded)
+        for rules in groups.values():
+            # A secret without a port is for no other port. Behind those with one it hides none.
+            rules.sort(key=lambda each: each.rule.needs_default_port)
         self._groups = [
             (MatcherBook([each.rule.matcher for each in rules]), rules) for rules in groups.values()
         ]
@@ -177,13 +185,7 @@ def _may_carry(rule: ProfileRule, url: str, is_safe: bool) -> bool:
         is_safe = url.startswith("https:")
     if not (is_safe or rule.on_http):
         return False
-    # Another port is another server, unless the rule names it.
-    port = _port(host_of(url))
-    return not port or _port(rule.matcher.domain) == port
-
-
-def _port(host: str) -> str:
-    return host.rpartition("]")[2].partition(":")[2]
+    return not (rule.needs_default_port and port_of(host_of(url)))
 
 
 def _is_loopback(address: str) -> bool:
