@@ -226,7 +226,7 @@ def test_a_refusal_says_what_is_allowed(folder: Path, capsys: pytest.CaptureFixt
     assert "EXPLAIN of COPY" in err and "allowed are SELECT, WITH" in err
 
 
-def test_a_question_that_needs_more_than_its_memory_spills(
+def test_a_question_that_needs_more_than_its_memory_spills_within_a_bound(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     question = (
@@ -238,3 +238,6 @@ def test_a_question_that_needs_more_than_its_memory_spills(
         == ExitCode.FINISHED
     )
     assert capsys.readouterr().out.splitlines()[1] == "1500000"
+    bounds = ["--memory", "64MB", "--disk", "5MB"]
+    assert main(["sql", str(folder), question, *bounds]) == ExitCode.USAGE
+    assert "more than --disk; ask for less" in capsys.readouterr().err

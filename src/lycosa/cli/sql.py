@@ -40,10 +40,20 @@ Tables:
 
 The dialect is DuckDB's. Only statements that read are allowed (SELECT, WITH, FROM, VALUES,
 DESCRIBE, SHOW, SUMMARIZE, and EXPLAIN of these). No other files are read or written, and the crawl
-may be running. A query has no time limit; Ctrl-C ends it. Times are UTC. A reader may stop early
-(| head) without an error.
+may be running. A query has no time limit; Ctrl-C ends it. What it spills to disk is deleted at its
+end; if it was killed, by the next query. Times are UTC. A reader may stop early (| head) without an
+error.
 """
 _MAX_SHOWN = 1000
+
+
+def _size(context: click.Context, parameter: click.Parameter, value: str) -> int:
+    from lycosa.base.config.units import read_bytes
+
+    try:
+        return read_bytes(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
 
 
 @click.command(
@@ -63,7 +73,15 @@ _MAX_SHOWN = 1000
     "--memory",
     metavar="SIZE",
     default="512MB",
+    callback=_size,
     help="Memory bound of a query; beyond it data is spilled to disk [512MB].",
+)
+@click.option(
+    "--disk",
+    metavar="SIZE",
+    default="10GB",
+    callback=_size,
+    help="Bound of what a query spills to the folder for temporary files [10GB].",
 )
 @click.option(
     "--raw",
@@ -80,36 +98,21 @@ def command(
     place: CrawlPlace,
     statement: str,
     form: str,
-    memory: str,
+    memory: int,
+    disk: int,
     is_raw: bool,
     without_private: bool,
 ) -> ExitCode:
     """Run STATEMENT, a query in SQL, on the tables of the crawl in DIR."""
-    return run(place, statement, form, memory, is_raw, without_private)
-
-
-def run(
-    place: CrawlPlace,
-    statement: str,
-    form: str,
-    memory: str,
-    is_raw: bool = False,
-    hides_private: bool = False,
-) -> ExitCode:
-    """Run one query and print the answer."""
-    from lycosa.base.config.units import read_bytes
     from lycosa.inspect.crawl_tables import CrawlTables
     from lycosa.inspect.sql_query import ask, refuse_writes, wanted_tables
 
-    try:
-        memory_mb = max(read_bytes(memory) // 1_000_000, 64)
-    except ValueError as error:
-        raise click.BadParameter(str(error), param_hint="--memory") from None
     refuse_writes(statement)
+    memory_mb, wanted = max(memory // 1_000_000, 64), wanted_tables(statement)
     with (
         reading_crawl(place) as reader,
         CrawlTables(
-            reader, wanted_tables(statement), memory_mb, hides_private=hides_private
+            reader, wanted, memory_mb, hides_private=without_private, disk_bytes=max(disk, 1)
         ) as tables,
     ):
         tables.leave_out_private()

@@ -23,6 +23,7 @@ Memory is bounded: DuckDB gets a limit and spills to disk, everything else strea
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from itertools import chain
@@ -87,7 +88,8 @@ class CrawlTables:
     """DuckDB over a crawl; a context manager.
 
     ``wanted`` names the tables that are filled; the others have only columns. Names that no table
-    has are ignored. ``policy`` is another purpose than that of the crawl. Raises what
+    has are ignored. A query may spill ``disk_bytes``, and nine tenths of the free disk in any case
+    (DuckDB's own bound). ``policy`` is another purpose than that of the crawl. Raises what
     ``CrawlReader`` raises, ``JournalError``, also when another purpose needs a journal that is
     missing, and ``OSError``; for items of a cluster ``ObjectError`` too.
     """
@@ -99,6 +101,7 @@ class CrawlTables:
         memory_mb: int = MEMORY_MB,
         policy: UsePolicy | None = None,
         hides_private: bool = False,
+        disk_bytes: int = 0,
     ) -> None:
         self._reader = reader
         self._is_other = policy is not None
@@ -107,7 +110,7 @@ class CrawlTables:
         self._stack = ExitStack()
         try:
             self._folder = self._stack.enter_context(private_folder("tables"))
-            self.connection = self._connect(memory_mb)
+            self.connection = self._connect(memory_mb, disk_bytes)
             self._stack.callback(self.connection.close)
             self._items = ItemTables(reader, wanted, self._folder, self._policy, self._is_other)
             needs_pages = bool(_OF_FETCHES & set(wanted)) or bool(self._items.wanted)
@@ -210,7 +213,7 @@ class CrawlTables:
     ) -> None:
         self._stack.close()
 
-    def _connect(self, memory_mb: int) -> duckdb.DuckDBPyConnection:
+    def _connect(self, memory_mb: int, disk_bytes: int) -> duckdb.DuckDBPyConnection:
         connection = duckdb.connect(
             ":memory:",
             config={
@@ -221,6 +224,10 @@ class CrawlTables:
                 "python_enable_replacements": "false",  # and sees no variables of this program
             },
         )
+        if disk_bytes:
+            # Not in `config`, where DuckDB 1.4 to 2.0 show the value and do not obey it.
+            most = min(disk_bytes, shutil.disk_usage(self._folder).free * 9 // 10)
+            connection.execute(f"SET max_temp_directory_size = '{most} bytes'")
         connection.execute("SET TimeZone = 'UTC'")
         # It would be printed on standard output, in front of an answer in JSON.
         connection.execute("SET enable_progress_bar = false")

@@ -67,6 +67,9 @@ def refuse_writes(statement: str) -> None:
 def explained(tables: CrawlTables, error: duckdb.Error, statement: str) -> SqlError:
     """DuckDB's error in one line; for an unknown name, with the nearest one and all that exist."""
     text = _first_line(error)
+    if isinstance(error, duckdb.OutOfMemoryException):
+        bound = "--disk" if "max_temp_directory_size" in str(error) else "--memory"
+        return SqlError(f"the query needs more than {bound}; ask for less, or give more ({text})")
     if found := _NO_TABLE.search(text):
         return no_table(tables, found[1])
     if found := _NO_COLUMN.search(text):

@@ -40,7 +40,7 @@ class ReadingServer:
     ) -> None:
         self._place, self._named, self._answer_s = tuple(place), place[-1], answer_s
         hidden = () if gives_private else ("--without-private",)
-        self._query = ("sql", *self._place, "--json", *hidden, "--")
+        self._query = ("sql", *self._place, "--json", "--disk", "1GB", *hidden, "--")
         self.server = MCPServer("lycosa-reading", instructions=_INSTRUCTIONS, version=version)
         for tool in (self.status, self.sql, self.explain, self.page_text, self.changes):
             self.server.add_tool(tool, annotations=_READS, structured_output=False)
