@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 from free_ports import free_port
 from kafka_broker import Broker
+from killing import kill_machine
 from lycosa.base.config.sections import PolitenessSection
 from lycosa.cli.main import main
 from lycosa.synthetic import RequestLog, SyntheticWeb
@@ -104,7 +105,8 @@ class Program:
     def end(self) -> None:
         """Kill it, if it still runs, and all that it has started."""
         self.wake()
-        self.process.kill()
+        if self.process.poll() is None:
+            kill_machine(self.process.pid)
         self.process.wait(30)
         self._reader.join(30)
         assert self.process.stdout is not None
