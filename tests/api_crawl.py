@@ -51,9 +51,13 @@ class ApiCrawl:
                 self._found.set()
         self._found.set()
 
+    def await_address(self) -> None:
+        """Wait until it has printed its address."""
+        assert self._found.wait(PATIENCE_S) and self.url, self.lines
+
     def await_ready(self) -> None:
         """Wait until the interface answers."""
-        assert self._found.wait(PATIENCE_S) and self.url, self.lines
+        self.await_address()
         self.await_answer("/api/v1/frontier/stats", lambda answer: answer.status_code != 503)
 
     def await_answer(self, path: str, is_right, headers=None) -> httpx.Response:
@@ -116,9 +120,16 @@ LOOPBACK = (
 
 @contextmanager
 def served_folder(
-    folder: Path, seeds: Sequence[str], *arguments: str, environment: dict[str, str] | None = None
+    folder: Path,
+    seeds: Sequence[str],
+    *arguments: str,
+    environment: dict[str, str] | None = None,
+    is_ready: bool = True,
 ) -> Iterator[ApiCrawl]:
-    """``lycosa serve`` of a folder on the synthetic web."""
+    """``lycosa serve`` of a folder on the synthetic web, killed in the end.
+
+    Unless it ``is_ready``, it has only printed its address.
+    """
     given = [each for seed in seeds for each in ("--seed", seed)]
     crawl = ApiCrawl(
         folder,
@@ -126,7 +137,7 @@ def served_folder(
         environment,
     )
     try:
-        crawl.await_ready()
+        (crawl.await_ready if is_ready else crawl.await_address)()
         yield crawl
     finally:
         crawl.kill()

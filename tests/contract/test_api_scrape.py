@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import httpx
 import pytest
 
 from api_crawl import served_folder
 from crawling import Pages, moved, page, robots
+from lycosa.cli.main import main
 from serving import served
 
 
@@ -127,3 +129,29 @@ def test_twenty_requests_of_a_client_wait_at_most(crawl: Served) -> None:
 
 def test_an_address_that_is_no_id_is_not_found(crawl: Served) -> None:
     assert crawl.client.get(f"/scrape/{'0' * 32}").status_code == 404
+
+
+def test_a_page_that_waits_is_given_by_its_id_after_a_kill(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The commands are given as soon as an address is printed, after the kill beside an old status
+    file."""
+    folder, pages = tmp_path / "c", {}
+    web = Pages(pages)
+    with served(web) as port:
+        site = f"http://a.test:{port}"
+        web._pages.update({f"{site}/": page(), f"{site}/x": page(text="It waited.")})
+        quick = ("--set", "politeness.delay_s=0.1s", "--set", "parse.language=false")
+        with served_folder(folder, [f"{site}/"], *quick, is_ready=False) as first:
+            assert main(["host", "pause", str(folder), f"a.test:{port}", "--new"]) == 0
+            with httpx.Client(base_url=f"{first.url}/api/v1", timeout=90) as client:
+                asked = {"url": f"{site}/x", "wait_s": 0.2}
+                waits = client.post("/scrape", json=asked)
+            assert waits.status_code == 202, waits.text
+        with served_folder(folder, [], *quick, is_ready=False) as second:
+            assert main(["host", "resume", str(folder), f"a.test:{port}"]) == 0
+            path = f"/api/v1/scrape/{waits.json()['id']}"
+            found = second.await_answer(path, lambda answer: answer.status_code == 200)
+            assert found.json()["text"].startswith("It waited.")
+    assert web.asked.count(f"{site}/x") == 1
+    assert "cannot be called" not in capsys.readouterr().err

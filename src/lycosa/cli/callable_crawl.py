@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from lycosa.service.api.decision_calls import OperatorDecisions
     from lycosa.service.api.places import CallableCrawl, CoordinatedCrawl
 
+_LOOK_S = 0.2  # between looks at a crawl that starts
+
 
 def crawl_runs(place: CrawlPlace) -> bool:
     """Whether the crawl has its own owners; a crawl of a cluster is given some."""
@@ -68,13 +70,22 @@ def operator_decisions(crawl: CallableCrawl) -> OperatorDecisions:
 
 
 def coordinated_crawl(place: CrawlPlace) -> CoordinatedCrawl:
-    """A crawl that runs. Raises ``click.UsageError`` for a folder that cannot be called."""
-    from lycosa.inspect.crawl_status import live_status
+    """A crawl that runs; one that is starting is waited for.
+
+    Raises ``click.UsageError`` for a folder that cannot be called.
+    """
+    from lycosa.inspect.crawl_status import is_starting, live_status
+    from lycosa.inspect.running import lock_holder
     from lycosa.service.api.places import ClusterCrawl, FolderCrawl
 
     if place.cluster is not None:
         return ClusterCrawl(reachable_cluster(place.cluster))
-    sockets = live_status(place.folder, time.time()).get("sockets", "")
+    while not (live := live_status(place.folder, now := time.time())) and crawl_runs(place):
+        # It can be called from its first status on, and `serve` prints its address before that.
+        if not is_starting(lock_holder(place.folder), now):
+            break
+        time.sleep(_LOOK_S)
+    sockets = live.get("sockets", "")
     if not sockets:
         raise click.UsageError(
             f"{place.folder} is in use by a crawl that cannot be called; wait until it runs, or"
