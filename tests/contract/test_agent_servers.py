@@ -85,9 +85,13 @@ async def test_a_session_that_has_read_a_page_changes_nothing_any_more(tmp_path:
     web = Pages(pages)  # type: ignore[arg-type]
     with served(web) as port:
         site = f"http://a.test:{port}/"
-        web._pages.update({site: page(text=ORDER), site + "b": page()})
+        inner = f"http://in.test:{port}/"
+        web._pages.update({site: page(text=ORDER), site + "b": page(), inner: page(text="Secret.")})
         quick = ("--set", "parse.language=false", "--set", "scope.rule=host")
-        with served_folder(tmp_path / "c", [site], *quick) as crawl:
+        login = f'["host:in.test:{port} basic env:ZK_LOGIN"]'
+        login_of = {"ZK_LOGIN": "me:password"}
+        options = (*quick, "--set", f"requests.rules={login}")
+        with served_folder(tmp_path / "c", [site, inner], *options, environment=login_of) as crawl:
             server = OperatingServer(crawl.url, "", False, "1").server
             async with Client(server) as client:
                 given = await client.call_tool("submit_urls", {"urls": [site + "b", "ftp://x/"]})
@@ -95,15 +99,18 @@ async def test_a_session_that_has_read_a_page_changes_nothing_any_more(tmp_path:
                 paused = {"host": f"a.test:{port}", "why": "a mail"}
                 assert not (await client.call_tool("pause_host", paused)).is_error
                 assert not (await client.call_tool("resume_host", paused)).is_error
+                private = await client.call_tool("scrape_page", {"url": inner})
+                assert private.is_error and "with credentials" in text_of(private)
                 assert ORDER in text_of(await client.call_tool("scrape_page", {"url": site}))
                 refused = await client.call_tool("pause_host", paused)
                 assert refused.is_error and f"has read the text of a web page ({site})" in text_of(
                     refused
                 )
                 assert not (await client.call_tool("stats", {})).is_error
-            trusting = OperatingServer(crawl.url, "", True, "1").server
+            trusting = OperatingServer(crawl.url, "", True, "1", gives_private=True).server
             async with Client(trusting) as client:
-                await client.call_tool("scrape_page", {"url": site})
+                shown = text_of(await client.call_tool("scrape_page", {"url": inner}))
+                assert "Secret." in shown and '"privacy": "private"' in shown
                 assert not (await client.call_tool("pause_host", paused)).is_error
                 unknown = await client.call_tool("pause_host", {"host": "b.test", "why": ""})
                 assert unknown.is_error and "404" in text_of(unknown)

@@ -38,6 +38,7 @@ def crawl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
                 f"{site}/one": page(f"{site}/two", text="The first of the pages.", title="One"),
                 f"{site}/old": moved(f"{site}/new"),
                 f"{site}/new": page(text="It lives here now."),
+                f"{site}/away": moved("http://elsewhere.test/x"),
                 **{f"{site}/quick{number}": page(text="Quick.") for number in range(4)},
                 **{f"{site}/n{number}": page(text=f"Page {number}.") for number in range(40)},
             }
@@ -83,6 +84,20 @@ def test_a_redirect_is_followed_and_named(crawl: Served) -> None:
     assert found["asked"] == f"{crawl.site}/old" and found["url"] == f"{crawl.site}/new"
     assert found["redirects"] == [f"{crawl.site}/old"]
     assert found["text"].startswith("It lives here now.")
+
+
+def test_a_redirect_that_leaves_the_scope_is_an_answer(crawl: Served) -> None:
+    found = crawl.scrape("/away").json()
+    assert (found["state"], found["reason"]) == ("refused", "out_of_scope")
+    assert found["url"] == "http://elsewhere.test/x" and found["redirects"]
+
+
+def test_a_page_is_fetched_again_before_its_policy_lets_it_be_due(crawl: Served) -> None:
+    asked, first = f"{crawl.site}/one", crawl.scrape("/one", max_age_s=0).json()["date"]
+    requests, until = crawl.pages.asked.count(asked), time.monotonic() + 30
+    while (again := crawl.scrape("/one", max_age_s=0)).json()["date"] <= first:
+        assert time.monotonic() < until  # a fetch within the second of the question is new
+    assert again.status_code == 200 and crawl.pages.asked.count(asked) == requests + 1
 
 
 def test_what_robots_txt_forbids_is_refused_with_the_reason_and_never_requested(
@@ -144,6 +159,7 @@ def test_a_page_that_waits_is_given_by_its_id_after_a_kill(
         quick = ("--set", "politeness.delay_s=0.1s", "--set", "parse.language=false")
         with served_folder(folder, [f"{site}/"], *quick, is_ready=False) as first:
             assert main(["host", "pause", str(folder), f"a.test:{port}", "--new"]) == 0
+            first.await_ready()
             with httpx.Client(base_url=f"{first.url}/api/v1", timeout=90) as client:
                 asked = {"url": f"{site}/x", "wait_s": 0.2}
                 waits = client.post("/scrape", json=asked)

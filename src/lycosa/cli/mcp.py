@@ -79,7 +79,10 @@ def read(place: CrawlPlace, private: bool) -> ExitCode:
     is_flag=True,
     help="Allow changes also after the text of a page was read in the session.",
 )
-def operate(address: str, token_file: Path | None, trust_pages: bool) -> ExitCode:
+@click.option(
+    "--private", is_flag=True, help="Give the text of pages that were fetched with credentials too."
+)
+def operate(address: str, token_file: Path | None, trust_pages: bool, private: bool) -> ExitCode:
     """Operate a running crawl by its HTTP interface.
 
     When a session has read the text of a page, tools that change the crawl refuse for the rest of
@@ -95,7 +98,7 @@ def operate(address: str, token_file: Path | None, trust_pages: bool) -> ExitCod
     secret = token_file.read_text("utf-8").strip() if token_file else os.environ.get(_SECRET, "")
     if secret and parts.scheme == "http" and not is_local:
         raise click.BadParameter(f"{address}: a token is sent by https only; give an https URL")
-    server = OperatingServer(address, secret, trust_pages, version("lycosa"))
+    server = OperatingServer(address, secret, trust_pages, version("lycosa"), gives_private=private)
     server.server.run("stdio")
     return ExitCode.FINISHED
 

@@ -55,12 +55,13 @@ class AnnounceChanges(msgspec.Struct, frozen=True, tag=True):
     """Known URLs of one partition that have changed, at most 1,000; ``by`` names the caller.
 
     ``discovered_at`` of each is when it changed. With ``adds`` URLs that the crawl does not know
-    are given to it.
+    are given to it. ``are_awaited``: a caller waits for them, so they are due now.
     """
 
     by: str
     urls: list[GivenUrl]
     adds: bool = False
+    are_awaited: bool = False
 
 
 class SiteNotice(msgspec.Struct, frozen=True, tag=True):

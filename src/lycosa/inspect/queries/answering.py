@@ -320,6 +320,8 @@ class _Asked(msgspec.Struct, frozen=True):
             "reason": content.reason,
             "preferences": content.answers,
         }
+        if content.privacy:
+            about["privacy"] = content.privacy
         policy = agent_policy(self.saved.config.agent)
         if policy.purpose:
             about["may_use"] = policy.allows(Preferences(content.answers))

@@ -129,7 +129,7 @@ class StoredContent(msgspec.Struct, frozen=True):
 
     ``refers_to`` is the capture of another partition that has the body, when only that one's owner
     can find it. ``answers`` are what the site stated about the use of the page at the fetch of the
-    capture.
+    capture. ``privacy`` is ``private`` or ``shared`` for a request with credentials.
     """
 
     body: bytes
@@ -139,6 +139,7 @@ class StoredContent(msgspec.Struct, frozen=True):
     reason: str = ""
     refers_to: RevisitTarget | None = None
     answers: dict[str, bool] = {}
+    privacy: str = ""
 
 
 def content_of(
@@ -178,6 +179,7 @@ def content_of(
         reason,
         refers_to,
         read_answers(metadata.get("usePreferences", "")),
+        metadata.get("privacy", ""),
     )
 
 
@@ -191,8 +193,8 @@ def _newest(entry: UrlEntry, has_index: bool) -> ListedCapture | None:
     history = entry.record.history
     if history is None or not history.segment:
         return None
-    # The date of a duplicate is that of the other capture, so the time of the fetch is used.
-    is_other = history.is_same or history.is_elsewhere
+    # Without a body of its own, the date is that of the capture with the body.
+    is_other = history.is_same or history.is_elsewhere or history.body_offset
     date_us = history.fetched_at * 1_000_000 if is_other else history.date_us
     return ListedCapture(
         timestamp(date_us or history.fetched_at * 1_000_000),

@@ -35,6 +35,10 @@ _REFUSED = (
     "refused: this session has read the text of a web page ({url}), which may have asked for this."
     " Ask the operator to do it, or to start the server with --trust-pages"
 )
+_PRIVATE = (
+    "{url} was fetched with credentials of the operator, and its text is not given to this session;"
+    " the operator may start the server with --private"
+)
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
@@ -43,11 +47,23 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
 
 class OperatingServer:
-    """The tools over the HTTP interface at ``address``, with the secret of a token (or none)."""
+    """The tools over the HTTP interface at ``address``, with the secret of a token (or none).
 
-    def __init__(self, address: str, secret: str, trusts_pages: bool, version: str) -> None:
+    Text of private captures is left out, unless it ``gives_private``.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        secret: str,
+        trusts_pages: bool,
+        version: str,
+        *,
+        gives_private: bool = False,
+    ) -> None:
         self._address, self._secret = address.rstrip("/"), secret
         self._trusts_pages, self._has_read = trusts_pages, ""
+        self._gives_private = gives_private
         # A redirect would take the secret elsewhere, and a proxy of the environment would read it
         # in a request without encryption.
         proxies = urllib.request.ProxyHandler({} if self._address.startswith("http:") else None)
@@ -81,6 +97,8 @@ class OperatingServer:
         that change the crawl refuse in this session."""
         body = {"url": url, "max_age_s": max_age_s}
         page = await self._call("POST", "/scrape", body)
+        if page.get("privacy") == "private" and not self._gives_private:
+            raise ToolError(_PRIVATE.format(url=url))
         # Also the target of a redirect and the detail of an error are written by the site.
         if "text" in page or page.get("redirects") or page.get("detail"):
             self._has_read = self._has_read or url

@@ -29,10 +29,12 @@ _LONGEST_WAIT_S = 60.0
 _LOOK_S, _SLOWEST_LOOK_S = 0.25, 2.0  # between looks at the state of a URL
 _MOST_HOPS = 5  # redirects
 _TEXT_BYTES = 4 << 20
+_REFUSED = ("refused_by_scope", "refused_by_trap")
+"""Explanations of a URL without a record, which a rule of the crawl refuses."""
 _WAITING = (UrlState.QUEUED.label, UrlState.PARKED.label)
 _SHOWN = (
     *("status", "date", "title", "language", "media_type", "digest", "record_id", "may_use"),
-    *("parse_reason", "outlinks", "links"),
+    *("parse_reason", "outlinks", "links", "privacy"),
 )
 
 _RESPONSES: Documented = {
@@ -103,17 +105,16 @@ async def show_scraped_page(
 
 
 async def _give(service: CrawlService, url: str, by: str) -> bool:
-    """Give a URL to the crawl, or announce it as changed; return whether it will be fetched.
+    """Have a URL fetched; return whether it will be, which those that ended for good are not.
 
     Raises ``Problem`` if it is refused.
     """
-    given = calls.GivenUrl(url=url, priority=1.0)
-    (verdict,) = await service.give_urls([given], by, frozenset({0}), adds=True)
+    verdict = await service.want_page(url, by)
     if verdict.verdict is calls.UrlVerdict.REJECTED:
         raise Problem(409, f"the crawl does not take {url}: {verdict.reason}")
     if verdict.verdict is calls.UrlVerdict.UNKNOWN:
         raise Problem(503, verdict.reason or "the owner of the host does not answer", 2.0)
-    return verdict.verdict not in (calls.UrlVerdict.KEPT, calls.UrlVerdict.ENDED)
+    return verdict.verdict is not calls.UrlVerdict.ENDED
 
 
 async def _page_within(
@@ -139,8 +140,11 @@ async def _fresh_page(service: CrawlService, url: str, since: float) -> JsonRow 
     """How a URL ended that was fetched since then, over its redirects; ``None`` if it has not."""
     asked, hops = url, list[str]()
     while True:
-        record = await _record_of(service, url)
+        row = await service.url(url) or {}
+        record: dict[str, Any] = row.get("record") or {}
         state = record.get("state", "")
+        if hops and not record and row.get("verdict") in _REFUSED:
+            return {"asked": asked, "redirects": hops, **_refused_target(url, row)}
         # a URL that is refused has never been requested, so it has no time
         is_old = record.get("fetched_at", 0) < since and state != UrlState.REFUSED.label
         if not state or state in _WAITING or is_old:
@@ -159,6 +163,13 @@ async def _record_of(service: CrawlService, url: str) -> dict[str, Any]:
     row = await service.url(url)
     record: dict[str, Any] = (row or {}).get("record") or {}
     return record
+
+
+def _refused_target(url: str, row: JsonRow) -> JsonRow:
+    """How a redirect ended whose target the crawl does not take, by the explanation of that."""
+    facts, detail = row["facts"], f"{row['facts']['rule']}: {row['facts']['value']}"
+    about = {"reason": facts["reason"], "meaning": row["texts"]["reason"], "detail": detail}
+    return {"url": url, "id": "", "state": UrlState.REFUSED.label, **about}
 
 
 def _ending(record: dict[str, Any]) -> JsonRow:

@@ -385,6 +385,13 @@ class CrawlService:
             self._note(f"announce {len(changed)} changes", by, "")
         return verdicts
 
+    async def want_page(self, url: str, by: str) -> calls.GivenVerdict:
+        """Have one URL fetched in the next turn of its host, also if it is new."""
+        given = [calls.GivenUrl(url=url, priority=1.0)]
+        (verdict,) = await self.submissions.give_urls(given, by, (0,), True, True)
+        self._note(f"scrape {url}", by, "")
+        return verdict
+
     def lease_in_batch(self, batch: str, url: str) -> str:
         """The lease of a URL that was leased together with others. Raises ``InvalidUrl``."""
         url = self.addressing.canonical(url)

@@ -28,6 +28,7 @@ class SubmissionCalls:
         by: str,
         changed: Collection[int] = (),
         adds: bool = False,
+        are_awaited: bool = False,
     ) -> list[calls.GivenVerdict]:
         """Give URLs; those at the places ``changed`` are announced as changed.
 
@@ -49,7 +50,9 @@ class SubmissionCalls:
             part = [urls[number] for number in numbers]
             try:
                 call: calls.GiveUrls | calls.AnnounceChanges = (
-                    calls.AnnounceChanges(by, part, adds) if group[1] else calls.GiveUrls(by, part)
+                    calls.AnnounceChanges(by, part, adds, are_awaited)
+                    if group[1]
+                    else calls.GiveUrls(by, part)
                 )
                 reply = await self._calls.call_for(group[0], call, calls.GivenVerdicts)
             except (OwnerSilent, ServiceRefusal) as error:

@@ -13,8 +13,8 @@ When the page is fetched, the open signals are compared with what was found, and
 was brought forward and still waits when its source has proved to be wrong is put off again, before
 its lease: a sitemap may announce 50,000 pages before the first of them was fetched.
 
-Nothing is due earlier than the minimum of its policy allows, and nothing is requested out of the
-turns of its host.
+Nothing is due earlier than the minimum of its policy allows, unless a caller waits for it, and
+nothing is requested out of the turns of its host.
 """
 
 from __future__ import annotations
@@ -175,16 +175,25 @@ class PageSignals:
         host: VisitState,
         key: bytes,
         record: UrlRecord,
-        source: SignalSource,
+        source: SignalSource | None,
         at: int,
         now: float,
     ) -> SignalOutcome:
-        """Take in that a page changed at ``at`` according to a source; times are wall time."""
+        """Take in that a page changed at ``at`` according to a source; times are wall time.
+
+        Without a source a caller waits for the page: it is due now, and no belief changes.
+        """
         history, is_leased = record.history, key in self._leased
         if record.state is UrlState.PARKED or (record.state is UrlState.QUEUED and not is_leased):
             return SignalOutcome.WAITING
         if history is None or not (record.due_at or is_leased):
             return SignalOutcome.WAITING if is_leased else SignalOutcome.ENDED
+        if source is None:
+            if not is_leased:
+                # No forwards: it is not put off by what is believed of signals.
+                moved = msgspec.structs.replace(history, forwards=0)
+                self._move(key, record, moved, int(now + self._rules.ahead_s()))
+            return SignalOutcome.WAITING
         if not history.fetched_at < at <= now:
             return SignalOutcome.KEPT
         row = self.row(key)
@@ -203,12 +212,16 @@ class PageSignals:
         due_at = self._due_at(host, record, row, now)
         if due_at >= record.due_at:
             return SignalOutcome.KEPT
+        moved = msgspec.structs.replace(history, forwards=history.forwards + 1)
+        self._move(key, record, moved, due_at)
+        return SignalOutcome.SOONER
+
+    def _move(self, key: bytes, record: UrlRecord, history: History, due_at: int) -> None:
+        """Let a page be due at another time; ``history`` becomes that of the record."""
         self._due.remove_due(record.due_at, key)
-        record.due_at = due_at
-        record.history = msgspec.structs.replace(history, forwards=history.forwards + 1)
+        record.due_at, record.history = due_at, history
         self._due.add_due(due_at, key)
         self._table.put(url_key(key[:8], key[8:]), encode_url(record))
-        return SignalOutcome.SOONER
 
     def settle(
         self,

@@ -322,18 +322,19 @@ class Partition:
             self.visits.mark_changed(host)
 
     def announce_change(
-        self, url: bytes, source: SignalSource, at: int, now: float
+        self, url: bytes, source: SignalSource | None, at: int, now: float
     ) -> SignalOutcome:
         """Take in that a URL, given by its host8 and url8, changed at ``at`` (wall time).
 
-        No URL becomes known by it, and none is due earlier than its policy allows.
+        No URL becomes known by it, and none is due earlier than its policy allows, unless a caller
+        waits for it (no ``source``).
         """
         host, record = self.visits.find_host(url[:8]), self.find_record(url[:8], url[8:])
         if host is None or record is None:
             note = self.cold.find(url)
             if note is None or not note.is_due:
                 return SignalOutcome.UNKNOWN if note is None else SignalOutcome.ENDED
-            is_new = self.cold.note_signal(url, source, at, now)
+            is_new = self.cold.note_signal(url, source or SignalSource.PUSH, at, now)
             return SignalOutcome.SOONER if is_new else SignalOutcome.KEPT
         return self.signals.announce(host, url, record, source, at, now)
 

@@ -108,7 +108,7 @@ def build_calls(
 #
 # A signal brings no URL in and none forward beyond what the source has earned: the partition
 # decides (``Partition.announce_change``). A repeated call finds its signals known, so it has no
-# effect.
+# effect. What a caller waits for is no signal.
 
 
 _URLS_AT_ONCE = 100  # in one step of the loop: 5 ms
@@ -135,13 +135,16 @@ class AnnouncedChanges:
             return CallRefusal(f"{len(call.urls)} URLs: a call may have {MAX_GIVEN}")
         verdicts: list[GivenVerdict] = []
         for start in range(0, len(call.urls), _URLS_AT_ONCE):
-            verdicts += self._take(partition, call.urls[start : start + _URLS_AT_ONCE])
+            told = call.urls[start : start + _URLS_AT_ONCE]
+            verdicts += self._take(partition, told, None if call.are_awaited else SignalSource.PUSH)
             await self._clock.sleep(0)
         if call.adds:
             await self._add(partition, call, verdicts)
         return GivenVerdicts(verdicts)
 
-    def _take(self, partition: Partition, told: Sequence[GivenUrl]) -> list[GivenVerdict]:
+    def _take(
+        self, partition: Partition, told: Sequence[GivenUrl], source: SignalSource | None
+    ) -> list[GivenVerdict]:
         now = self._clock.wall()
         verdicts = []
         for each in told:
@@ -159,7 +162,7 @@ class AnnouncedChanges:
                 continue
             at = int(each.discovered_at or now)
             key = hash8(host) + hash8(url)
-            became = partition.announce_change(key, SignalSource.PUSH, at, now)
+            became = partition.announce_change(key, source, at, now)
             verdicts.append(GivenVerdict(each.url, _VERDICTS[became]))
         return verdicts
 
