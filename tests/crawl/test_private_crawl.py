@@ -4,6 +4,7 @@ credentials is in no feed, export or replay, and equals nothing of another site.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import gzip
 import json
@@ -22,7 +23,11 @@ import pytest
 from click.testing import CliRunner
 
 from logging_proxy import logging_proxy
+from lycosa.base.calls import AskedCapture, place_text
+from lycosa.base.system.clock import ThreadOffload
 from lycosa.cli.main import cli
+from lycosa.state.store.segment_files import SegmentFiles
+from lycosa.worker.calls.capture_finder import CaptureFinder
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -73,6 +78,10 @@ class _Site(BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         pass
+
+
+async def no_commit() -> None:
+    """Everything is on disk."""
 
 
 @contextmanager
@@ -182,6 +191,16 @@ def test_captures_with_credentials_are_marked_and_equal_nothing_elsewhere(
     assert private == {url for url in rows if url.startswith(base)} and f"{base}/same" in private
     same = [row for url, row in rows.items() if url.endswith("/same")]
     assert len(same) == 2 and not any(row["revisit_profile"] for row in same)
+    # So they are for pages that are rendered, whatever the rules are then.
+    asked = [
+        AskedCapture(row["url"], row["warc_record_id"], place=place_text(segment, offset))
+        for row in same
+        for segment in [row["warc_filename"].removeprefix("warc/")]
+        for offset in [row["warc_record_offset"]]
+    ]
+    finder = CaptureFinder(SegmentFiles(crawl["folder"], 0), ThreadOffload(), no_commit)  # type: ignore[arg-type]
+    found = asyncio.run(finder.find_captures(None, asked))  # type: ignore[arg-type]
+    assert {each.is_private for each in found} == {True, False}
 
 
 def test_a_query_leaves_them_out_if_it_is_told(crawl: dict[str, Any]) -> None:

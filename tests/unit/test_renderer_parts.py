@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from crawling import QUICK, Pages, crawl_folder
@@ -153,15 +154,7 @@ class Owners:
             whole = FoundCapture(found.record, 200, (), found.digest, found.body)
             return whole if together == 1 else found
         is_here = bool(asked.digest) and asked.digest == found.digest
-        return FoundCapture(
-            found.record,
-            found.status,
-            found.headers,
-            found.digest,
-            b"" if is_here else found.body,
-            reason=found.reason,
-            place=found.place,
-        )
+        return msgspec.structs.replace(found, body=b"") if is_here else found
 
     def add(self, url: str, body: bytes, number: int = 1) -> FoundCapture:
         record = f"urn:uuid:{number}"
@@ -285,6 +278,24 @@ def test_the_archive_gives_a_url_one_answer_and_tells_where_it_is(
         assert archive.missing == 2 and not archive.lost
 
     virtual(run)
+
+
+def test_a_private_capture_is_for_pages_of_its_site_whatever_the_rules_are_now(
+    owners: Owners, tmp_path: Path
+) -> None:
+    private = FoundCapture("urn:uuid:9", 200, (), "sha1:9", b"private", is_private=True)
+    owners.stored[f"{SITE}/mine"] = private
+
+    async def run(site: str) -> StoredAnswer | MissingAnswer:
+        (tmp_path / site).mkdir()
+        calls = caller_of(owners, tmp_path / site)
+        archive = CalledArchive(calls, owners.addressing, {}, site)
+        (answer,) = await archive.find([ArchiveQuery(f"{SITE}/mine")])
+        return answer
+
+    assert virtual(lambda: run("other.test")) == MissingAnswer(Reason.WANT_ELSEWHERE)
+    shown = virtual(lambda: run(PAGE_SITE))
+    assert isinstance(shown, StoredAnswer) and shown.body == b"private"
 
 
 def test_a_later_round_names_record_and_place(owners: Owners, tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ class FoundCapture(msgspec.Struct, frozen=True, gc=False):
     and content encoding), and absent when the renderer has it, or, with ``is_cut``, because the
     answer had no room: asked again with fewer others. ``is_other`` says that ``also`` was found.
     ``place`` says where the record with the body is, for the owner, which may be another process
-    when it is asked for.
+    when it is asked for. ``is_private``: it was fetched with credentials.
     """
 
     record: str = ""
@@ -109,6 +109,7 @@ class FoundCapture(msgspec.Struct, frozen=True, gc=False):
     is_other: bool = False
     reason: Reason = Reason.NONE
     place: str = ""
+    is_private: bool = False
 
 
 class CapturesFound(msgspec.Struct, frozen=True, tag=True):

@@ -26,13 +26,12 @@ from lycosa.base.model.fetched import FetchKind
 from lycosa.base.preferences.use_policy import UsePolicy
 from lycosa.base.signing.archive_key import ArchiveKey
 from lycosa.inspect.committed_state import CrawlReader
-from lycosa.inspect.saved_settings import load_saved_settings
 from lycosa.inspect.wacz.wacz_file import EntryWriter, WaczFile
 from lycosa.inspect.wacz.wacz_index import index_line, render_index_line, write_index
 from lycosa.inspect.wacz.wacz_pages import PageLists, iso_second
 from lycosa.state.store import cdxj, layout
 from lycosa.state.store.journal import JournalError
-from lycosa.state.store.journal_rows import UNCHANGED, JournalRow
+from lycosa.state.store.journal_rows import PRIVATE_LINE, UNCHANGED, JournalRow
 from lycosa.state.store.render_facts import RENDER_LINE
 from lycosa.state.store.rendered_texts import BetterRenders
 from lycosa.state.store.segments_port import StoredSegment
@@ -128,8 +127,6 @@ class _Archives:
         assert isinstance(reader.source, WarcSource)
         self._source, self._read = reader.source, reader.source.read_warc
         self._may_give = reader.may_give
-        # A private capture is one of rules that the crawl has or had.
-        self._is_whole = policy.records_only and not self._has_private(reader)
         self._policy, self._file, self._lists, self._lines = policy, file, lists, lines
         self._segments = [each for each in self._source.list_segments() if each.length]
         self._names = {each.name for each in self._segments}
@@ -178,12 +175,12 @@ class _Archives:
         if (shown := self._better.shown(row)) is not None:
             self._lists.add_capture(shown.row)
 
-    def _rows(self, segment: StoredSegment) -> Iterator[JournalRow]:
+    def _rows(self, segment: StoredSegment, having: bytes = b"") -> Iterator[JournalRow]:
         if segment.journal_length is None:
             raise JournalError(
                 f"the journal of {segment.name} is missing, which alone says where its records are"
             )
-        return self._source.read_rows(segment)
+        return self._source.read_rows(segment, having)
 
     def _may_keep(self, row: JournalRow) -> bool:
         if not self._may_give(row):
@@ -194,22 +191,16 @@ class _Archives:
     def _refused_places(self) -> set[tuple[str, int]]:
         """The places of records that are left out, because revisits may refer to them.
 
-        Judged before anything is copied: the revisit may come first. Nothing without a purpose,
-        and without rules of requests.
+        Judged before anything is copied: the revisit may come first. Without a purpose only private
+        captures are refused, also those of rules that the crawl has no more.
         """
-        if self._is_whole:
-            return set()
+        having = PRIVATE_LINE if self._policy.records_only else b""
         return {
             (segment.name, row.offset)
             for segment in self._segments
-            for row in self._rows(segment)
+            for row in self._rows(segment, having)
             if not row.revisit and not self._may_keep(row)
         }
-
-    @staticmethod
-    def _has_private(reader: CrawlReader) -> bool:
-        rules = load_saved_settings(reader).config.requests.rules
-        return bool(rules) and not reader.gives_private
 
     def _is_shown(self, row: JournalRow) -> bool:
         """Whether the body of a capture may be used, which for a revisit is in another record."""

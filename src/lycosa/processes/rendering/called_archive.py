@@ -64,6 +64,9 @@ class CalledArchive:
             # result is thrown away.
             self.lost = str(error)
             return MissingAnswer(Reason.REQUEST_UNANSWERED)
+        # Also when its rule is gone since: the rules above say only what is fetched now.
+        if found.is_private and self._addressing.site_of(host_of(url)) != self._site:
+            return MissingAnswer(Reason.WANT_ELSEWHERE)
         if not found.record:
             self.missing += 1
             return MissingAnswer(found.reason)

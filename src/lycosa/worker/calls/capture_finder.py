@@ -1,11 +1,12 @@
 """Finds stored captures of a partition for pages that are rendered.
 
 The record of a URL names its newest capture and the record with the body, so a capture is one
-lookup and one read, on another thread. What a read shows besides the body is kept for the last ten
-thousand records: a script that every page of a site loads is read once, as long as the renderer has
-its body, and a later round gets the capture that an earlier round had, although the URL was fetched
-again meanwhile. The round names the record and its place, for the case that the worker was started
-again: what is read there counts only if it is that record.
+lookup and two reads on another thread: of the body, and of the facts behind it. What they show
+besides the body is kept for the last ten thousand records: a script that every page of a site loads
+is read once, as long as the renderer has its body, and a later round gets the capture that an
+earlier round had, although the URL was fetched again meanwhile. The round names the record and its
+place, for the case that the worker was started again: what is read there counts only if it is that
+record.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from lycosa.stages.frontier.partition import Partition
 from lycosa.stages.frontier.visit_state import HostState
 from lycosa.state.store.segments_port import Segments
 from lycosa.state.store.stored_bodies import reference_of
-from lycosa.state.store.stored_data import RecordError
+from lycosa.state.store.stored_data import RecordError, metadata_behind
 from lycosa.state.store.warc import bracketed
 
 _KEPT = 10_000  # records whose status and headers are kept, about 1 kB each
@@ -54,6 +55,7 @@ class _Place(msgspec.Struct, frozen=True):
     status: int = 0
     headers: tuple[tuple[str, str], ...] = ()
     is_named: bool = False  # by the renderer, so that it has to be compared with what is there
+    is_private: bool = False
 
 
 class CaptureFinder:
@@ -148,6 +150,7 @@ class CaptureFinder:
             place.digest,
             is_other=place.is_other,
             place=where,
+            is_private=place.is_private,
         )
         if has_body and place.status:
             return answer
@@ -155,6 +158,7 @@ class CaptureFinder:
             return msgspec.structs.replace(answer, is_cut=True)
         try:
             record = self._segments.read_record(place.segment, place.offset)
+            about = metadata_behind(self._segments, place.segment, place.offset, record)
         except (RecordError, OSError):
             return None
         if place.is_named:
@@ -166,7 +170,10 @@ class CaptureFinder:
             return _none(Reason.INTERNAL)  # a program before formats 2 stored no place of the body
         fetched = Fetched("", Reason.NONE, header_block=record.header_block)
         answer = msgspec.structs.replace(
-            answer, status=_status_of(record.header_block), headers=tuple(fetched.headers())
+            answer,
+            status=_status_of(record.header_block),
+            headers=tuple(fetched.headers()),
+            is_private=about.get("privacy") == "private",
         )
         if has_body:
             return answer
@@ -192,6 +199,7 @@ class CaptureFinder:
                     digest=capture.digest,
                     status=capture.status,
                     headers=capture.headers,
+                    is_private=capture.is_private,
                 )
         while len(self._read_before) > _KEPT:
             del self._read_before[next(iter(self._read_before))]
