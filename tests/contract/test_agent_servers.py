@@ -15,6 +15,7 @@ from mcp.types import CallToolResult, TextContent
 
 from api_crawl import served_folder
 from crawling import Pages, crawl_folder, page
+from lycosa.cli.main import main
 from lycosa.service.agents.framed_data import framed
 from lycosa.service.agents.operating_server import OperatingServer
 from lycosa.service.agents.reading_server import ReadingServer
@@ -175,3 +176,11 @@ async def test_the_command_talks_by_standard_input_and_output(folder: Path) -> N
 
 def test_a_frame_has_a_mark_of_its_own_each_time() -> None:
     assert framed("a", "b") != framed("a", "b")
+
+
+@pytest.mark.parametrize("address", ["http://[x", "ftp://a.test", "a.test:8470"])
+def test_an_address_that_is_no_interface_is_told(
+    address: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["mcp", "operate", "--api", address]) == 2
+    assert "is not the URL of an interface" in capsys.readouterr().err

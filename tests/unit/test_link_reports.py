@@ -22,6 +22,7 @@ from lycosa.inspect.linked.link_findings import (
     Severity,
 )
 from lycosa.inspect.linked.report_files import FORMATS, SUFFIXES, read_report, written
+from lycosa.inspect.printable import clean
 
 PAGE, TARGET = "https://e.org/<page>", "https://e.org/a?b=1&c=<2>"
 
@@ -160,6 +161,14 @@ def test_any_text_of_a_page_is_written(form: str, text: str, link: str, why: str
     elif form in ("json", "sarif"):
         msgspec.json.decode(content)
     assert "\x1b" not in content
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_no_format_has_what_a_terminal_obeys(form: str) -> None:
+    nasty = "\x1b[2J\x9b31m\u202e\u2028\x7f\x00"
+    said = written(report(finding(text=nasty, link=nasty, why=nasty)), form)
+    lines = said.replace("\r\n", "\n").split("\n")
+    assert [clean(line) for line in lines] == lines
 
 
 def test_each_format_but_text_has_a_name_of_files() -> None:

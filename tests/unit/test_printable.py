@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lycosa.cli.feed import _Stream
 from lycosa.inspect.printable import clean, json_text, neutral
 from lycosa.inspect.table_export import CsvStyle, write_text
 
@@ -96,3 +97,20 @@ def test_csv_keeps_every_character_in_a_file_and_shows_none_that_a_terminal_obey
     assert list(csv.reader(io.StringIO(kept, newline="")))[1][0] == f"x{text}"
     shown = written("csv", [(text, 1)], CsvStyle(is_shown=True))
     assert not any(map(is_obeyed, shown.replace("\n", "")))
+
+
+class Terminal(io.BytesIO):
+    """A terminal as a feed sees it."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_feed_is_as_it_is_stored_in_a_pipe_and_safe_on_a_terminal() -> None:
+    row = json.dumps({"title": "\x9b31m\u202e"}, ensure_ascii=False).encode()
+    pipe, terminal = io.BytesIO(), Terminal()
+    for file in (pipe, terminal):
+        _Stream(file, "").append([row], "1")
+    assert pipe.getvalue() == row + b"\n"
+    shown = terminal.getvalue().decode().rstrip("\n")
+    assert clean(shown) == shown and json.loads(shown) == json.loads(row)

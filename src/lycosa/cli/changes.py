@@ -12,6 +12,7 @@ import msgspec
 
 from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, crawl_place, opened_cluster
 from lycosa.cli.output import ExitCode, clean, emit, human_time
+from lycosa.inspect.printable import safe_json
 
 if TYPE_CHECKING:
     from lycosa.base.calls import ListedChange
@@ -134,7 +135,7 @@ def _readers(place: CrawlPlace) -> Iterator[NewestReader]:
 def _print(rows: list[ListedChange], cursor: str, as_json: bool) -> None:
     for row in rows:
         if as_json:
-            emit(msgspec.json.encode(row).decode())
+            emit(safe_json(msgspec.json.encode(row).decode()))
             continue
         distance = "" if row.distance is None else f" distance={row.distance}"
         emit(clean(f"{human_time(row.date)}  {row.change:7}  {row.status}  {row.url}{distance}"))

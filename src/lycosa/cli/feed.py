@@ -26,6 +26,7 @@ from lycosa.cli.feed_export import (
 )
 from lycosa.cli.option_sets import option_set
 from lycosa.cli.output import ExitCode, emit_json
+from lycosa.inspect.printable import safe_json
 
 if TYPE_CHECKING:
     from lycosa.feeds.export_run import RowFeed
@@ -303,7 +304,10 @@ class _Stream:
         self._file, self.position = file, position
 
     def append(self, rows: list[bytes], position: str) -> None:
-        self._file.write(b"".join(row + b"\n" for row in rows))
+        written = b"".join(row + b"\n" for row in rows)
+        if self._file.isatty():
+            written = safe_json(written.decode()).encode()
+        self._file.write(written)
         self._file.flush()
 
 

@@ -91,7 +91,10 @@ def operate(address: str, token_file: Path | None, trust_pages: bool, private: b
     _require_extra()
     from lycosa.service.agents.operating_server import OperatingServer
 
-    parts = urlsplit(address)
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        parts = urlsplit("")
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise click.BadParameter(f"{address!r} is not the URL of an interface, as {_LOCAL}")
     is_local = parts.hostname in ("localhost", "127.0.0.1", "::1")

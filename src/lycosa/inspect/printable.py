@@ -47,7 +47,11 @@ def json_text(
     is_ascii: bool = False,
 ) -> str:
     """JSON that is safe on a terminal; JSON readers decode the same value."""
-    text = json.dumps(value, indent=indent, ensure_ascii=is_ascii, default=default)
+    return safe_json(json.dumps(value, indent=indent, ensure_ascii=is_ascii, default=default))
+
+
+def safe_json(text: str) -> str:
+    """JSON of any writer as ``json_text`` has it."""
     return _OBEYED_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 

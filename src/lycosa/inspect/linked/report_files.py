@@ -22,13 +22,14 @@ from lycosa.inspect.linked.report_texts import (
     report_lines,
     summary_line,
 )
-from lycosa.inspect.printable import clean, neutral
+from lycosa.inspect.printable import clean, neutral, safe_json
 
 _COLUMNS = (
     *("severity", "rule", "page", "line", "kind", "text", "link", "target", "status", "why"),
     "redirects",
 )
 _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.UNCHECKED: "note"}
+_NOT_IN_XML = {ord("\ufffe"): None, ord("\uffff"): None}
 _SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
@@ -51,7 +52,7 @@ def _html(report: LinkReport) -> str:
 
 
 def _json(report: LinkReport) -> str:
-    return msgspec.json.format(msgspec.json.encode(report), indent=2).decode() + "\n"
+    return _json_of(report)
 
 
 def _csv(report: LinkReport) -> str:
@@ -123,12 +124,9 @@ def _content(text: str) -> str:
 
 
 def _xml_text(text: str) -> str:
-    """The text without the characters that XML 1.0 does not have."""
-    return "".join(
-        each
-        for each in text.encode("utf-8", "replace").decode()
-        if each in "\t\n" or (each >= " " and each not in "\ufffe\uffff" and each != "\x7f")
-    )
+    """The text without what a terminal obeys and XML 1.0 does not have, in its own lines."""
+    lines = map(clean, text.encode("utf-8", "replace").decode().split("\n"))
+    return "\n".join(lines).translate(_NOT_IN_XML)
 
 
 def _sarif(report: LinkReport) -> str:
@@ -159,7 +157,11 @@ def _sarif(report: LinkReport) -> str:
         "results": [_result(each, used.index(each.rule)) for each in report.findings],
     }
     document = {"$schema": _SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}
-    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
+    return _json_of(document)
+
+
+def _json_of(document: object) -> str:
+    return safe_json(msgspec.json.format(msgspec.json.encode(document), indent=2).decode()) + "\n"
 
 
 def _result(found: LinkFinding, rule: int) -> dict[str, Any]:
