@@ -171,6 +171,8 @@ def test_no_file_of_the_crawl_has_a_secret(crawl: dict[str, Any]) -> None:
     printed("status", crawl["folder"])
     printed("explain", crawl["folder"], f"http://in.test:{crawl['port']}/")
     assert b"file:" in printed("config", "--dir", crawl["folder"])
+    compared = lycosa("diff", crawl["folder"], f"http://in.test:{crawl['port']}/same")
+    assert b"fetch 1 is the first capture of this URL" in compared.stderr  # it is found
 
 
 def test_the_audit_passes(crawl: dict[str, Any]) -> None:

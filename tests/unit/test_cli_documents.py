@@ -46,10 +46,19 @@ def test_a_description_has_what_was_done_and_what_was_not_stored(folder: Path) -
     assert facts["captures"] == 3 and facts["settings"]["parse.language"] == "false"
 
 
-def test_a_description_tells_no_address_of_a_store_or_machine(folder: Path) -> None:
+def test_a_description_tells_no_address_of_a_store_or_machine(folder: Path, tmp_path: Path) -> None:
     facts = json.loads(run("describe", str(folder), "--json"))
     hidden = re.compile(r"upload|kafka|redis|objects|webhooks|coordinator|workers|memory")
     assert not [key for key in facts["settings"] if hidden.match(key)]
+    inner = shutil.copytree(folder, tmp_path / "c")
+    saved = json.loads((inner / "settings.json").read_bytes())
+    saved["requests"]["rules"] = ["in.corp.example basic file:/etc/corp/login"]
+    saved["requests"]["own_hosts"] = ["own.corp.example"]
+    saved["dns"]["pins"] = ["in.corp.example=10.9.8.7"]
+    (inner / "settings.json").write_text(json.dumps(saved))
+    text = " ".join(run("describe", str(inner)).split())
+    assert "Some requests carried credentials" in text and "up to one host of the operator" in text
+    assert "corp" not in text and "10.9" not in text
 
 
 def test_every_command_has_a_manual_page_that_man_can_read(tmp_path: Path) -> None:

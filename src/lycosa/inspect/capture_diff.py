@@ -85,7 +85,8 @@ def _segments(reader: CrawlReader, url: str) -> Iterator[StoredSegment]:
         reader.source.list_segments(), key=lambda each: each.name.rpartition("-")[2], reverse=True
     )
     for each in segments:
-        if not each.is_closed or known is None or each.name in known:
+        # No index has what was fetched with credentials.
+        if not each.is_closed or not known or each.name in known:
             yield each
 
 

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from lycosa.base.config.fields import fields, value_of
+from lycosa.base.config.profile_texts import PrivateUrls
 from lycosa.base.config.sections import Config, ScopeRule
 from lycosa.base.reasons import Reason
 from lycosa.inspect.committed_state import CrawlReader
@@ -21,7 +22,11 @@ from lycosa.inspect.saved_settings import SavedSettings, ScopePlaces
 _SHOWN_SEEDS = 10
 _SHOWN_REASONS = 6
 _OF_A_MACHINE = ("workers", "memory_bytes", "seed", "name")
-_HIDDEN = ("limits.", "upload.", "objects.", "kafka.", "coordinator.", "redis.", "webhooks.")
+_HIDDEN = (
+    *("limits.", "upload.", "objects.", "kafka.", "coordinator.", "redis.", "webhooks."),
+    *("requests.", "dns.", "earlier.", "agent.key_", "fetch.ca_file", "fetch.allow_addresses"),
+)
+"""Beginnings of settings with places of a machine or an inner network, which are not published."""
 _SCOPES = {
     ScopeRule.HOST: "the hosts of the seeds",
     ScopeRule.SITE: "the sites (registrable domains) of the seeds",
@@ -45,6 +50,8 @@ class CrawlDescription(msgspec.Struct, frozen=True, kw_only=True):
     seed_places: list[str]
     scope: str
     delay_s: float
+    uses_credentials: bool
+    own_hosts: int
     settings: dict[str, str]
     hosts: int
     discovered: int
@@ -75,6 +82,8 @@ def describe_crawl(
         seed_places=places[:_SHOWN_SEEDS],
         scope=_SCOPES[config.scope.rule],
         delay_s=config.politeness.delay_s,
+        uses_credentials=PrivateUrls(config.requests.rules).are_any,
+        own_hosts=len(config.requests.own_hosts),
         settings=_differing(config),
         hosts=sum(status.hosts_by_state.values()),
         discovered=status.discovered,
@@ -116,6 +125,11 @@ def _method(about: CrawlDescription) -> Iterator[str]:
         "It obeyed robots.txt (RFC 9309), sent one request at a time to a host, and waited at least"
         f" {about.delay_s:g} s between two requests to a host."
     )
+    if about.own_hosts:
+        named = "one host" if about.own_hosts == 1 else f"{about.own_hosts:,} hosts"
+        yield f"Not so at up to {named} of the operator, proved by a token."
+    if about.uses_credentials:
+        yield "Some requests carried credentials of the operator."
 
 
 def _outcome(about: CrawlDescription) -> Iterator[str]:

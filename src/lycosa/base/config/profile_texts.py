@@ -122,6 +122,11 @@ class PrivateUrls:
         matchers = [each.matcher for each in rules if not each.kind.is_of_connection]
         self._number, self._book = len(matchers), MatcherBook(matchers)
 
+    @property
+    def are_any(self) -> bool:
+        """Whether there may be such URLs."""
+        return self._number > 0
+
     def __contains__(self, url: str) -> bool:
         return self._number > 0 and self._book.find(url, self._number) < self._number
 
