@@ -32,14 +32,21 @@ def start_worker(folder: Path) -> None:
 
 
 def start_api(folder: Path) -> None:
+    of_api()
+
+
+def of_api(cluster_file: str = "") -> set[str]:
     listener = ApiListener("127.0.0.1:0", has_tls=False)
-    job = ApiJob(ApiSettings("127.0.0.1:0"), listener.socket.fileno())
+    settings = ApiSettings("127.0.0.1:0")
+    job = ApiJob(settings, listener.socket.fileno(), cluster_file=cluster_file)
     ours, theirs = socket.socketpair()
     with theirs:
         process = ApiKeeper(job, listener, lambda line: None)._spawn(theirs)
+    found = names_of(process.pid)
     ours.close()
     process.wait(30)
     listener.close()
+    return found
 
 
 @pytest.mark.parametrize("start", [start_feed, start_worker, start_api])
@@ -96,6 +103,8 @@ def test_secrets_go_to_processes_that_use_them(monkeypatch: pytest.MonkeyPatch) 
         SECRETS.keys() - {"LYCOSA_API_TOKENS"} | {"OTHER"}
     )
     assert of_worker(uses_services=False) & {*SECRETS, "OTHER"} == {"OTHER"}
+    assert of_api() & {*SECRETS, "OTHER"} == {"LYCOSA_API_TOKENS"}
+    assert of_api("cluster.toml") >= SECRETS.keys()
     child = start_child(0.0)
     found = names_of(child.process.pid)
     child.process.kill()

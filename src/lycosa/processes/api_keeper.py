@@ -23,6 +23,7 @@ from contextlib import suppress
 import msgspec
 
 from lycosa.base.config.sources import SettingsError
+from lycosa.base.system.environment import TOKENS_VARIABLE, beside_crawl
 from lycosa.cluster.network.endpoints import RefusedConnection, split_address
 from lycosa.processes.kept_process import how_it_ended, keep_running
 from lycosa.processes.worker_handle import WorkerSilence, reap
@@ -131,9 +132,15 @@ class ApiKeeper:
         return subprocess.Popen(
             [sys.executable, "-P", "-m", _MODULE, str(theirs.fileno())],
             pass_fds=[theirs.fileno(), self._listener.socket.fileno()],
+            env=self._environment(),
             stdin=subprocess.DEVNULL,
             start_new_session=True,
         )
+
+    def _environment(self) -> dict[str, str]:
+        """Strangers may reach the process, so of the secrets it has only the tokens."""
+        tokens = {name: os.environ[name] for name in (TOKENS_VARIABLE,) if name in os.environ}
+        return beside_crawl(os.environ, bool(self._job.cluster_file)) | tokens
 
     async def _listen(self, ours: socket.socket) -> str:
         """Wait for the end of the process; empty text, or why it is killed."""

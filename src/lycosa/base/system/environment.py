@@ -39,6 +39,14 @@ def for_worker(environ: Mapping[str, str], uses_services: bool) -> dict[str, str
     return {**kept, "OPENBLAS_NUM_THREADS": "1"}
 
 
+def beside_crawl(environ: Mapping[str, str], is_on_cluster: bool) -> dict[str, str]:
+    """For a process that calls the owners of a crawl, and on a cluster the object store.
+
+    It sends no request to a site, so on one machine it gets no secret of requests either.
+    """
+    return for_worker(environ, uses_services=True) if is_on_cluster else for_parser(environ)
+
+
 def for_parser(environ: Mapping[str, str]) -> dict[str, str]:
     """For a parse child: it reads foreign documents and talks to its worker only."""
     kept = {

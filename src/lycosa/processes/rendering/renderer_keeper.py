@@ -23,7 +23,7 @@ from lycosa.base.messages.renderer_messages import (
     decode_renderer_message,
 )
 from lycosa.base.system.child_start import start_module
-from lycosa.base.system.environment import for_worker
+from lycosa.base.system.environment import beside_crawl
 from lycosa.base.system.frame_stream import FrameStream
 from lycosa.base.system.frames import UNREADABLE, FrameError
 from lycosa.processes.kept_process import how_it_ended, keep_running
@@ -100,7 +100,7 @@ class RendererKeeper:
     async def _run_once(self) -> str:
         """Run one process to its end; how it ended. It is ended when this is cancelled."""
         is_on_cluster = bool(self._job.cluster_file)
-        process, ours = start_module(_MODULE, environment_of(os.environ, is_on_cluster))
+        process, ours = start_module(_MODULE, beside_crawl(os.environ, is_on_cluster))
         stream = FrameStream(ours)
         self.pid, why = process.pid, ""
         try:
@@ -144,14 +144,6 @@ class RendererKeeper:
             self.report = message
         else:
             self._tell(f"renderer: {message.text}")
-
-
-def environment_of(environ: Mapping[str, str], is_on_cluster: bool) -> dict[str, str]:
-    """The environment of the process: credentials only where it must reach a cluster.
-
-    The browser gets none of it.
-    """
-    return for_worker(environ, uses_services=is_on_cluster)
 
 
 def kill_group(group: int) -> None:
