@@ -12,8 +12,9 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[1]
 TABLE = ROOT / "tests" / "data" / "blocks.toml"
@@ -72,14 +73,17 @@ def blocks(page: Path) -> list[Block]:
 
 def reasons() -> dict[str, dict[str, str]]:
     """Why blocks are not run, by page and the beginning of the first line."""
-    table: dict[str, dict[str, dict[str, str]]] = tomllib.loads(TABLE.read_text("utf-8"))
-    return {page: rows.get("not_run", {}) for page, rows in table.items()}
+    return {page: rows.get("not_run", {}) for page, rows in _table().items()}
 
 
 def settings_of(page: Path) -> dict[str, object]:
     """What the table says of a page: ``before``, and whether it is ``long``."""
-    table = tomllib.loads(TABLE.read_text("utf-8"))
-    return dict(table.get(page.relative_to(ROOT).as_posix(), {}))
+    return dict(_table().get(page.relative_to(ROOT).as_posix(), {}))
+
+
+@cache
+def _table() -> dict[str, dict[str, Any]]:
+    return tomllib.loads(TABLE.read_text("utf-8"))
 
 
 def _all_blocks(page: Path) -> Iterator[Block]:

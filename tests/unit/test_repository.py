@@ -9,8 +9,9 @@ import re
 import runpy
 import subprocess
 import tomllib
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 import pytest
@@ -54,11 +55,30 @@ def _name(path: Path) -> str:
     return path.relative_to(ROOT / "src").as_posix()
 
 
-def _functions() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+class Function(NamedTuple):
+    name: str
+    lines: int
+    parameters: int
+
+
+@cache
+def _sources() -> tuple[list[Function], list[str]]:
+    """All functions, and the modules without a docstring. Trees are not kept: they are large."""
+    functions: list[Function] = []
+    silent: list[str] = []
     for path in SOURCES:
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                yield f"{_name(path)}:{node.name}", node
+        tree = ast.parse(path.read_text("utf-8"))
+        silent += [] if ast.get_docstring(tree) else [_name(path)]
+        functions += [
+            Function(
+                f"{_name(path)}:{node.name}",
+                (node.end_lineno or 0) - node.lineno + 1,
+                len(node.args.args) + len(node.args.kwonlyargs),
+            )
+            for node in ast.walk(tree)
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        ]
+    return functions, silent
 
 
 def test_no_module_is_larger_than_a_reader_bears() -> None:
@@ -76,28 +96,21 @@ def test_no_two_test_modules_have_one_name() -> None:
 
 
 def test_no_function_is_larger_than_a_screen() -> None:
-    large = {
-        name
-        for name, node in _functions()
-        if (node.end_lineno or 0) - node.lineno + 1 > MOST_FUNCTION_LINES
-    }
+    large = {each.name for each in _sources()[0] if each.lines > MOST_FUNCTION_LINES}
     assert large == LARGE_FUNCTIONS.keys()
 
 
 def test_constructors_take_few_parameters() -> None:
     many = {
-        name
-        for name, node in _functions()
-        if node.name == "__init__"
-        and len(node.args.args) + len(node.args.kwonlyargs) - 1 > MOST_PARAMETERS
+        each.name
+        for each in _sources()[0]
+        if each.name.endswith(":__init__") and each.parameters - 1 > MOST_PARAMETERS
     }
     assert many == MANY_PARAMETERS.keys()
 
 
 def test_every_module_says_what_it_promises() -> None:
-    assert [
-        _name(path) for path in SOURCES if not ast.get_docstring(ast.parse(path.read_text("utf-8")))
-    ] == []
+    assert _sources()[1] == []
 
 
 def test_nothing_is_left_to_be_done_in_the_source() -> None:
@@ -257,15 +270,20 @@ def test_paths_in_the_guides_exist(document: str) -> None:
         assert any((place / path).exists() for place in places), path
 
 
+@cache
+def _words_of_the_code() -> set[str]:
+    return {
+        word
+        for folder in ("src", "tests")
+        for path in (ROOT / folder).rglob("*.py")
+        for word in re.findall(r"\w+", path.read_text("utf-8"))
+    }
+
+
 @pytest.mark.parametrize("document", ["CONTRIBUTING.md", "docs/architecture.md"])
 def test_names_in_the_guides_exist(document: str) -> None:
     """Classes, functions and constants that a guide names are somewhere in the code."""
-    code = "\n".join(
-        path.read_text("utf-8")
-        for folder in ("src", "tests")
-        for path in (ROOT / folder).rglob("*.py")
-    )
-    known = set(re.findall(r"\w+", code))
+    known = _words_of_the_code()
     for name in re.findall(r"`(_?[A-Za-z]\w+(?:\.[A-Za-z]\w+)*)(?:\([^`]*\))?`", _text(document)):
         is_file = name.endswith((".py", ".md", ".txt"))
         assert is_file or set(name.split(".")) <= known, name
@@ -282,9 +300,10 @@ def test_settings_in_the_documents_exist() -> None:
         for name in config.__struct_fields__
         if hasattr(getattr(config, name), "__struct_fields__")
     }
+    modules = {(path.parent.name, path.stem) for path in SOURCES}
     for document in DOCUMENTS:
         for section, name in re.findall(r"`(\w+)\.(\w+)[=`]", document.read_text("utf-8")):
-            is_module = name == "py" or any((ROOT / "src").rglob(f"{section}/{name}.py"))
+            is_module = name == "py" or (section, name) in modules
             if section in sections and not is_module:
                 assert name in getattr(config, section).__struct_fields__, (
                     f"{document.name}: {section}.{name}"
