@@ -61,10 +61,10 @@ def config_of(rule: RefetchRule, price: float = PRICE) -> Config:
 class Crawled:
     """Such a crawl, with what its records and its status say at the end."""
 
-    def __init__(self, folder: Path, config: Config) -> None:
+    def __init__(self, folder: Path, config: Config, days: int = DAYS) -> None:
         self.crawl, web = scripted_crawl(folder, WEB, config)
         self.crawl.run([A])
-        for _ in range(DAYS):
+        for _ in range(days):
             self.crawl.now += DAY
             self.crawl.run()
         self.fetches = {url.removeprefix(A): number for url, number in web.asked.items()}
@@ -150,7 +150,7 @@ def test_explain_says_how_often_a_page_changes_and_what_a_fetch_is_worth(
 def test_other_rules_observe_too_so_a_crawl_can_change_to_value_and_says_no_value(
     tmp_path: Path,
 ) -> None:
-    crawled = Crawled(tmp_path / "c", config_of(RefetchRule.ADAPTIVE))
+    crawled = Crawled(tmp_path / "c", config_of(RefetchRule.ADAPTIVE), days=60)
     text, facts = crawled.explained("news")
     assert text.startswith("due ") and "value" not in text and "price" not in facts
     assert crawled.status().refetches is None

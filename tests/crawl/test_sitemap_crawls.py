@@ -382,8 +382,8 @@ def test_priority_change_frequency_and_last_change_decide_what_is_fetched_first(
 def test_a_newer_lastmod_brings_a_page_forward_and_a_sitemap_that_always_says_now_gains_little(
     tmp_path: Path,
 ) -> None:
-    """Four months, day by day; the sitemap is fetched every other day, as it changes. ``/news``
-    changes at days 40 and 80 and the sitemap says so, ``/silent`` at the same days without a word,
+    """Eleven weeks, day by day; the sitemap is fetched every other day, as it changes. ``/news``
+    changes at days 25 and 50 and the sitemap says so, ``/silent`` at the same days without a word,
     ``/liar`` never and has another date every day.
     """
     day, changed = 0, {"news": 0, "silent": 0}
@@ -417,8 +417,8 @@ def test_a_newer_lastmod_brings_a_page_forward_and_a_sitemap_that_always_says_no
         tmp_path / "c", {A: page(), **answers}, quick_config(refetch=refetch)
     )
     fetched_on: dict[str, list[int]] = {name: [] for name in ("news", "silent", "liar")}
-    for day in range(120):
-        if day in (40, 80):
+    for day in range(75):
+        if day in (25, 50):
             changed.update(news=day, silent=day)
         before = dict(web.asked)
         crawl.run([A] if day == 0 else [])
@@ -427,7 +427,7 @@ def test_a_newer_lastmod_brings_a_page_forward_and_a_sitemap_that_always_says_no
         crawl.now = (day + 1) * 86_400.0
     are_balanced(crawl)
     wait = {
-        name: [min(on for on in days if on >= at) - at for at in (40, 80)]
+        name: [min(on for on in days if on >= at) - at for at in (25, 50)]
         for name, days in fetched_on.items()
         if name != "liar"
     }

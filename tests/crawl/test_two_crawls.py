@@ -83,11 +83,6 @@ def test_two_crawls_share_the_delay_of_an_address(
     assert min(log.start_gaps("127.0.0.1")) >= DELAY_S / 4
 
 
-def test_crawls_with_tables_of_their_own_do_not(tmp_path: Path) -> None:
-    log = both(tmp_path, "--set", "politeness.address_table=crawl")
-    assert shortest_time(log) < (STARTS - 2) * DELAY_S
-
-
 def of_one_host(tmp_path: Path, *more: str) -> RequestLog:
     """Two crawls of one host, whose answers take a while, without any delay."""
     slow = SyntheticWeb(
