@@ -81,7 +81,7 @@ def test_a_cold_url_that_is_given_again_comes_back_and_so_does_what_it_links(
     assert breaches(crawl.folder) == []
 
 
-@pytest.mark.parametrize("days", [14.0, pytest.param(80.0, marks=pytest.mark.long)])
+@pytest.mark.parametrize("days", [9.0, pytest.param(80.0, marks=pytest.mark.long)])
 def test_pages_that_are_due_later_leave_the_tables_and_are_fetched_when_they_are_due(
     tmp_path: Path, days: float
 ) -> None:

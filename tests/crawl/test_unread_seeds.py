@@ -32,7 +32,7 @@ from lycosa.state.folder.seed_sources import (
 from lycosa.synthetic import Response, SyntheticWeb, WebPlan
 from serving import served
 
-SEEDS, MORE = 6000, 14_000
+SEEDS, MORE = 4000, 12_000
 WEB = SyntheticWeb(WebPlan(hosts=1, pages=3, distribution="fixed"))
 OPTIONS = [
     *(

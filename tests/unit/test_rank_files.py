@@ -40,7 +40,7 @@ scores = st.floats(0, 1) | st.sampled_from([0.0, 0.25, 1e-9])
 
 
 @given(st.dictionaries(names, scores, max_size=60), st.sampled_from([1, 4, 16]))
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=25)
 def test_each_name_has_the_quantile_of_its_score(of: dict[str, float], partitions: int) -> None:
     with TemporaryDirectory() as folder:
         pages = {f"http://{name}/": score for name, score in of.items()}
