@@ -372,30 +372,34 @@ def test_an_endless_space_costs_its_host_a_bounded_number_of_requests(
 
 
 @pytest.mark.parametrize(
-    "name", [each.value for each in Misbehaviour if each.outcome is not ExpectedOutcome.ENDLESS]
+    ("outcome", "states"),
+    [
+        (ExpectedOutcome.PAGE, {UrlState.FETCHED}),
+        (ExpectedOutcome.OTHER, {UrlState.FETCHED}),
+        (ExpectedOutcome.REDIRECT, {UrlState.REDIRECTED}),
+        (ExpectedOutcome.ERROR, {UrlState.FAILED, UrlState.REDIRECTED}),
+        (ExpectedOutcome.FAILURE, {UrlState.FAILED}),
+        (ExpectedOutcome.CHOICE, {UrlState.FETCHED, UrlState.FAILED}),
+    ],
 )
-def test_no_misbehaviour_stops_a_crawl(name: str, tmp_path: Path) -> None:
-    """Every kind of trouble beside ordinary pages: these all come, and the trouble comes to what
-    the table of misbehaviours says.
+def test_no_misbehaviour_stops_a_crawl(
+    outcome: ExpectedOutcome, states: set[UrlState], tmp_path: Path
+) -> None:
+    """Every kind of trouble beside ordinary pages, each at a host of its own: these all come, and
+    the trouble comes to what the table of misbehaviours says.
     """
-    web = SyntheticWeb(WebPlan(seed=6, hosts=1, pages=4))
+    names = [each.value for each in Misbehaviour if each.outcome is outcome]
+    web = SyntheticWeb(WebPlan(seed=6, hosts=len(names), pages=4))
     config = quick_config(
         politeness=PolitenessSection(backoff_s=2.0, max_backoff_s=20.0),
         parse=ParseSection(language=False, max_links=100),  # of two thousand on one page
     )
     crawl = VirtualCrawl(new_folder(tmp_path / "c"), web, config)
-    bad = f"{web.seed_url(0)}bad/{name}"
-    assert crawl.run([web.seed_url(0), bad]).end is End.FINISHED
+    seeds = [web.seed_url(number) for number in range(len(names))]
+    bad = {f"{seed}bad/{name}": name for seed, name in zip(seeds, names, strict=True)}
+    assert crawl.run([*seeds, *bad]).end is End.FINISHED
     found = outcomes(crawl)
-    assert all(found[url][0] is UrlState.FETCHED for url in web.reachable([web.seed_url(0)]))
-    wanted = {
-        ExpectedOutcome.PAGE: {UrlState.FETCHED},
-        ExpectedOutcome.OTHER: {UrlState.FETCHED},
-        ExpectedOutcome.REDIRECT: {UrlState.REDIRECTED},
-        ExpectedOutcome.ERROR: {UrlState.FAILED, UrlState.REDIRECTED},
-        ExpectedOutcome.FAILURE: {UrlState.FAILED},
-        ExpectedOutcome.CHOICE: {UrlState.FETCHED, UrlState.FAILED},
-    }[Misbehaviour(name).outcome]
-    assert found[bad][0] in wanted, found[bad]
+    assert [url for url in web.reachable(seeds) if found[url][0] is not UrlState.FETCHED] == []
+    assert {name: found[url] for url, name in bad.items() if found[url][0] not in states} == {}
     are_balanced(crawl)
     stored_rows(crawl.folder)
