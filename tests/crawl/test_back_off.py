@@ -4,7 +4,6 @@ virtual time, as the host's own log saw them.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 from pathlib import Path
@@ -19,7 +18,7 @@ from virtual_crawl import VirtualCrawl
 
 HOST = "http://host.example/"
 _POLITENESS = PolitenessSection()
-_SPAN_S = 1200.0
+_SPAN_S = 700.0
 _SEEDS = (
     64  # enough that one that always refuses has URLs left after hours, as each is tried four times
 )
@@ -85,14 +84,13 @@ def polite(tmp_path_factory: pytest.TempPathFactory) -> int:
 def test_a_host_that_refuses_one_request_in_two_hundred_is_crawled_at_four_fifths_of_its_polite_rate(
     polite: int, tmp_path: Path
 ) -> None:
-    chance = random.Random(1)
-    tree, _ = crawled(tmp_path / "c", lambda *_: chance.random() < 0.005)
+    tree, _ = crawled(tmp_path / "c", lambda number, _: number % 200 == 13)
     print(
         f"{tree.requests - tree.good} refusals: {tree.good} pages of {polite},"
         f" {tree.good / polite:.2f}"
     )
     assert tree.good >= 0.8 * polite
-    assert tree.requests - tree.good >= 5
+    assert tree.requests - tree.good >= 3
 
 
 def test_a_host_that_keeps_refusing_is_asked_at_doubled_pauses_up_to_the_longest(

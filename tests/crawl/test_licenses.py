@@ -99,8 +99,8 @@ def test_by_default_the_address_is_kept_and_nothing_is_requested(tmp_path: Path)
 @pytest.mark.parametrize(
     ("number", "workers"),
     [
-        (150, 1),
-        (150, 3),
+        (60, 1),
+        (60, 3),
         pytest.param(1000, 1, marks=pytest.mark.long),
         pytest.param(1000, 3, marks=pytest.mark.long),
     ],

@@ -14,7 +14,7 @@ from fuzz.judging import CPU_S, MAX_BYTES, TARGETS, TooSlow, judge, load
 from fuzz.mutation import mutated
 from fuzz.stretching import slow
 
-MUTATIONS = 250
+MUTATIONS = 150
 
 
 @pytest.mark.parametrize("name", TARGETS)

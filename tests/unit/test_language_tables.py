@@ -51,8 +51,10 @@ def test_a_later_process_does_not_unpack_the_model(cache: Path) -> None:
     subprocess.run([sys.executable, "-c", program, str(cache)], check=True)
 
 
-@pytest.mark.parametrize("name", ["codes.json", "next.npy"])
-@pytest.mark.parametrize("damage", ["gone", "cut", "rubbish"])
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [("codes.json", "gone"), ("codes.json", "cut"), ("next.npy", "cut"), ("next.npy", "rubbish")],
+)
 def test_damaged_files_are_made_again(cache: Path, name: str, damage: str) -> None:
     path = _only(cache) / name
     whole = path.read_bytes()

@@ -147,7 +147,6 @@ def test_change_frequencies_are_intervals(changefreq: str, seconds: int) -> None
     ("content_type", "is_compressed"),
     [
         ("application/xml", True),
-        ("text/plain", True),
         ("text/plain", False),
         ("application/octet-stream", True),
         ("text/html", False),
