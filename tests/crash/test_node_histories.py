@@ -180,12 +180,12 @@ def test_one_seed_gives_one_history(tmp_path: Path) -> None:
     [
         "no fence",
         pytest.param("no hold", marks=pytest.mark.long),  # also in `script/prove nodes`
-        "early acknowledgement",
+        pytest.param("early acknowledgement", marks=pytest.mark.long),
         pytest.param("row n", marks=pytest.mark.long),
         pytest.param("stale snapshot", marks=pytest.mark.long),
         "early end",
         "mixed files",
-        "old coordinator",
+        pytest.param("old coordinator", marks=pytest.mark.long),
         pytest.param("marker", marks=pytest.mark.long),
         pytest.param("free", marks=pytest.mark.long),
         pytest.param("eager", marks=pytest.mark.long),
