@@ -244,7 +244,11 @@ def test_no_feed_export_or_replay_has_them(crawl: dict[str, Any]) -> None:
     assert not [line for line in log if line.split()[3].startswith(f"http://{name.decode()}")]
     indexes = b"".join(path.read_bytes() for path in folder.rglob("*.cdxj"))
     assert b"out.test" in indexes and b'"url":"http://in.test' not in indexes
-    printed("export", folder, "wacz", "-o", work / "a.wacz")
+    report = json.loads(printed("export", folder, "wacz", "-o", work / "a.wacz", "--json"))
+    assert report["private"] > 0 and report["left_out"] == 0
+    told = lycosa("export", folder, "wacz", "-o", work / "a.wacz").stderr
+    assert f"{report['private']} captures left out: private".encode() in told
+    assert b"purpose" not in told
     with zipfile.ZipFile(work / "a.wacz") as archive:
         packed = [archive.read(each) for each in archive.namelist()]
     plain = b"".join(each if each[:2] != b"\x1f\x8b" else gzip.decompress(each) for each in packed)

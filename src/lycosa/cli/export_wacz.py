@@ -69,6 +69,11 @@ def _tell(report: WaczReport, output: str, as_json: bool) -> None:
         lines.append(
             f"{counted(report.left_out, 'capture')} left out: the purpose may not use them"
         )
+    if report.private:
+        lines.append(
+            f"{counted(report.private, 'capture')} left out: private, because fetched with"
+            " credentials; --private adds them"
+        )
     if report.elsewhere:
         lines.append(
             f"{counted(report.elsewhere, 'revisit')} without the body, which is not in this crawl:"

@@ -58,7 +58,8 @@ class WaczReport:
     """What a WACZ has.
 
     ``hash`` is that of its manifest, which has those of all files. ``left_out`` are captures that
-    the purpose may not use. ``elsewhere`` are revisits of which the crawl does not name the record
+    the purpose may not use, and ``private`` those that were fetched with credentials and were not
+    asked for. ``elsewhere`` are revisits of which the crawl does not name the record
     with the body: if another archive has it, they are shown only together with that one.
     ``public_key`` is empty without a signature.
     """
@@ -67,6 +68,7 @@ class WaczReport:
     captures: int = 0
     pages: int = 0
     left_out: int = 0
+    private: int = 0
     elsewhere: int = 0
     size: int = 0
     hash: str = ""
@@ -130,7 +132,7 @@ class _Archives:
         self._policy, self._file, self._lists, self._lines = policy, file, lists, lines
         self._segments = [each for each in self._source.list_segments() if each.length]
         self._names = {each.name for each in self._segments}
-        self._captures = self._left_out = self._elsewhere = 0
+        self._captures = self._left_out = self._private = self._elsewhere = 0
         self._refused = self._refused_places()
         self._better = BetterRenders(reader.source)
 
@@ -139,7 +141,13 @@ class _Archives:
             name = f"archive/{layout.warc_name(segment.name)}"
             with self._file.add_entry(name, segment.length, is_packed=True) as out:
                 self._copy_segment(segment, _Copy(self._read, segment.name, out))
-        return WaczReport(len(self._segments), self._captures, 0, self._left_out, self._elsewhere)
+        return WaczReport(
+            segments=len(self._segments),
+            captures=self._captures,
+            left_out=self._left_out,
+            private=self._private,
+            elsewhere=self._elsewhere,
+        )
 
     def _copy_segment(self, segment: StoredSegment, copy: _Copy) -> None:
         renders = self._source.read_rows(segment, RENDER_LINE)
@@ -148,7 +156,9 @@ class _Archives:
             if not self._may_keep(row):
                 copy.copy_until(row.offset - row.request_length)
                 copy.skip_until(end + row.metadata_length)
-                self._left_out += row.render is None
+                if row.render is None:
+                    self._private += not self._may_give(row)
+                    self._left_out += self._may_give(row)
                 continue
             if row.render is not None:
                 self._copy_render(row, copy)
