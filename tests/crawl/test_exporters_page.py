@@ -20,6 +20,8 @@ from item_crawl import ItemCrawl
 from lycosa.base.config.feature_sections import WebhookSection
 from lycosa.cli.main import main
 from lycosa.cli.output import ExitCode
+from lycosa.state.objects.folder import FolderStore
+from lycosa.state.store.item_versions import CurrentVersion, set_current
 from lycosa.synthetic import Response
 from serving import served
 
@@ -98,7 +100,13 @@ def test_the_commands_of_the_page_work(
     for each in commands:
         assert main(shlex.split(each)) == ExitCode.FINISHED
     assert "2 rows written; nothing behind" in capsys.readouterr().out
+    capsys.readouterr()
     assert main(["feed", "items.products", "crawls/shop.example", "--to", "items.csv"]) == 0
+    assert capsys.readouterr().err == ""
+    folder = tmp_path / "crawls/shop.example"
+    assert set_current(FolderStore("file:///x", folder), "products", 2, CurrentVersion())
+    assert main(["feed", "items.products", "crawls/shop.example", "--to", "items.csv"]) == 0
+    assert "`lycosa export crawls/shop.example products` has the" in capsys.readouterr().err
     head, *rows = (tmp_path / "items.csv").read_text("utf-8").splitlines()
     assert head == "_url,_fetched,_capture,_version,_item,name,price"
     assert [row.split(",")[-4:] for row in rows] == [

@@ -99,6 +99,12 @@ def test_a_private_address_is_allowed_by_an_option_that_the_message_names(
         assert "lycosa-shell-" not in refused, "the folder of the request does not remain"
         allowed = ("--allow-address", "127.0.0.1")
         assert shell(capsys, url, *quick, *allowed, "-c", "page.title") == "Lamp\n"
+        named = f"http://nowhere.invalid:{port}/lamp"
+        answers |= {named: page(title="Named")}
+        refused = shell(capsys, named, *quick, "-c", "page.title", code=5)
+        assert "--resolve NAME=ADDRESS" in refused and refused.count("does not exist") == 1
+        pinned = ("--resolve", "nowhere.invalid=127.0.0.1", *allowed)
+        assert shell(capsys, named, *quick, *pinned, "-c", "page.title") == "Named\n"
 
 
 def test_a_statement_that_raises_is_reported_in_one_line(
@@ -238,6 +244,17 @@ def _replace(path: Path, text: str) -> None:
 def _pages(output: IO[str]) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = json.loads(output.readline())["pages"]
     return found
+
+
+def test_a_feed_sends_those_who_look_for_extracted_items_to_the_export(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "crawl"
+    write_crawl(folder, some_captures(3), segment_bytes=100_000)
+    extract(folder, code_file(tmp_path))
+    to = ("--to", str(tmp_path / "rows.csv"))
+    assert main(["feed", "items.products", str(folder), *to]) == 2
+    assert "`lycosa export DIR products` has it" in capsys.readouterr().err
 
 
 def test_forgetting_a_version_is_reported(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +19,8 @@ from lycosa.cli.output import ExitCode, clean, counted, emit, emit_json
 from lycosa.cli.report_lines import ReportLines
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from lycosa.cluster.shards.opened_cluster import OpenedCluster
     from lycosa.feeds.cluster_source import ClusterSource
     from lycosa.feeds.export_run import ExportFeed, ExportReport
@@ -49,7 +52,10 @@ def export(kind: str, place: CrawlPlace, options: ExportOptions) -> int:
         with opened_feeds(kind, place) as open_feed:
             if kind.startswith(ITEMS_FEED) and not _await_items(kind, open_feed(""), options):
                 return ExitCode.FINISHED
-            return _run(open_feed, options)
+            code = _run(open_feed, options)
+            if kind.startswith(ITEMS_FEED) and place.cluster is None:
+                _tell_extracted_again(place.folder, kind.removeprefix(ITEMS_FEED))
+            return code
     except (BadPosition, BadSchema, TargetError) as error:
         raise click.UsageError(clean(str(error))) from error
 
@@ -68,6 +74,20 @@ def _await_items(kind: str, feed: ExportFeed, options: ExportOptions) -> bool:
         if _wait(_POLL_S, options.has_ended):
             return False
     return True
+
+
+def _tell_extracted_again(folder: Path, name: str) -> None:
+    """Whoever has corrected an extractor looks for its rows here, and a feed does not have them."""
+    from lycosa.state.shard.item_source import FolderItems
+
+    items = FolderItems(folder)
+    if version := items.current_version(items.list_tables(), name).version:
+        click.echo(
+            f"lycosa: what `lycosa extract` made again (version {version}) is in no feed;"
+            f" `lycosa export {shlex.quote(str(folder))} {name}` has the items of all pages as they"
+            " are now",
+            err=True,
+        )
 
 
 def _run(open_feed: OpenFeed, options: ExportOptions) -> int:
@@ -148,7 +168,10 @@ def tell_no_items(kind: str, known: Sequence[str], follows: bool) -> None:
         f"there are {', '.join(ITEMS_FEED + each for each in known)}" if known else "it has none"
     )
     if not follows:
-        raise click.UsageError(f"the crawl has no items of an extractor {name}; {there}")
+        raise click.UsageError(
+            f"no run of the crawl made items of an extractor {name}; {there}. What `lycosa extract`"
+            f" made is in no feed: `lycosa export DIR {name}` has it"
+        )
     click.echo(f"lycosa: no items of an extractor {name} yet; waiting for the first", err=True)
 
 

@@ -55,6 +55,13 @@ _REDIRECTS = 5
 @click.option("--url", "url_of_file", metavar="URL", help="The URL of FILE.")
 @click.option("--contact", metavar="URL|EMAIL", help="For a request: the contact for site owners.")
 @click.option(
+    "--resolve",
+    "pins",
+    metavar="PATTERN=ADDR",
+    multiple=True,
+    help="For a request: use this address instead of a DNS lookup; * is a wildcard.",
+)
+@click.option(
     "--allow-address",
     "addresses",
     metavar="CIDR",
@@ -72,6 +79,7 @@ def command(
     cluster: Path | None,
     url_of_file: str | None,
     contact: str | None,
+    pins: tuple[str, ...],
     addresses: tuple[str, ...],
     statement: str | None,
     config_file: Path | None,
@@ -83,7 +91,7 @@ def command(
     if stored:
         page = _stored_page(CrawlPlace(Path(given), cluster), stored)
     elif "://" in given:
-        page = _fetched_page(given, _settings(config_file, pairs, contact, addresses))
+        page = _fetched_page(given, _settings(config_file, pairs, contact, addresses, pins))
     else:
         page = _page_of_file(Path(given), url_of_file)
     lycosa = importlib.import_module("lycosa")  # the package, as users know it
@@ -140,7 +148,8 @@ def _fetched_page(url: str, config: Config) -> Document:
         if not target:
             # The advice of a crawl names its folder, which does not remain.
             shell = f"lycosa shell {shlex.quote(url)}"
-            why = "\n".join(reasons) or "the server gave no answer"
+            advice = [each.removeprefix(f"{url}: ") for each in reasons if each.startswith(url)]
+            why = "\n".join(advice or reasons) or "the server gave no answer"
             why = why.replace(f"lycosa crawl --dir {shlex.quote(str(folder))}", shell)
             raise NothingFetched(f"{url} was not fetched: {why}")
         page = _newest(read_folder(folder), target)
@@ -157,7 +166,11 @@ class NothingFetched(Exception):
 
 
 def _settings(
-    file: Path | None, pairs: tuple[str, ...], contact: str | None, addresses: tuple[str, ...]
+    file: Path | None,
+    pairs: tuple[str, ...],
+    contact: str | None,
+    addresses: tuple[str, ...],
+    pins: tuple[str, ...],
 ) -> Config:
     """The settings for one page: its redirects are followed, and nothing else."""
     import os
@@ -166,6 +179,7 @@ def _settings(
 
     fixed = {
         "agent.contact": contact,
+        "dns.pins": pins or None,
         "fetch.allow_addresses": addresses or None,
         "limits.max_pages": _REDIRECTS,
         "scope.rule": "any",
