@@ -10,10 +10,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 
-from crawling import Pages, crawl_folder, page, robots
+from crawling import QUICK, Pages, crawl_folder, page, robots
+from lycosa.base.config.sections import AgentSection
 from lycosa.cli.main import cli
 
 SITE = "http://a.example/"
@@ -40,10 +42,28 @@ def test_a_description_has_what_was_done_and_what_was_not_stored(folder: Path) -
     text = " ".join(run("describe", str(folder)).split())
     assert "with the web crawler Lycosa" in text and "obeyed robots.txt (RFC 9309)" in text
     assert "It found 4 URLs on one host" in text
-    assert "1 (robots.txt disallows it)" in text
+    assert "robots.txt disallows it: 1." in text
     assert "parse.language = false" in text
     facts = json.loads(run("describe", str(folder), "--json"))
-    assert facts["captures"] == 3 and facts["settings"]["parse.language"] == "false"
+    assert (
+        facts["captures"] == 3
+        and facts["purpose"] == []
+        and facts["settings"]["parse.language"] == "false"
+    )
+
+
+def test_a_description_says_what_sites_allow_and_what_the_purpose_leaves_out(
+    tmp_path: Path,
+) -> None:
+    pages = {
+        f"{SITE}robots.txt": robots("User-agent: *", "Content-Signal: ai-train=no"),
+        SITE: page(text="some text"),
+    }
+    config = msgspec.structs.replace(QUICK, agent=AgentSection(purpose=("ai-train",)))
+    crawl_folder(tmp_path / "c", Pages(pages), [SITE], config)
+    text = " ".join(run("describe", str(tmp_path / "c")).split())
+    assert "Sites stated about the use of captures: ai-train=no: 1." in text
+    assert "The purpose of the crawl was ai-train: text of pages whose sites refuse such" in text
 
 
 def test_a_description_tells_no_address_of_a_store_or_machine(folder: Path, tmp_path: Path) -> None:

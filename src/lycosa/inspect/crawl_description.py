@@ -14,6 +14,7 @@ import msgspec
 from lycosa.base.config.fields import fields, value_of
 from lycosa.base.config.profile_texts import PrivateUrls
 from lycosa.base.config.sections import Config, ScopeRule
+from lycosa.base.preferences.preference_words import counts_words
 from lycosa.base.reasons import Reason
 from lycosa.inspect.committed_state import CrawlReader
 from lycosa.inspect.crawl_status import CrawlStatus, ReasonLine
@@ -59,6 +60,8 @@ class CrawlDescription(msgspec.Struct, frozen=True, kw_only=True):
     pages: int
     requests: int
     body_bytes: int
+    purpose: list[str]
+    stated: dict[str, int]
     states: dict[str, int]
     not_fetched: list[ReasonLine]
     links_refused: list[ReasonLine]
@@ -91,6 +94,8 @@ def describe_crawl(
         pages=status.pages,
         requests=status.requests,
         body_bytes=status.body_bytes,
+        purpose=list(status.purpose),
+        stated=dict(status.preferences),
         states=dict(status.states),
         not_fetched=[each for each in status.remarks if not kinds[each.reason].is_remark],
         remarks=[each for each in status.remarks if kinds[each.reason].is_remark],
@@ -146,6 +151,13 @@ def _outcome(about: CrawlDescription) -> Iterator[str]:
         yield f"URLs without a capture: {_counted(about.not_fetched)}."
     if about.remarks:
         yield f"Among the captures: {_counted(about.remarks)}."
+    if about.stated:
+        yield f"Sites stated about the use of captures: {counts_words(about.stated)}."
+    if about.purpose:
+        yield (
+            f"The purpose of the crawl was {', '.join(about.purpose)}: text of pages whose sites"
+            " refuse such a use is left out of its tables and exports."
+        )
     if about.links_refused:
         yield f"Links that were not followed: {_counted(about.links_refused)}."
 
@@ -159,9 +171,9 @@ def _settings_text(about: CrawlDescription) -> Iterator[str]:
 
 
 def _counted(lines: Sequence[ReasonLine]) -> str:
-    shown = [f"{each.count:,} ({each.meaning})" for each in lines[:_SHOWN_REASONS]]
+    shown = [f"{each.meaning}: {each.count:,}" for each in lines[:_SHOWN_REASONS]]
     rest = sum(each.count for each in lines[_SHOWN_REASONS:])
-    return "; ".join([*shown, f"{rest:,} for other reasons"] if rest else shown)
+    return "; ".join([*shown, f"other reasons: {rest:,}"] if rest else shown)
 
 
 def _day(wall: float) -> str:
