@@ -98,6 +98,14 @@ def test_the_help_of_a_command_teaches_by_example(name: str) -> None:
     assert result.output.count(f"  lycosa {name} ") >= 3
 
 
+def test_the_help_of_crawl_shows_its_options_by_what_they_are_for() -> None:
+    said = CliRunner().invoke(cli, ["crawl", "--help"]).output
+    titles = re.findall(r"(?m)^([A-Z][^:\n]+):$", said)
+    assert titles[:2] == ["Where to begin, and the folder", "Which URLs"]
+    assert re.findall(r"(?m)^  (-\S+)", said.partition("Other options:")[2]) == ["-h,"]
+    assert "  --max-time TIME " in said.partition("When to stop:")[2].partition("\n\n")[0]
+
+
 @pytest.mark.parametrize("name", ["url", "scope", "robots"])
 def test_the_help_of_a_check_teaches_by_example(name: str) -> None:
     result = CliRunner().invoke(cli, ["check", name, "-h"])
@@ -143,6 +151,7 @@ def test_help_and_version_are_also_commands(
     [
         (["statsu"], "'statsu' is not a command; did you mean status?; see `lycosa --help`"),
         (["zzzz"], "'zzzz' is not a command; there are crawl, "),
+        (["host", "list"], "No such command 'list'; there are delay, pause, resume, retire, show;"),
         (["--nonsense"], "No such option"),
         (["config", "--nonsense"], "see `lycosa config --help`"),
         (["sql"], "Missing argument 'DIR'"),

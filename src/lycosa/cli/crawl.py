@@ -21,6 +21,7 @@ from lycosa.cli.log_options import log_options
 from lycosa.cli.output import ExitCode, Unbroken, clean, emit, emit_json, human_duration
 from lycosa.cli.request_options import request_options, rules_given
 from lycosa.cli.setting_options import (
+    CrawlOptions,
     address_options,
     config_option,
     limit_options,
@@ -67,7 +68,10 @@ Exit codes: 0 finished, 1 internal error, 2 bad usage or settings, 3 stopped by 
 
 
 @click.command(
-    "crawl", epilog=_EPILOG, short_help="Crawl from seeds; the same folder again resumes."
+    "crawl",
+    cls=CrawlOptions,
+    epilog=_EPILOG,
+    short_help="Crawl from seeds; the same folder again resumes.",
 )
 @click.argument("seeds", nargs=-1, metavar="[SEED]...")
 @click.option(

@@ -1,4 +1,7 @@
-"""The options by which commands take settings: ``--config FILE`` and ``--set KEY=VALUE``."""
+"""The options by which commands take settings: ``--config FILE`` and ``--set KEY=VALUE``.
+
+And the sections in which the help of ``lycosa crawl`` shows its options.
+"""
 
 from __future__ import annotations
 
@@ -87,3 +90,33 @@ address_options = option_set(
         help="Allow a private or special address range.",
     ),
 )
+
+
+class CrawlOptions(click.Command):
+    """A command whose help shows options by what they are for, as one list of fifty is not read."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        left = {
+            each.opts[-1]: record
+            for each in self.get_params(ctx)
+            if (record := each.get_help_record(ctx)) is not None
+        }
+        for title, names in _SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([left.pop(name) for name in names.split()])
+        with formatter.section("Other options"):
+            formatter.write_dl(list(left.values()))
+
+
+_SECTIONS = {
+    "Where to begin, and the folder": "--seeds --dir --cluster --config --set --workers --memory",
+    "Which URLs": "--scope --surts --one-hop-out --include --exclude --max-depth --languages"
+    " --accept --links --requisites --ranks",
+    "When to stop": "--max-pages --max-bytes --max-disk --max-time --until --continuous",
+    "How fast, and how often": "--delay --max-rate --max-bandwidth --hours --refetch",
+    "Requests": "--contact --resolve --allow-address --cookies --auth --bearer --header"
+    " --client-cert --cookies-from --proxy",
+    "What is made of pages": "--extension --render --feed --earlier --upload --upload-remove",
+    "Watch and steer it": "--api --api-tokens --api-tls --behind-proxy --api-rate --json --log-file"
+    " --log-format --log-level --log-rotate --traces",
+}
