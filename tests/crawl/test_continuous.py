@@ -173,7 +173,7 @@ def test_a_signal_ends_the_command_and_status_says_until_when_nothing_is_due(
             changed = [*LYCOSA, "policy", "set", str(folder), "* every 1h"]
             assert subprocess.run(changed, capture_output=True, timeout=LONGEST_S).returncode == 0
             lines: list[str] = []
-            while not any("nothing due before" in line for line in lines):
+            while not any("the next URL to be due" in line for line in lines):
                 told = subprocess.run(
                     [*LYCOSA, "status", str(folder)],
                     capture_output=True,

@@ -41,7 +41,7 @@ def test_a_retry_that_is_due_is_something_to_wait_for(tmp_path: Path) -> None:
         )
     )
     assert 900 < found[0].next_in_s <= 1001
-    assert waiting_for(found[0]).startswith("nothing due before 20")
+    assert waiting_for(found[0]).startswith("the next URL to be due, at 20")
     assert waiting_for(found[0]).endswith(" seconds)") and "(in 16 minutes" in waiting_for(found[0])
 
 

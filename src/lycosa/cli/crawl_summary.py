@@ -387,7 +387,7 @@ def _again(limits: LimitSection) -> str:
 
 def _counting(limits: LimitSection) -> str:
     is_total = limits.max_pages or limits.max_bytes
-    return "; they count all runs of the crawl" if is_total else ""
+    return "; --max-pages and --max-bytes count all runs of the crawl" if is_total else ""
 
 
 def reason_lines(reasons: Mapping[str, int]) -> list[str]:

@@ -28,7 +28,7 @@ _SETTINGS = """\
 contact = {contact} # for site owners: a URL or an e-mail address
 
 [limits]
-max_pages = 1000
+max_pages = 1000 # captures of all runs together; remove it for a crawl that runs every night
 
 [extensions]
 code = ["./{name}.py:{name}"]

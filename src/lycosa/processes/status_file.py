@@ -114,7 +114,7 @@ def waiting_for(progress: Progress) -> str:
         return f"{hosts} in the front queues"
     if progress.next_in_s >= _SOON_S:
         at = datetime.fromtimestamp(time.time() + progress.next_in_s)
-        return f"nothing due before {at:%Y-%m-%d %H:%M:%S} ({_in(progress.next_in_s)})"
+        return f"the next URL to be due, at {at:%Y-%m-%d %H:%M:%S} ({_in(progress.next_in_s)})"
     if progress.next_in_s >= 0:
         return f"a host or a retry that is due {_in(progress.next_in_s)}"
     return "nothing"

@@ -23,8 +23,10 @@ UNIX = "unix:"
 def split_address(address: str) -> tuple[str, int]:
     """Host and port; an IPv6 address has brackets. Raises ``RefusedConnection``."""
     found = _ADDRESS.fullmatch(address)
-    if found is None or int(found[3]) > 65535:
+    if found is None:
         raise RefusedConnection(f"{address!r} is not HOST:PORT")
+    if int(found[3]) > 65535:
+        raise RefusedConnection(f"{address!r}: a port is at most 65535")
     return found[1] or found[2], int(found[3])
 
 
