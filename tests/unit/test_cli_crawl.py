@@ -432,6 +432,7 @@ def test_hosts_add_up() -> None:
         ),
         ("store.min_free_bytes", 10**18, "fetching waits until there is more"),
         ("politeness.delay_s", 0.1, "requests to one address are 0.2 s apart"),
+        ("frontier.finish_wait_s", 8e6, "(refetch.max_s), before the run would end"),
     ],
 )
 def test_what_the_operator_should_know_is_told_at_the_start(

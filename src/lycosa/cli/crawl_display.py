@@ -173,3 +173,9 @@ def _warnings(folder: Path, config: Config) -> Iterator[str]:
             f"requests to one address are {address_delay:.3g} s apart, longer than the delay; see"
             " politeness.address_delay_s"
         )
+    again_s, limits = config.refetch.max_s, config.limits
+    if again_s <= config.frontier.finish_wait_s and not (limits.continuous or limits.max_time_s):
+        yield (
+            f"pages are due again after {human_duration(again_s)} (refetch.max_s), before the run"
+            " would end: stop it with Ctrl-C, or give --max-time"
+        )

@@ -99,7 +99,8 @@ class CrawlOptions(click.Command):
         left = {
             each.opts[-1]: record
             for each in self.get_params(ctx)
-            if (record := each.get_help_record(ctx)) is not None
+            if isinstance(each, click.Option)
+            and (record := each.get_help_record(ctx)) is not None
         }
         for title, names in _SECTIONS.items():
             with formatter.section(title):
