@@ -35,6 +35,9 @@ GUIDE = ROOT / "docs" / "deployment.md"
 UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
 DOCKERFILE = (DEPLOY / "Dockerfile").read_text("utf-8")
 COMPOSE: dict[str, Any] = yaml.safe_load((DEPLOY / "compose" / "compose.yaml").read_text("utf-8"))
+ONE_CRAWL: dict[str, Any] = yaml.safe_load(
+    (DEPLOY / "compose" / "one-crawl.yaml").read_text("utf-8")
+)
 VALUES: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text("utf-8"))
 HEALTH = "/run/lycosa/health.json"
 KUBERNETES = ("1.25", "1.29", "1.33")
@@ -61,7 +64,7 @@ needs_systemd = pytest.mark.skipif(
 
 
 def _compose_commands() -> Iterator[tuple[str, list[str]]]:
-    for name, service in COMPOSE["services"].items():
+    for name, service in (*COMPOSE["services"].items(), *ONE_CRAWL["services"].items()):
         if service["image"] == "lycosa" and "entrypoint" not in service:
             yield f"compose {name}", service["command"]
 
@@ -130,7 +133,14 @@ def test_every_command_exists_with_its_options(where: str, words: list[str]) -> 
 
 def test_every_file_has_commands() -> None:
     found = " ".join(where for where, _ in COMMANDS)
-    for each in ("compose node-2", "nodes.yaml", "probe", "image", *(u.name for u in UNITS)):
+    for each in (
+        "compose node-2",
+        "compose crawl",
+        "nodes.yaml",
+        "probe",
+        "image",
+        *(u.name for u in UNITS),
+    ):
         assert each in found
     assert found.count("deployment.md") > 10
 
@@ -353,11 +363,10 @@ def test_no_file_names_a_registry() -> None:
 # -- each file by its own tool
 
 
-def test_the_compose_file_has_the_form_of_the_specification() -> None:
+@pytest.mark.parametrize("file", ["compose.yaml", "one-crawl.yaml"])
+def test_a_compose_file_has_the_form_of_the_specification(file: str) -> None:
     check = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec"]
-    done = subprocess.run(
-        [*check, DEPLOY / "compose" / "compose.yaml"], capture_output=True, text=True
-    )
+    done = subprocess.run([*check, DEPLOY / "compose" / file], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
 
 

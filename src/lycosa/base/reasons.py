@@ -288,7 +288,7 @@ _TABLE: dict[Reason, tuple[Cause, str]] = {
     Reason.DECODE_FAILED: (_T, "the content encoding is broken"),
     Reason.DECODE_LIMIT: (_T, "decompresses beyond the limit"),
     Reason.BODY_TRUNCATED: (_O, "the body was cut at the limit"),
-    Reason.CONTENT_TYPE: (_O, "stored, but not a kind of document that is parsed"),
+    Reason.CONTENT_TYPE: (_O, "stored and not parsed, such as an image or an archive"),
     Reason.TO_BE_CHECKED: (
         _O,
         "not modified by the word of the server, which is checked by a fetch without validators",
