@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -106,6 +107,22 @@ def test_the_help_of_crawl_shows_its_options_by_what_they_are_for() -> None:
     assert "  --max-time TIME " in said.partition("When to stop:")[2].partition("\n\n")[0]
 
 
+def test_the_help_of_every_subcommand_has_an_example() -> None:
+    def leaves(command: click.Command, path: str) -> Iterator[tuple[str, str]]:
+        context = click.Context(command, info_name=path, help_option_names=["-h", "--help"])
+        if not isinstance(command, click.Group):
+            yield path, command.get_help(context)
+            return
+        for name in command.list_commands(context):
+            found = command.get_command(context, name)
+            assert found is not None
+            yield from leaves(found, f"{path} {name}")
+
+    helps = dict(leaves(cli, "lycosa"))
+    lacking = [path for path, said in helps.items() if said.count(path) < 2]
+    assert lacking == [] and len(helps) > 60
+
+
 @pytest.mark.parametrize("name", ["url", "scope", "robots"])
 def test_the_help_of_a_check_teaches_by_example(name: str) -> None:
     result = CliRunner().invoke(cli, ["check", name, "-h"])
@@ -151,6 +168,7 @@ def test_help_and_version_are_also_commands(
     [
         (["statsu"], "'statsu' is not a command; did you mean status?; see `lycosa --help`"),
         (["zzzz"], "'zzzz' is not a command; there are crawl, "),
+        (["serve", "--cluster", "pyproject.toml", "--contact", "x"], "are for a FOLDER"),
         (["host", "list"], "No such command 'list'; there are delay, pause, resume, retire, show;"),
         (["--nonsense"], "No such option"),
         (["config", "--nonsense"], "see `lycosa config --help`"),

@@ -48,8 +48,12 @@ Examples:
   lycosa cluster check cluster.toml          list wrong settings, each with its correction
   lycosa cluster status cluster.toml         nodes, shards, progress
   lycosa cluster drain cluster.toml node-2   move all shards away from a node
+  lycosa cluster move cluster.toml 3 node-2  move shard 3 to that node
+  lycosa cluster set cluster.toml politeness.delay_s=5s    for all workers, at once
   lycosa cluster import cluster.toml DIR     bring the crawl of a folder to the cluster
-  lycosa cluster stop cluster.toml           end the crawl; `lycosa cluster resume` continues it
+  lycosa cluster stop cluster.toml           end the crawl; it can be resumed
+  lycosa cluster resume cluster.toml         continue it
+  lycosa cluster upgrade cluster.toml        use the formats of a version that all nodes have
 
 \b
 A minimal cluster.toml:

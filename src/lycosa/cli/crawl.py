@@ -24,7 +24,10 @@ from lycosa.cli.setting_options import (
     CrawlOptions,
     address_options,
     config_option,
+    contact_option,
+    delay_option,
     limit_options,
+    scope_option,
     set_option,
     words,
 )
@@ -94,11 +97,7 @@ Exit codes: 0 finished, 1 internal error, 2 bad usage or settings, 3 stopped by 
 )
 @config_option
 @set_option
-@click.option(
-    "--scope",
-    type=click.Choice(["host", "site", "prefix", "page", "surt", "any"]),
-    help="Which URLs belong to the crawl, relative to the seeds [host].",
-)
+@scope_option
 @click.option(
     "--surts",
     multiple=True,
@@ -135,7 +134,7 @@ Exit codes: 0 finished, 1 internal error, 2 bad usage or settings, 3 stopped by 
     help="Do not end when nothing is left: fetch pages again when they are due, until a signal or a"
     " limit.",
 )
-@click.option("--delay", metavar="TIME", help="Minimum pause between two requests to a host [1s].")
+@delay_option
 @click.option(
     "--refetch",
     metavar="TIME",
@@ -162,9 +161,7 @@ Exit codes: 0 finished, 1 internal error, 2 bad usage or settings, 3 stopped by 
     metavar="SIZE|auto",
     help="Memory of all processes, such as 4GB; auto is 1.5GB a worker, up to half the machine's.",
 )
-@click.option(
-    "--contact", metavar="URL|EMAIL", help="Where site owners can reach you; part of User-Agent."
-)
+@contact_option
 @address_options
 @click.option(
     "--requisites",

@@ -10,6 +10,7 @@ import errno
 import importlib
 import importlib.util
 import os
+import re
 import sys
 import tempfile
 import traceback
@@ -210,6 +211,7 @@ class _Commands(click.Group):
         if cmd_name not in _COMMANDS or importlib.util.find_spec(_module_of(cmd_name)) is None:
             return None
         command: click.Command = importlib.import_module(_module_of(cmd_name)).command
+        _share_examples(command, f"lycosa {cmd_name}")
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -222,6 +224,16 @@ class _Commands(click.Group):
         if args and args[0] not in _COMMANDS and not args[0].startswith("-"):
             raise click.UsageError(f"{args[0]!r} is not a command{_near(args[0])}", ctx)
         return super().resolve_command(ctx, args)
+
+
+def _share_examples(group: click.Command, path: str) -> None:
+    """Give subcommands without an epilog the examples of their group that name them."""
+    if not isinstance(group, click.Group):
+        return
+    for name, each in group.commands.items():
+        named = re.findall(rf"(?m)^  {path} {name} .*$", group.epilog or "")
+        if not each.epilog and named:
+            each.epilog = "\n".join(["\b", "Examples:", *named])
 
 
 def _is_output_closed() -> bool:

@@ -23,7 +23,14 @@ from lycosa.cli.crawl_seeds import CrawlSeeds
 from lycosa.cli.log_options import log_options
 from lycosa.cli.output import ExitCode
 from lycosa.cli.serve_signals import handle_signals
-from lycosa.cli.setting_options import config_option, set_option
+from lycosa.cli.setting_options import (
+    address_options,
+    config_option,
+    contact_option,
+    delay_option,
+    scope_option,
+    set_option,
+)
 
 if TYPE_CHECKING:
     from lycosa.base.config.cluster_file import ClusterFile
@@ -60,6 +67,12 @@ Exit codes: 0 ended by a signal, or another coordinator took over
 """
 
 
+_OF_A_FOLDER = (
+    *("config_file", "pairs", "extension", "scope", "delay", "contact", "resolve"),
+    "allow_address",
+)
+
+
 @click.command(
     "serve", epilog=_EPILOG, short_help="Run a crawl as a service, or coordinate many machines."
 )
@@ -68,6 +81,10 @@ Exit codes: 0 ended by a signal, or another coordinator took over
 @click.option("--seed", "seeds", multiple=True, metavar="URL", help="A seed; may be repeated.")
 @config_option
 @set_option
+@scope_option
+@delay_option
+@contact_option
+@address_options
 @click.option(
     "--extension",
     multiple=True,
@@ -106,10 +123,11 @@ def command(
         api = api_given(options, DEFAULT_ADDRESS)
         assert api is not None, "it has a default"
         return serve_folder.run(folder, CrawlSeeds(seeds), options, api, health_file)
-    if seeds or options["config_file"] or options["pairs"] or options["extension"]:
+    if seeds or any(options[name] for name in _OF_A_FOLDER):
         raise click.UsageError(
-            "--seed, --extension, --config and --set are for a FOLDER: a cluster has its settings"
-            " from `lycosa cluster init`, and its seeds from `lycosa crawl --cluster`"
+            "--seed, --extension, --config, --set and other settings are for a FOLDER: a cluster"
+            " has its settings from `lycosa cluster init`, and its seeds from `lycosa crawl"
+            " --cluster`"
         )
     assert file is not None
     return run(file, listen, health_file, api_given(options))

@@ -25,6 +25,17 @@ set_option = click.option(
     metavar="KEY=VALUE",
     help="One setting; may be repeated. See `lycosa config`.",
 )
+contact_option = click.option(
+    "--contact", metavar="URL|EMAIL", help="Where site owners can reach you; part of User-Agent."
+)
+scope_option = click.option(
+    "--scope",
+    type=click.Choice(["host", "site", "prefix", "page", "surt", "any"]),
+    help="Which URLs belong to the crawl, relative to the seeds [host].",
+)
+delay_option = click.option(
+    "--delay", metavar="TIME", help="Minimum pause between two requests to a host [1s]."
+)
 
 
 def words(given: Sequence[str]) -> tuple[str, ...]:
@@ -99,8 +110,7 @@ class CrawlOptions(click.Command):
         left = {
             each.opts[-1]: record
             for each in self.get_params(ctx)
-            if isinstance(each, click.Option)
-            and (record := each.get_help_record(ctx)) is not None
+            if isinstance(each, click.Option) and (record := each.get_help_record(ctx)) is not None
         }
         for title, names in _SECTIONS.items():
             with formatter.section(title):

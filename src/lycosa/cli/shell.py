@@ -14,7 +14,12 @@ import click
 from lycosa.base.system.private_folder import private_folder
 from lycosa.cli.crawl_reading import CrawlCommand, CrawlPlace, reading_crawl
 from lycosa.cli.output import ExitCode, clean, emit
-from lycosa.cli.setting_options import config_option, set_option
+from lycosa.cli.setting_options import (
+    address_options,
+    config_option,
+    contact_option,
+    set_option,
+)
 
 if TYPE_CHECKING:
     from lycosa.base.config.sections import Config
@@ -53,21 +58,8 @@ _REDIRECTS = 5
     help="Read the crawl of this cluster.toml; leave DIR out.",
 )
 @click.option("--url", "url_of_file", metavar="URL", help="The URL of FILE.")
-@click.option("--contact", metavar="URL|EMAIL", help="For a request: the contact for site owners.")
-@click.option(
-    "--resolve",
-    "pins",
-    metavar="PATTERN=ADDR",
-    multiple=True,
-    help="For a request: use this address instead of a DNS lookup; * is a wildcard.",
-)
-@click.option(
-    "--allow-address",
-    "addresses",
-    metavar="CIDR",
-    multiple=True,
-    help="For a request: allow a private or special address range.",
-)
+@contact_option
+@address_options
 @click.option(
     "-c", "statement", metavar="CODE", help="Run this instead of a prompt, and print its value."
 )
@@ -79,8 +71,8 @@ def command(
     cluster: Path | None,
     url_of_file: str | None,
     contact: str | None,
-    pins: tuple[str, ...],
-    addresses: tuple[str, ...],
+    resolve: tuple[str, ...],
+    allow_address: tuple[str, ...],
     statement: str | None,
     config_file: Path | None,
     pairs: tuple[str, ...],
@@ -91,7 +83,7 @@ def command(
     if stored:
         page = _stored_page(CrawlPlace(Path(given), cluster), stored)
     elif "://" in given:
-        page = _fetched_page(given, _settings(config_file, pairs, contact, addresses, pins))
+        page = _fetched_page(given, _settings(config_file, pairs, contact, allow_address, resolve))
     else:
         page = _page_of_file(Path(given), url_of_file)
     lycosa = importlib.import_module("lycosa")  # the package, as users know it
