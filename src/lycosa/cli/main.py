@@ -405,9 +405,9 @@ def _usage(error: click.ClickException, arguments: Sequence[str]) -> str:
     else:  # an option at the end without its value
         path = " ".join(["lycosa", *(each for each in arguments[:1] if each in _COMMANDS)])
     text = " ".join(error.format_message().split()).rstrip(".")
-    group = context.command if context is not None else None
-    if text.startswith("No such command") and isinstance(group, click.Group):
-        text += f"; there are {', '.join(group.list_commands(context))}"
+    if context is not None and isinstance(context.command, click.Group):
+        names = ", ".join(context.command.list_commands(context))
+        text += f"; there are {names}" if text.startswith("No such command") else ""
     return f"{text}; see `{path} --help`"
 
 
