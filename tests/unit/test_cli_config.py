@@ -130,6 +130,7 @@ def test_settings_saved_with_a_crawl_are_shown(
 @pytest.mark.parametrize(
     ("args", "said"),
     [
+        (["foo.x"], "no setting or section 'foo.x'; `lycosa config` lists all"),
         (["delay"], "there is no setting or section 'delay'; did you mean politeness.delay_s?"),
         (["--set", "fetch.slot=1"], "did you mean fetch.slots?"),
         (["--set", "fetch.slots=0", "--set", "workers=x"], "workers: 'x' is not a whole number"),

@@ -113,6 +113,9 @@ def test_loading_what_is_not_a_crawl_says_what_is_missing(tmp_path: Path) -> Non
         load_manifest(tmp_path)
     with pytest.raises(NotACrawl, match="there is no such folder"):
         load_manifest(tmp_path / "none")
+    (tmp_path / "hosts").touch()
+    with pytest.raises(NotACrawl, match=r"no crawl\.json in it; give the folder of a crawl$"):
+        load_manifest(tmp_path)
 
 
 def test_a_newer_format_is_refused_even_if_nothing_else_of_it_is_known(tmp_path: Path) -> None:

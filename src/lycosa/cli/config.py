@@ -157,7 +157,7 @@ def _chosen(keys: Sequence[str]) -> list[str]:
             raise SettingsError(
                 [
                     f"there is no setting or section {key!r}"
-                    + (f"; did you mean {near}?" if near else "")
+                    + (f"; did you mean {near}?" if near else "; `lycosa config` lists all")
                 ]
             )
     return [name for name in fields() if name in chosen]

@@ -77,7 +77,7 @@ def _await_items(kind: str, feed: ExportFeed, options: ExportOptions) -> bool:
 
 
 def _tell_extracted_again(folder: Path, name: str) -> None:
-    """Whoever has corrected an extractor looks for its rows here, and a feed does not have them."""
+    """Users who have corrected an extractor look for its rows here, and a feed lacks them."""
     from lycosa.state.shard.item_source import FolderItems
 
     items = FolderItems(folder)

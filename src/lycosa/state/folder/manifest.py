@@ -234,10 +234,14 @@ def load_manifest(folder: Path) -> Manifest:
         what = (
             f"there is no {MANIFEST_NAME} in it" if folder.is_dir() else "there is no such folder"
         )
-        raise NotACrawl(
-            f"{folder} is not a crawl: {what}; `lycosa crawl --dir {shlex.quote(str(folder))} SEED`"
-            " starts one"
-        ) from None
+        # a crawl does not belong among the files of something else
+        is_free = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
+        advice = (
+            f"`lycosa crawl --dir {shlex.quote(str(folder))} SEED` starts one"
+            if is_free
+            else "give the folder of a crawl"
+        )
+        raise NotACrawl(f"{folder} is not a crawl: {what}; {advice}") from None
     except OSError as error:
         raise FolderUnusable(f"{path} cannot be read ({error.strerror})") from error
     return decoded_manifest(path, data)
