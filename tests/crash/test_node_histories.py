@@ -16,6 +16,7 @@ from nodes.doors import Doors
 from nodes.extracting import Extracting
 from nodes.history import LEAST_FAULTS, NodesHistory, live_and_judge
 from nodes.outside import Outside
+from nodes.own import Own
 from nodes.plants import PLANTS
 from nodes.plugin import Plugin
 from nodes.policies import Policies
@@ -46,6 +47,15 @@ def test_a_history_of_many_nodes_breaks_no_promise(seed: int, tmp_path: Path) ->
 @pytest.mark.parametrize("seed", seeds(1, 5))
 def test_no_place_that_joins_the_scope_is_lost(seed: int, tmp_path: Path) -> None:
     lived = live_and_judge(seed, tmp_path, plugins=[Doors])
+    assert lived.faults >= LEAST_FAULTS
+    assert lived.takeovers > 0
+
+
+@pytest.mark.parametrize("seed", seeds(1, 5))
+def test_own_hosts_have_several_requests_at_once_whoever_owns_them(
+    seed: int, tmp_path: Path
+) -> None:
+    lived = live_and_judge(seed, tmp_path, plugins=[Own])
     assert lived.faults >= LEAST_FAULTS
     assert lived.takeovers > 0
 

@@ -4,58 +4,33 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
-from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from crawling import page
+from clusters import WatchedLog
 from killing import kill_machine
-from lycosa.base.urls.identity import host_of, target_of
-from lycosa.stages.politeness.own_proofs import OWN_PATH, token_of
+from lycosa.base.urls.identity import target_of
+from lycosa.stages.politeness.own_proofs import OWN_PATH
 from lycosa.state.attempts import Attempt, read_attempts
 from lycosa.state.folder.names import attempts_folder
-from lycosa.synthetic import LoggedRequest, Response
+from own_site import MOST, PAGES, OwnHost, open_at, own_settings
 from proofs.crawls import LOOPBACK, LYCOSA, crawl, environment, lycosa
 from serving import served_with_log
 
-SECRET, MOST, DELAY_S = "s" * 40, 4, 1.0
-TEXT = [("Content-Type", "text/plain")]
-PAGES = [f"/p{number}" for number in range(40)]
-
-
-class OwnHost:
-    """Pages that take half a second each, and the file that proves the host."""
-
-    def respond(self, url: str, at: float, headers: Mapping[str, str]) -> Response:
-        target = target_of(url)
-        if target == OWN_PATH:
-            return Response(200, TEXT, token_of(SECRET.encode(), host_of(url)).encode())
-        if target == "/robots.txt":
-            return Response(200, TEXT, b"User-agent: *\n")
-        found = page(*PAGES) if target == "/" else page(text=f"page {target} ")
-        return Response(200, found.headers, found.body, latency_s=0.5)
-
-
-def open_at(log: list[LoggedRequest], at: float) -> int:
-    """How many requests the server had open when one began."""
-    return sum(each.start <= at and (not each.end or at < each.end) for each in log)
+DELAY_S = 1.0
 
 
 @pytest.mark.long
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
 def test_a_killed_crawl_proves_its_host_again_before_it_sends_several(tmp_path: Path) -> None:
-    secret, folder = tmp_path / "secret", tmp_path / "crawl"
-    secret.write_text(SECRET)
-    secret.chmod(0o600)
-    with served_with_log(OwnHost(), pace=1.0) as (port, log):
+    folder = tmp_path / "crawl"
+    log = WatchedLog()
+    with served_with_log(OwnHost(), pace=1.0, log=log) as (port, _):
         host = f"own.test:{port}"
         settings = {
-            "requests.own_hosts": f'["{host}"]',
-            "requests.own_secret": f"file:{secret}",
-            "requests.own_concurrency": str(MOST),
+            **own_settings(tmp_path, host),
             "politeness.delay_s": str(DELAY_S),
             "politeness.address_delay_s": "0",
             "politeness.max_crawl_delay_s": "0",
@@ -71,10 +46,7 @@ def test_a_killed_crawl_proves_its_host_again_before_it_sends_several(tmp_path: 
             env=environment(None),
         )
         try:
-            deadline = time.monotonic() + 60
-            while len(log.exchanges) < 20:
-                assert process.poll() is None and time.monotonic() < deadline
-                time.sleep(0.02)  # the server is another thread
+            log.await_that(lambda: len(log) >= 20)
         finally:
             kill_machine(process.pid)
             process.wait()

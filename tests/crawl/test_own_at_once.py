@@ -11,12 +11,14 @@ import msgspec
 import pytest
 
 from crawling import QUICK, Pages, crawl_folder, page, robots
+from lycosa.base.calls import DecisionAnswer, HostAction, HostDecision
 from lycosa.base.config.sections import Config, PolitenessSection, RequestsSection, StoreSection
 from lycosa.cli.main import main
 from lycosa.stages.politeness.own_proofs import OWN_PATH, token_of
 from lycosa.state.attempts import Attempt, read_attempts
 from lycosa.state.folder.names import attempts_folder
 from lycosa.synthetic import Faults, Response
+from lycosa.worker.assemble import Assembled
 
 A, SECRET = "http://a.test/", "s" * 40
 TEXT = [("Content-Type", "text/plain")]
@@ -53,13 +55,13 @@ class Server(Pages):
             if at < last and first < end and (at, end) != (first, last)
         }
 
+    def open_at(self, time: float) -> int:
+        """How many requests were open at a time."""
+        return sum(begun <= time < end for _, begun, end in self.log)
+
     def most(self, since: float = 0.0) -> int:
         """How many requests were open at once, of those that began at some time or later."""
-        return max(
-            sum(begun <= at < end for _, begun, end in self.log)
-            for _, at, _ in self.log
-            if at >= since
-        )
+        return max(self.open_at(at) for _, at, _ in self.log if at >= since)
 
 
 @pytest.fixture
@@ -102,11 +104,13 @@ def test_a_proved_host_has_as_many_requests_as_the_setting(tmp_path: Path, confi
     """A request with credentials, and each file about the host, is alone."""
     secret = f"host:a.test /p7 bearer {config.requests.own_secret} plain-http"
     requests = msgspec.structs.replace(config.requests, rules=(secret,))
-    web = server(TOKEN)
+    secure = "https://a.test/"  # another origin, with a robots.txt of its own
+    files = {f"{secure}s": page(), f"{secure}robots.txt": robots("User-agent: *")}
+    web = server(TOKEN, more={f"{A}p2": page(f"{secure}s", f"{A}q"), f"{A}q": page(), **files})
     crawl_folder(tmp_path / "c", web, [A], msgspec.structs.replace(config, requests=requests))
     assert web.most() == MOST
-    assert len(web.asked) == len(set(web.asked)) == 33  # with robots.txt and the file
-    for alone in (OWN_FILE, f"{A}robots.txt", f"{A}p7"):
+    assert len(web.asked) == len(set(web.asked)) == 36  # with robots.txt and the file
+    for alone in (OWN_FILE, f"{A}robots.txt", f"{secure}robots.txt", f"{A}p7"):
         assert web.beside(alone) == set()
     marked = {each.url for each in attempts(tmp_path / "c") if each.at_once == MOST}
     assert len(marked) > 20 and not marked & {OWN_FILE, f"{A}p7", A}
@@ -140,6 +144,26 @@ def test_a_refusal_of_one_stops_the_others(
     # Both were open together, so they are one refusal: the pause did not double.
     assert [url for url, at, _ in web.log if at < first + 2 * rest_s and at > first]
     assert web.most(first) == MOST
+    assert main(["audit", str(tmp_path / "c")]) == 0
+
+
+def test_a_paused_host_has_no_further_request(tmp_path: Path, config: Config) -> None:
+    web, paused, pause_s = server(TOKEN), list[float](), 100.0
+
+    async def operate(assembled: Assembled) -> None:
+        while web.open_at(assembled.clock.wall()) < MOST:
+            await assembled.clock.sleep(0.5)
+        for action in (HostAction.PAUSE, HostAction.RESUME):
+            decision = HostDecision(f"{action.value} of a.test", "ada", "a.test", action)
+            paused.append(assembled.clock.wall())
+            partition = assembled.intake.partition_of_host("a.test")
+            reply = await assembled.calls.answer(partition, decision)
+            assert isinstance(reply, DecisionAnswer) and reply.changed == 1
+            await assembled.clock.sleep(pause_s)
+
+    crawl_folder(tmp_path / "c", web, [A], config, meanwhile=operate)
+    assert not [url for url, at, _ in web.log if paused[0] < at < paused[1]]
+    assert len(web.asked) == len(set(web.asked)) == 33 and web.most(paused[1]) == MOST
     assert main(["audit", str(tmp_path / "c")]) == 0
 
 

@@ -19,7 +19,8 @@ from lycosa.cli.output import (
 if TYPE_CHECKING:
     from lycosa.inspect.committed_state import CrawlReader
     from lycosa.inspect.completeness import IncompletePage, MissingRequisites
-    from lycosa.inspect.crawl_status import CrawlStatus, OwnHostLine, ReasonLine
+    from lycosa.inspect.crawl_status import CrawlStatus, ReasonLine
+    from lycosa.inspect.explain.own_facts import OwnHostLine
     from lycosa.inspect.queries.listing_queries import HostListings
     from lycosa.inspect.status_parts import Output
     from lycosa.inspect.top_lists import HostLine, SiteLine

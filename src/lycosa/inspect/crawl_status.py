@@ -24,7 +24,7 @@ from lycosa.base.preferences.use_policy import agent_policy
 from lycosa.base.reasons import Reason
 from lycosa.base.system.durations import long_duration
 from lycosa.inspect.committed_state import CrawlReader, TableView
-from lycosa.inspect.explain.own_facts import own_row
+from lycosa.inspect.explain.own_facts import OwnHostLine, OwnHostLines
 from lycosa.inspect.policy_state import PolicyState, row_and_total, sum_of_walks
 from lycosa.inspect.running import is_running, lock_holder
 from lycosa.inspect.saved_settings import SavedSettings
@@ -87,14 +87,6 @@ class ScriptedHost(msgspec.Struct, frozen=True, order=True):
 
     captures: int
     host: str
-
-
-class OwnHostLine(msgspec.Struct, frozen=True):
-    """One of the hosts of ``requests.own_hosts``; see ``own_facts``."""
-
-    host: str
-    state: str
-    meaning: str
 
 
 class RanksInUse(msgspec.Struct, frozen=True):
@@ -301,7 +293,8 @@ def _only_in(folder: Path, runs: bool) -> dict[str, Any]:
     """What only a crawl in a folder has."""
     return {
         "seeds": load_sources(folder),
-        "lacking": _lacking(folder, runs),
+        # not those of the segment that a running crawl has just closed
+        "lacking": [each for each in lacking_files(folder) if each.reason or not runs],
         "removed": removed_outputs(folder),
     }
 
@@ -324,10 +317,7 @@ class _Tally:
         self.longest: HostLine | None = None
         self.distrusted = self.scripted = 0
         self.scripted_hosts: list[ScriptedHost] = []
-        unknown = "The crawl knows no URL of it."
-        self.own_hosts = {
-            name: OwnHostLine(name, "unknown", unknown) for name in config.requests.own_hosts
-        }
+        self.own_hosts = OwnHostLines(config, now)
         self.renders = RenderTallies()
         self.addresses = AddressWaits(config.politeness.address_delay_s)
 
@@ -355,21 +345,19 @@ class _Tally:
         self.addresses.add_host(record)
         if record.scripted:
             self._note_scripted(record)
-        if record.host in self.own_hosts and (own := own_row(record, self._config, self._now)):
-            line = OwnHostLine(record.host, own["state"], own["meaning"])
-            self.own_hosts[record.host] = line
+        self.own_hosts.add_host(record)
         self.distrusted += record.validators is not None and is_distrusted(record.validators)
         if not record.waiting + record.retrying + record.parked and not (
             self.hosts.by is Order.ERRORS and failures_of(record)
         ):
             return
-        host = host_line(record, self._config, self._now)
-        self.hosts.add_line(host, record.host)
+        line = host_line(record, self._config, self._now)
+        self.hosts.add_line(line, record.host)
         if sites is not None:
-            sites.add_host(host)
+            sites.add_host(line)
         is_active = state in (HostState.READY, HostState.SNOOZED)
-        if is_active and (self.longest is None or host.needs_s > self.longest.needs_s):
-            self.longest = host
+        if is_active and (self.longest is None or line.needs_s > self.longest.needs_s):
+            self.longest = line
 
     def _note_scripted(self, record: VisitRecord) -> None:
         self.scripted += record.scripted
@@ -388,15 +376,10 @@ class _Tally:
             "longest": self.longest,
             "scripted": self.scripted,
             "scripted_hosts": sorted(self.scripted_hosts, reverse=True),
-            "own_hosts": list(self.own_hosts.values()),
+            "own_hosts": self.own_hosts.lines(),
             "hosts_distrusted": self.distrusted,
             "renders": self.renders.result(),
         }
-
-
-def _lacking(folder: Path, is_running: bool) -> list[LackingFile]:
-    """Missing derived files, except those of the segment that a running crawl has just closed."""
-    return [each for each in lacking_files(folder) if each.reason or not is_running]
 
 
 def _next_due(view: TableView) -> Iterator[int]:

@@ -32,7 +32,7 @@ from lycosa.state.attempts.coverage import (
     read_logged_file,
     unproven_times,
 )
-from lycosa.state.attempts.gaps import Overlap, overlaps
+from lycosa.state.attempts.gaps import WrongAttempt, overlaps
 from lycosa.state.attempts.read import read_attempt_files
 from lycosa.state.attempts.shipping import parse_shipped_key
 
@@ -302,7 +302,7 @@ def _is_cancelled(attempt: Attempt) -> bool:
     return attempt.outcome is Reason.INTERNAL and not attempt.status
 
 
-def _message_of_overlap(found: Overlap) -> str:
+def _message_of_overlap(found: WrongAttempt) -> str:
     attempt, previous = found.attempt, found.previous
     who = f"(worker {attempt.worker}, run {attempt.run})"
     if previous is not None:

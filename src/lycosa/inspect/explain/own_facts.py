@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
+
 from lycosa.base.config.sections import Config, PolitenessSection
 from lycosa.base.model.host_memory import OwnFinding
 from lycosa.stages.frontier.visit_state import VisitRecord
@@ -53,3 +55,31 @@ def own_row(host: VisitRecord, config: Config, now: float) -> dict[str, Any] | N
     elif file.detail:
         meaning = f"{meaning.removesuffix('.')} ({file.detail})."
     return row | {"meaning": meaning}
+
+
+class OwnHostLine(msgspec.Struct, frozen=True):
+    """One of the hosts of ``requests.own_hosts``."""
+
+    host: str
+    state: str
+    meaning: str
+
+
+class OwnHostLines:
+    """The own hosts of a crawl; one that it has not met is ``unknown``."""
+
+    def __init__(self, config: Config, now: float) -> None:
+        self._config, self._now = config, now
+        self._lines = {
+            name: OwnHostLine(name, "unknown", "The crawl knows no URL of it.")
+            for name in config.requests.own_hosts
+        }
+
+    def add_host(self, host: VisitRecord) -> None:
+        """Add a host if it is one of them."""
+        if host.host in self._lines and (row := own_row(host, self._config, self._now)):
+            self._lines[host.host] = OwnHostLine(host.host, row["state"], row["meaning"])
+
+    def lines(self) -> list[OwnHostLine]:
+        """One line for each of the settings, in their order."""
+        return list(self._lines.values())

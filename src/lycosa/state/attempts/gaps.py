@@ -72,7 +72,7 @@ def between(previous: Attempt, following: Attempt) -> float:
     return following.started_wall - previous.ended_wall
 
 
-class Overlap(NamedTuple):
+class WrongAttempt(NamedTuple):
     """What was wrong at the start of an attempt of a host that may have several at once.
 
     ``number`` attempts were open where ``most`` may be; or the start came ``early_s`` before the
@@ -88,7 +88,7 @@ class Overlap(NamedTuple):
 
 def overlaps(
     attempts: Sequence[Attempt], due_s: Callable[[Attempt], float], tolerance_s: float
-) -> Iterator[Overlap]:
+) -> Iterator[WrongAttempt]:
     """Judge attempts of one host of which some were begun while others were open.
 
     An attempt that may not have others next to it has an ``at_once`` of 1. ``due_s`` returns the
@@ -113,11 +113,11 @@ def overlaps(
             if (until := ended + due_s(attempts[number])) > required:
                 required, by = until, attempts[number]
         if start < required - tolerance_s:
-            yield Overlap(attempts[at], 0, 0, by, required - start)
+            yield WrongAttempt(attempts[at], 0, 0, by, required - start)
         heappush(is_open, (end, at))
         most = min(attempts[number].at_once for _, number in is_open)
         if len(is_open) > most:
-            yield Overlap(attempts[at], len(is_open), most)
+            yield WrongAttempt(attempts[at], len(is_open), most)
 
 
 def address_use(attempts: Iterable[Attempt]) -> list[AddressUse]:
