@@ -58,4 +58,5 @@ def _find(url: str, token: str, config: Config) -> tuple[OwnFinding, str]:
         return OwnFinding.UNANSWERED, detail
     coding = fetched.header("content-encoding")
     body = decode_content(fetched.body, coding, MOST_OWN_BYTES + 1, 1000).body
-    return finding_of(fetched.status, body, token), f"status {fetched.status}"
+    detail = f"status {fetched.status}" if fetched.status != 200 else ""
+    return finding_of(fetched.status, body, token), detail

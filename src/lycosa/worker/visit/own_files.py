@@ -103,7 +103,8 @@ class OwnFiles:
         host.note_reached()
         token, at = self._own.tokens[host.name], fetched.started
         finding = finding_of(fetched.status, whole_body(fetched), token)
-        self._note(host, OwnFile(at, finding, f"status {fetched.status}"))
+        detail = f"status {fetched.status}" if fetched.status != 200 else ""
+        self._note(host, OwnFile(at, finding, detail))
         return True
 
     def _end_proof(self, host: VisitState, finding: OwnFinding, detail: str) -> None:
