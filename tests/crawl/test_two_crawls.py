@@ -10,14 +10,17 @@ from pathlib import Path
 import pytest
 
 from lycosa.base.config.sections import PolitenessSection
-from lycosa.synthetic import RequestLog, SyntheticWeb, WebPlan
+from lycosa.stages.politeness.machine_addresses import MachineAddresses
+from lycosa.synthetic import RequestLog, SyntheticWeb, VirtualClock, WebPlan, run_virtual
 from lycosa.worker.machine_table import (
     MACHINE_TABLE_NAME,
     NoMachineTable,
     machine_folder,
     machine_table,
+    open_host_table,
     open_machine_table,
 )
+from lycosa.worker.request_slots import CommonHostSlots
 from serving import served_with_log
 
 DELAY_S, STARTS = 0.6, 6
@@ -104,6 +107,32 @@ def test_two_crawls_request_a_host_in_turn(tmp_path: Path, monkeypatch: pytest.M
 def test_crawls_that_share_nothing_request_it_at_once(tmp_path: Path) -> None:
     own = of_one_host(tmp_path, "--set", "politeness.address_table=crawl")
     assert own.shortest_gap() < 0
+
+
+def test_several_requests_of_one_crawl_hold_the_host_until_the_last_ends(tmp_path: Path) -> None:
+    """For a minute: then they have to end, and the other crawl has its turn."""
+
+    async def take_turns() -> None:
+        section, clock = PolitenessSection(), VirtualClock()
+        slots, other = (
+            MachineAddresses(open_host_table(tmp_path / MACHINE_TABLE_NAME, section), clock)
+            for _ in range(2)
+        )
+        ours = CommonHostSlots(slots)
+        assert [await ours.take_slot("a.test", at) for at in (10.0, 10.1)] == [0, 0]
+        assert await other.take_slot("a.test", 10.2) > 0
+        await ours.release_slot("a.test", 11.0)
+        assert await ours.take_slot("a.test", 69.0) == 0
+        assert await ours.take_slot("a.test", 71.0) > 0
+        await ours.release_slot("a.test", 71.0)
+        assert await other.take_slot("a.test", 71.1) > 0
+        await ours.release_slot("a.test", 72.0)
+        assert await other.take_slot("a.test", 72.0) == 0
+        assert await ours.take_slot("a.test", 72.1) > 0
+        ours.close()
+        other.close()
+
+    run_virtual(take_turns())
 
 
 def test_each_crawl_holds_its_own_settings_against_what_all_did(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from lycosa.state.commit import ShardLease
 _LONG_WAIT_S = 5.0  # for a slot, before the operator is told
 _MAX_WAITING = 1024  # addresses
 _HOST_BUSY_S = 0.5  # until a host is tried again that another crawl requests
+_LONGEST_HOLD_S = 60.0  # of a host's slot by several requests at once
 _NO_LEASE_S = 1.0  # until a host has its turn again
 
 
@@ -32,26 +33,32 @@ class HostSlots(Protocol):
 class CommonHostSlots:
     """Slots of hosts that may have several requests of this worker at once.
 
-    The host's slot is held from the first of them to the end of the last one.
+    The host's slot is held from the first of them to the end of the last one. After a minute no
+    further one joins, so that they end and another crawl can have its turn.
     """
 
     def __init__(self, slots: HostSlots) -> None:
-        self._slots, self._users = slots, dict[str, int]()
+        self._slots = slots
+        self._users: dict[str, tuple[int, float]] = {}
+        """Open requests by host, and since when its slot is held."""
 
     async def take_slot(self, address: str, now: float, holder: object = None) -> float:
         """0.0 when a request may start now, otherwise the seconds to wait."""
-        if not self._users.get(address):
+        number, since = self._users.get(address, (0, now))
+        if number and now - since > _LONGEST_HOLD_S:
+            return _HOST_BUSY_S
+        if not number:
             wait_s = await self._slots.take_slot(address, now, holder)
             if wait_s > 0:
                 return wait_s
-        self._users[address] = self._users.get(address, 0) + 1
+        self._users[address] = number + 1, since
         return 0.0
 
     async def release_slot(self, address: str, now: float, holder: object = None) -> None:
         """Free the slot of a request that has ended."""
-        left = self._users.pop(address) - 1
-        if left:
-            self._users[address] = left
+        number, since = self._users.pop(address)
+        if number > 1:
+            self._users[address] = number - 1, since
         else:
             await self._slots.release_slot(address, now, holder)
 
