@@ -221,5 +221,6 @@ class Visit:
         try:
             await self.give_back_slot()
         finally:
-            self.end_open()
+            if self._group:  # which saves ordinary hosts a call
+                self.end_open()
             self.keep(_NOTHING)
