@@ -40,6 +40,8 @@ def clone(tmp_path: Path) -> Path:
 
 def test_a_release_is_a_commit_a_tag_and_files_that_agree(clone: Path) -> None:
     before = git(clone, "rev-parse", "HEAD")
+    sent = release(clone, "0.9.0", "--push=127.0.0.1:1/lycosa")
+    assert sent.returncode == 1 and "--push needs images" in sent.stderr
     (clone / "README.md").write_text("changed")
     changed = release(clone, "0.9.0")
     assert changed.returncode == 1 and "README.md" in changed.stderr
@@ -101,6 +103,11 @@ def test_a_dry_run_makes_the_same_files_and_changes_nothing(clone: Path) -> None
 def test_what_is_no_version_is_refused(version: str) -> None:
     done = release(ROOT, version, "--dry-run")
     assert done.returncode == 1 and "is not a version" in done.stderr
+
+
+def test_an_image_is_signed_only_in_a_registry() -> None:
+    key = release(ROOT, "9.0.0", "--dry-run", "--image-key=cosign.key")
+    assert key.returncode == 2 and "--image-key needs --push" in key.stderr
 
 
 def test_the_tools_of_a_release_are_locked() -> None:
