@@ -94,8 +94,12 @@ def test_a_text_that_is_no_host_is_named(
 
 
 def test_a_host_may_be_paused_before_the_crawl_meets_it(
-    folder: Path, capsys: pytest.CaptureFixture[str]
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """By a user without a name too, as in a container with ``--user``."""
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("os.getuid", lambda: 54321)
     code, told = said(capsys, "host", "pause", folder, "new.test", "--new", "--json")
     assert code == 0 and json.loads(told)["hosts"] == ["new.test"]
     assert states(folder)["new.test"] == "paused"

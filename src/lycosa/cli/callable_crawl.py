@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import getpass
+import os
 import socket
 import time
 from collections.abc import AsyncIterator
@@ -95,7 +96,15 @@ def coordinated_crawl(place: CrawlPlace) -> CoordinatedCrawl:
 
 
 def _decider(context: click.Context, parameter: click.Parameter, value: str) -> str:
-    return _bounded(context, parameter, value) or f"{getpass.getuser()}@{socket.gethostname()}"
+    return _bounded(context, parameter, value) or f"{_user()}@{socket.gethostname()}"
+
+
+def _user() -> str:
+    """The user's name, or the number of one that has none, as in a container with ``--user``."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # OSError since Python 3.13
+        return str(os.getuid())
 
 
 def _bounded(context: click.Context, parameter: click.Parameter, value: str) -> str:
