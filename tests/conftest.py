@@ -55,6 +55,9 @@ _after_last = [0]  # how many were open after the last collection
 
 def pytest_configure(config: pytest.Config) -> None:
     """Long runs try other examples each time; before tests are imported, which take the profile."""
+    # Python 3.14 counts fewer references, so Hypothesis takes numpy.random for garbage.
+    wrong = "ignore:It looks like `register_random`:hypothesis.errors.HypothesisWarning"
+    config.addinivalue_line("filterwarnings", wrong)
     if config.getoption("markexpr") == "long":
         settings.load_profile("explore")
 
