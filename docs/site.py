@@ -31,6 +31,7 @@ OTHERS = {
     "README.md": "index.md",  # the front page says the same
     "CONTRIBUTING.md": "project/contributing.md",
     "CHANGELOG.md": "project/changelog.md",
+    "deploy/helm/lycosa/README.md": "kubernetes.md",
     "bench/README.md": "project/benchmarks.md",
     "bench/RESULTS.md": "project/results.md",
     "tests/data/README.md": "project/test-data.md",

@@ -55,7 +55,8 @@ class Block(NamedTuple):
 
 def pages() -> list[Path]:
     """The documents whose commands readers copy."""
-    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    chart = ROOT / "deploy" / "helm" / "lycosa" / "README.md"
+    return [ROOT / "README.md", chart, *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def blocks(page: Path) -> list[Block]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
@@ -31,7 +32,7 @@ from lycosa.state.commit import LEASE_S
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 CHART = DEPLOY / "helm" / "lycosa"
-GUIDE = ROOT / "docs" / "deployment.md"
+GUIDES = (ROOT / "docs" / "deployment.md", CHART / "README.md")
 UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
 DOCKERFILE = (DEPLOY / "Dockerfile").read_text("utf-8")
 COMPOSE: dict[str, Any] = yaml.safe_load((DEPLOY / "compose" / "compose.yaml").read_text("utf-8"))
@@ -92,9 +93,9 @@ def _unit_commands() -> Iterator[tuple[str, list[str]]]:
 
 def _told_commands() -> Iterator[tuple[str, list[str]]]:
     """Commands that a text tells to give: in code blocks, also behind ``docker`` or ``kubectl``."""
-    for path in (GUIDE, CHART / "templates" / "NOTES.txt"):
+    for path in (*GUIDES, CHART / "templates" / "NOTES.txt"):
         text = path.read_text("utf-8")
-        blocks = re.findall(r"(?s)```sh\n(.*?)```", text) if path == GUIDE else [text]
+        blocks = re.findall(r"(?s)```sh\n(.*?)```", text) if path in GUIDES else [text]
         for line in "\n".join(blocks).replace("\\\n", " ").splitlines():
             found = re.search(r"(?:^\s*|-- |--rm lycosa |/bin/|exec [\w-]+ )lycosa (.*)", line)
             if found is None:
@@ -195,7 +196,8 @@ def test_settings_of_the_crawl_exist(source: str, tmp_path: Path) -> None:
 def test_settings_that_the_guide_names_exist() -> None:
     known = {each["key"] for each in json.loads(_lycosa_json("config"))}
     sections = {name.partition(".")[0] for name in known}
-    named = re.findall(r"`([a-z]+)\.([a-z_]+)(?:=[^`]*)?`", GUIDE.read_text("utf-8"))
+    text = "".join(path.read_text("utf-8") for path in GUIDES)
+    named = re.findall(r"`([a-z]+)\.([a-z_]+)(?:=[^`]*)?`", text)
     wrong = {f"{a}.{b}" for a, b in named if a in sections} - known
     assert not wrong
 
@@ -266,10 +268,8 @@ def test_one_user_in_image_compose_file_and_chart() -> None:
     assert f"--uid {uid} " in DOCKERFILE
     assert f"--gid {uid} " in DOCKERFILE
     assert f"uid={uid},gid={uid}" in (DEPLOY / "compose" / "compose.yaml").read_text("utf-8")
-    helpers = (CHART / "templates" / "_helpers.tpl").read_text("utf-8")
-    assert {f"runAsUser: {uid}", f"runAsGroup: {uid}", f"fsGroup: {uid}"} <= {
-        line.strip() for line in helpers.splitlines()
-    }
+    pod = VALUES["podSecurityContext"]
+    assert {pod["runAsUser"], pod["runAsGroup"], pod["fsGroup"]} == {int(uid)}
     version = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text("utf-8"))
     assert chart["appVersion"] == version
@@ -356,7 +356,7 @@ def test_no_file_names_a_registry() -> None:
     """Images have their public short names, and packages come from where pip is set up."""
     for path in (path for path in DEPLOY.rglob("*") if path.is_file()):
         text = path.read_text("utf-8")
-        assert not re.search(r"https?://(?!objects:)", text), path
+        assert not re.search(r"https?://(?!objects:|example\.org/)", text), path
         assert not re.search(r"--(extra-)?index-url|--trusted-host", text), path
 
 
@@ -390,7 +390,8 @@ def _rendered(*options: str, release: str = "news") -> subprocess.CompletedProce
     return subprocess.run(command, capture_output=True, text=True)
 
 
-TOKEN = ("--set", "token.existingSecret=t")
+IMAGE = "registry.example.org/lycosa"
+TOKEN = ("--set", f"token.existingSecret=t,image.repository={IMAGE}")
 ALL = (
     *TOKEN,
     "--set=tls.existingSecret=t,kafkaAuthority.existingSecret=k,objects.existingSecret=o",
@@ -398,6 +399,13 @@ ALL = (
     "--set=objects.environment.AWS_REGION=us-east-1,imagePullSecrets[0].name=p",
     '--set=cluster.kafka.security.sasl\\.password=a"b',
     "--set=nodes.nodeSelector.disk=fast,nodes.tolerations[0].operator=Exists",
+    "--set=coordinator.nodeSelector.disk=slow,registry.tolerations[0].operator=Exists",
+    "--set=secrets.existingSecret=logins,serviceAccountName=crawler",
+)
+OPENSHIFT = (
+    *TOKEN,
+    "--set=podSecurityContext.runAsUser=null,podSecurityContext.runAsGroup=null",
+    "--set=podSecurityContext.fsGroup=null,nodes.storage.retention.whenDeleted=Retain",
 )
 INGRESS = (
     *TOKEN,
@@ -408,7 +416,9 @@ FEW = (*TOKEN, "--set=nodes.autoscaling.enabled=false,networkPolicy.enabled=fals
 
 
 @needs_helm
-@pytest.mark.parametrize("options", [ALL, FEW, INGRESS], ids=["all", "few", "ingress"])
+@pytest.mark.parametrize(
+    "options", [ALL, FEW, INGRESS, OPENSHIFT], ids=["all", "few", "ingress", "openshift"]
+)
 def test_the_chart_makes_objects_of_kubernetes(options: tuple[str, ...], tmp_path: Path) -> None:
     lint = [str(helm_program()), "lint", "--strict", str(CHART), *options]
     done = subprocess.run(lint, capture_output=True, text=True)
@@ -484,6 +494,71 @@ def test_ingress_and_monitor_lead_to_the_port_of_the_interface() -> None:
     (endpoint,) = monitor["spec"]["endpoints"]
     assert endpoint["port"] in ports and endpoint["path"] == "/metrics"
     assert endpoint["authorization"]["credentials"] == {"name": "p", "key": "token"}
+    pod = made["Deployment news-lycosa-coordinator"]["spec"]["template"]
+    assert pod["metadata"]["annotations"].keys() == {"checksum/cluster"}, "scraped twice"
+    pod = _objects(_rendered(*INGRESS).stdout)["Deployment news-lycosa-coordinator"]
+    annotations = pod["spec"]["template"]["metadata"]["annotations"]
+    assert annotations["prometheus.io/port"] == str(VALUES["api"]["port"])
+
+
+@needs_helm
+def test_every_pod_has_what_is_for_all_of_them() -> None:
+    made = _objects(_rendered(*ALL).stdout)
+    pods = {name: each["spec"]["template"] for name, each in made.items() if "Job" in name}
+    pods |= {name: each["spec"]["template"] for name, each in made.items() if "containers" in str(each) and name not in pods}  # fmt: skip
+    assert len(pods) == 4
+    for name, pod in pods.items():
+        (container,) = pod["spec"]["containers"]
+        mounted = {each["mountPath"] for each in container["volumeMounts"]}
+        assert {"/etc/lycosa", "/etc/lycosa-secrets"} <= mounted, name
+        assert pod["spec"]["serviceAccountName"] == "crawler"
+        assert container["resources"]["limits"]["memory"], name
+        # A changed cluster.toml restarts what has read the old one.
+        assert "Job" in name or "checksum/cluster" in pod["metadata"]["annotations"], name
+    placed = {name: pod["spec"].get("nodeSelector") for name, pod in pods.items()}
+    assert placed["StatefulSet news-lycosa-node"] == {"disk": "fast"}
+    assert placed["Deployment news-lycosa-registry"] is None
+    del placed["StatefulSet news-lycosa-node"], placed["Deployment news-lycosa-registry"]
+    assert list(placed.values()) == [{"disk": "slow"}] * 2, "coordinator and job"
+
+
+@needs_helm
+def test_a_changed_image_or_setting_has_a_job_of_its_own() -> None:
+    """A Job cannot be changed; tools that render the chart have the same revision each time."""
+    jobs = {
+        name
+        for options in ((), (), ("--set=image.tag=9.9.9",), ("--set=settings=x",))
+        for name in _objects(_rendered(*TOKEN, *options).stdout)
+        if name.startswith("Job ")
+    }
+    assert len(jobs) == 3
+
+
+@needs_helm
+def test_the_values_of_the_first_installation_make_a_crawl(tmp_path: Path) -> None:
+    text = (CHART / "README.md").read_text("utf-8")
+    (values,) = re.findall(r"(?s)```yaml\n(.*?)```", text)
+    (tmp_path / "my-values.yaml").write_text(re.sub(r"(?m)^   ", "", values))
+    made = _objects(_rendered("--values", str(tmp_path / "my-values.yaml")).stdout)
+    for name in re.findall(r"(\w+/news-[\w-]+)", text):
+        kind, _, rest = name.partition("/")
+        kinds = {"deploy": "Deployment", "deployment": "Deployment", "statefulset": "StatefulSet"}
+        assert f"{kinds[kind]} {rest}" in made
+    (tmp_path / "crawl.toml").write_text(
+        made["ConfigMap news-lycosa-settings"]["data"]["crawl.toml"]
+    )
+    assert load_settings(tmp_path / "crawl.toml", {}).config.agent.contact
+    given = _cluster_file(
+        made["Secret news-lycosa-cluster"]["stringData"]["cluster.toml"], tmp_path
+    )
+    assert given.objects == "s3://bucket/news"
+
+
+def test_the_schema_of_the_values_is_that_of_their_file() -> None:
+    script = runpy.run_path(str(CHART.parent / "schema.py"))
+    assert (CHART / "values.schema.json").read_text("utf-8") == script["schema_text"](), (
+        "write it again: python deploy/helm/schema.py"
+    )
 
 
 @needs_helm
@@ -506,7 +581,7 @@ def test_two_releases_in_a_namespace_share_no_name() -> None:
 def test_an_image_may_be_named_by_its_digest() -> None:
     digest = "sha256:" + "0" * 64
     made = _rendered(*TOKEN, f"--set=image.digest={digest}").stdout
-    assert set(re.findall(r'image: "(.*)"', made)) == {f"lycosa@{digest}"}
+    assert set(re.findall(r'image: "(.*)"', made)) == {f"{IMAGE}@{digest}"}
 
 
 @needs_helm
@@ -515,6 +590,11 @@ def test_the_chart_refuses_what_cannot_work() -> None:
     assert "tokens would be sent without encryption" in plain
     assert "need api.enabled" in _rendered(*API, "--set=api.enabled=false").stderr
     assert "token.existingSecret or tls.existingSecret is needed" in _rendered().stderr
+    nowhere = _rendered("--set=token.existingSecret=t").stderr
+    assert "image.repository is needed: where you have put the image" in nowhere
+    misspelled = _rendered(*TOKEN, "--set=node.replicas=3,cluster.shards=many").stderr
+    assert "'node'" in misspelled or "node is not allowed" in misspelled
+    assert "shards" in misspelled and "integer" in misspelled
     many = _rendered(*TOKEN, "--set=nodes.autoscaling.maxReplicas=9").stderr
     assert "9 nodes, but cluster.nodes is 4" in many
 

@@ -87,7 +87,8 @@ def _user_pages() -> list[Path]:
     for section in config["nav"]:
         if section.keys() & {"Start", "How-to", "Guide", "Operate", "Compare", "For site owners"}:
             names += re.findall(r"'([\w/-]+\.md)'", str(section))
-    return [ROOT / "README.md", *(ROOT / "docs" / name for name in names)]
+    others = {place: name for name, place in site["OTHERS"].items()}
+    return [ROOT / "README.md", *(ROOT / others.get(name, f"docs/{name}") for name in names)]
 
 
 @pytest.mark.parametrize("document", _user_pages(), ids=_name)

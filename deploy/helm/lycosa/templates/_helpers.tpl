@@ -29,8 +29,26 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
 
 {{- define "lycosa.image" -}}
-{{- if .Values.image.digest }}{{ .Values.image.repository }}@{{ .Values.image.digest }}
-{{- else }}{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- $repository := required "image.repository is needed: where you have put the image, such as registry.example.org/lycosa" .Values.image.repository }}
+{{- if .Values.image.digest }}{{ $repository }}@{{ .Values.image.digest }}
+{{- else }}{{ $repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end }}
+{{- end }}
+
+{{/* The job that creates the crawl. A Job cannot be changed, so each revision, image and setting has its own;
+     tools that render the chart without Helm's revisions get a new one for a changed image or setting. */}}
+{{- define "lycosa.init" -}}
+{{- $content := list .Release.Revision (include "lycosa.image" .) .Values.settings .Values.cluster | toJson }}
+{{- printf "%s-init-%s" (include "lycosa.fullname" .) ($content | sha256sum | trunc 6) }}
+{{- end }}
+
+{{/* Where pods of a part run: the argument is its section of the values. */}}
+{{- define "lycosa.placement" -}}
+{{- range $key := list "nodeSelector" "tolerations" "affinity" }}
+{{- with get $ $key }}
+{{ $key }}:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end }}
 {{- end }}
 
@@ -42,14 +60,11 @@ enableServiceLinks: false
 imagePullSecrets:
   {{- toYaml . | nindent 2 }}
 {{- end }}
+{{- with .Values.serviceAccountName }}
+serviceAccountName: {{ . }}
+{{- end }}
 securityContext:
-  runAsNonRoot: true
-  runAsUser: 10001
-  runAsGroup: 10001
-  fsGroup: 10001
-  fsGroupChangePolicy: OnRootMismatch
-  seccompProfile:
-    type: RuntimeDefault
+  {{- toYaml .Values.podSecurityContext | nindent 2 }}
 {{- end }}
 
 {{/* Parts of every container. */}}
@@ -83,6 +98,11 @@ envFrom:
   mountPath: /run/lycosa
 - name: tmp
   mountPath: /tmp
+{{- if .Values.secrets.existingSecret }}
+- name: secrets
+  mountPath: /etc/lycosa-secrets
+  readOnly: true
+{{- end }}
 {{- end }}
 
 {{- define "lycosa.volumes" -}}
@@ -115,6 +135,12 @@ envFrom:
   emptyDir: {}
 - name: tmp
   emptyDir: {}
+{{- with .Values.secrets.existingSecret }}
+- name: secrets
+  secret:
+    secretName: {{ . }}
+    defaultMode: 0440
+{{- end }}
 {{- end }}
 
 {{/* The probes ask the process itself, and no other service. */}}
