@@ -193,7 +193,7 @@ def _newest(entry: UrlEntry, has_index: bool) -> ListedCapture | None:
     history = entry.record.history
     if history is None or not history.segment:
         return None
-    # Without a body of its own, the date is that of the capture with the body.
+    # Where another capture has the body, the date is that of that one.
     is_other = history.is_same or history.is_elsewhere or history.body_offset
     date_us = history.fetched_at * 1_000_000 if is_other else history.date_us
     return ListedCapture(
