@@ -130,7 +130,7 @@ class Session:
         # The workers of a run that was killed end when they notice it.
         self._lock.take_lock(LOCK_PATIENCE_S)
         try:
-            # That of a run that was killed names its sockets, at which nobody answers.
+            # That of a run that was killed names sockets at which no process answers.
             status_path(self.folder).unlink(missing_ok=True)
             self._begin()
         except BaseException:
