@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,7 @@ class ListedCapture(msgspec.Struct, frozen=True):
 
     Media type and length are known once the segment is closed. ``others`` is the number of captures
     of the same URL that are not listed. ``body`` is the place of the record with the body, where
-    that is known to be another one.
+    that is known to be another one, and ``body_time`` the time of that one, if it is of this URL.
     """
 
     time: str
@@ -62,6 +63,7 @@ class ListedCapture(msgspec.Struct, frozen=True):
     redirect: str = ""
     others: int = 0
     body: BodyPlace | None = None
+    body_time: str = ""
 
     @property
     def place(self) -> BodyPlace:
@@ -121,7 +123,14 @@ def captures_of(
 def capture_at(captures: list[ListedCapture], at: float) -> ListedCapture | None:
     """The last capture up to a wall time, or the newest when the time is 0."""
     latest = timestamp(int(at * 1_000_000)) if at else ""
-    return next((each for each in captures if not latest or each.time <= latest), None)
+    # Without an index only the newest is listed. The body that it has had since then is known.
+    earlier = (
+        msgspec.structs.replace(each, time=each.body_time)
+        for each in captures
+        if each.body_time and each.body_time <= latest
+    )
+    listed = (each for each in captures if not latest or each.time <= latest)
+    return next(chain(listed, earlier), None)
 
 
 class StoredContent(msgspec.Struct, frozen=True):
@@ -194,7 +203,8 @@ def _newest(entry: UrlEntry, has_index: bool) -> ListedCapture | None:
     if history is None or not history.segment:
         return None
     # Where another capture has the body, the date is that of that one.
-    is_other = history.is_same or history.is_elsewhere or history.body_offset
+    is_other_url = history.is_same or history.is_elsewhere
+    is_other = is_other_url or history.body_offset
     date_us = history.fetched_at * 1_000_000 if is_other else history.date_us
     return ListedCapture(
         timestamp(date_us or history.fetched_at * 1_000_000),
@@ -206,6 +216,7 @@ def _newest(entry: UrlEntry, has_index: bool) -> ListedCapture | None:
         redirect=history.redirect_to,
         others=0 if has_index else max(history.fetches - 1, 0),
         body=history.body_place if history.body_offset else None,
+        body_time=timestamp(history.date_us) if history.body_offset and not is_other_url else "",
     )
 
 
