@@ -15,6 +15,8 @@ from crawling import Pages, moved, page, robots
 from lycosa.cli.main import main
 from serving import served
 
+FORBIDDEN = "http://10.0.0.1"  # an address that this crawl may not request
+
 
 class Served:
     def __init__(self, client: httpx.Client, site: str, pages: Pages) -> None:
@@ -47,11 +49,12 @@ def crawl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
             "politeness.delay_s=100ms",
             "politeness.address_delay_s=0s",
             "scope.rule=host",
+            "dns.pins=*.test=127.0.0.1",
         )
         arguments = [part for each in settings for part in ("--set", each)]
         arguments += ["--set", "parse.language=false", "--api-rate", "9999"]
         with (
-            served_folder(folder, [f"{site}/"], *arguments) as served_crawl,
+            served_folder(folder, [f"{site}/", f"{FORBIDDEN}/"], *arguments) as served_crawl,
             httpx.Client(base_url=f"{served_crawl.url}/api/v1", timeout=90) as client,
         ):
             yield Served(client, site, web)
@@ -98,6 +101,13 @@ def test_a_page_is_fetched_again_before_its_policy_lets_it_be_due(crawl: Served)
     while (again := crawl.scrape("/one", max_age_s=0)).json()["date"] <= first:
         assert time.monotonic() < until  # a fetch within the second of the question is new
     assert again.status_code == 200 and crawl.pages.asked.count(asked) == requests + 1
+
+
+def test_a_page_of_a_host_that_was_retired_has_the_reason_of_the_host(crawl: Served) -> None:
+    answer = crawl.client.post("/scrape", json={"url": f"{FORBIDDEN}/x", "wait_s": 30})
+    found = answer.json()
+    assert (answer.status_code, found["state"]) == (200, "retired"), found
+    assert found["reason"] == "address_forbidden" and found["meaning"] and found["detail"]
 
 
 def test_what_robots_txt_forbids_is_refused_with_the_reason_and_never_requested(

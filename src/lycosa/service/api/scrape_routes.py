@@ -32,6 +32,7 @@ _TEXT_BYTES = 4 << 20
 _REFUSED = ("refused_by_scope", "refused_by_trap")
 """Explanations of a URL without a record, which a rule of the crawl refuses."""
 _WAITING = (UrlState.QUEUED.label, UrlState.PARKED.label)
+_NEVER_REQUESTED = (UrlState.REFUSED.label, UrlState.RETIRED.label)
 _SHOWN = (
     *("status", "date", "title", "language", "media_type", "digest", "record_id", "may_use"),
     *("parse_reason", "outlinks", "links", "privacy"),
@@ -75,7 +76,8 @@ async def scrape_page(request: Request, body: ScrapeRequest, response: Response)
     # Times of fetches are whole seconds: one that ends in the second of the question is new.
     since = float(int(time.time() - body.max_age_s))
     page = await _fresh_page(service, url, since)
-    if page is None:
+    # Its host was retired earlier, and may be there again.
+    if page is None or page["state"] == UrlState.RETIRED.label:
         with scrapes_of(request).hold(by):
             if not await _give(service, url, by):
                 since = 0.0  # it is not fetched again now: what there is
@@ -145,10 +147,12 @@ async def _fresh_page(service: CrawlService, url: str, since: float) -> JsonRow 
         state = record.get("state", "")
         if hops and not record and row.get("verdict") in _REFUSED:
             return {"asked": asked, "redirects": hops, **_refused_target(url, row)}
-        # a URL that is refused has never been requested, so it has no time
-        is_old = record.get("fetched_at", 0) < since and state != UrlState.REFUSED.label
+        # a URL that was never requested has no time
+        is_old = record.get("fetched_at", 0) < since and state not in _NEVER_REQUESTED
         if not state or state in _WAITING or is_old:
             return None
+        if state == UrlState.RETIRED.label:
+            return {"asked": asked, "redirects": hops, **_ending(record), **_reason_in(row)}
         if state != UrlState.REDIRECTED.label or len(hops) >= _MOST_HOPS:
             return {"asked": asked, "redirects": hops, **_ending(record)}
         hops.append(url)
@@ -167,9 +171,19 @@ async def _record_of(service: CrawlService, url: str) -> dict[str, Any]:
 
 def _refused_target(url: str, row: JsonRow) -> JsonRow:
     """How a redirect ended whose target the crawl does not take, by the explanation of that."""
-    facts, detail = row["facts"], f"{row['facts']['rule']}: {row['facts']['value']}"
-    about = {"reason": facts["reason"], "meaning": row["texts"]["reason"], "detail": detail}
-    return {"url": url, "id": "", "state": UrlState.REFUSED.label, **about}
+    detail = f"{row['facts']['rule']}: {row['facts']['value']}"
+    about = {"url": url, "id": "", "state": UrlState.REFUSED.label}
+    return about | _reason_in(row) | {"detail": detail}
+
+
+def _reason_in(row: JsonRow) -> JsonRow:
+    """The reason that the explanation of a URL gives, as that of its host."""
+    facts = row["facts"]
+    return {
+        "reason": facts["reason"],
+        "meaning": row["texts"]["reason"],
+        "detail": facts.get("detail") or "",
+    }
 
 
 def _ending(record: dict[str, Any]) -> JsonRow:
