@@ -33,13 +33,14 @@ def summary_line(report: LinkReport) -> str:
     new = "new " if report.since else ""
     errors, warnings, unchecked = map(report.number, _WORDS)
     return (
-        f"{errors:,} {new}broken, {counted(warnings, f'{new}warning')}, {unchecked:,} not checked;"
-        f" {counted(counts.pages, 'page')}, {counted(counts.links, 'link')} to"
-        f" {counted(counts.targets, 'URL')} on {counted(counts.hosts, 'host')}"
+        f"{errors:,} {new}broken, {exact_count(warnings, f'{new}warning')},"
+        f" {unchecked:,} not checked;"
+        f" {exact_count(counts.pages, 'page')}, {exact_count(counts.links, 'link')} to"
+        f" {exact_count(counts.targets, 'URL')} on {exact_count(counts.hosts, 'host')}"
     )
 
 
-def counted(number: int, what: str) -> str:
+def exact_count(number: int, what: str) -> str:
     """``1 page``, ``2,345 pages``."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 

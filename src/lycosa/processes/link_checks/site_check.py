@@ -41,7 +41,7 @@ from lycosa.inspect.linked.link_findings import (
 )
 from lycosa.inspect.linked.link_judgement import MAX_REDIRECTS, LinkJudge
 from lycosa.inspect.linked.link_survey import LinkSurvey
-from lycosa.inspect.linked.report_texts import counted
+from lycosa.inspect.linked.report_texts import exact_count
 from lycosa.processes.embedded_crawl import Report
 from lycosa.processes.link_checks.checked_pages import (
     Answers,
@@ -236,7 +236,7 @@ class SiteCheck:
         config = _single_urls(base, CUT_BYTES if name == _OTHERS else PLACE_BYTES)
         seeds = sorted(urls)
         what = (
-            f"asking for {counted(len(seeds), 'URL')}"
+            f"asking for {exact_count(len(seeds), 'URL')}"
             if seeds
             else "asking again for URLs that waited"
         )
