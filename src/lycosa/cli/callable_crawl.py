@@ -96,10 +96,10 @@ def coordinated_crawl(place: CrawlPlace) -> CoordinatedCrawl:
 
 
 def _decider(context: click.Context, parameter: click.Parameter, value: str) -> str:
-    return _bounded(context, parameter, value) or f"{_user()}@{socket.gethostname()}"
+    return _bounded(context, parameter, value) or f"{acting_user()}@{socket.gethostname()}"
 
 
-def _user() -> str:
+def acting_user() -> str:
     """The user's name, or the number of one that has none, as in a container with ``--user``."""
     try:
         return getpass.getuser()
