@@ -167,6 +167,8 @@ def test_the_command_names_the_extractors_that_there_are(
     crawl.commit([])
     assert main(["feed", "items.prices", str(crawl.folder)]) == 2
     said = capfdbinary.readouterr().err
-    assert b"no items of an extractor prices; there are items.products" in said
+    assert (
+        b"no run of the crawl made items of an extractor prices; there are items.products" in said
+    )
     assert main(["feed", "items.Prices", str(crawl.folder)]) == 2
     assert b"lower-case letters" in capfdbinary.readouterr().err
