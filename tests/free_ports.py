@@ -7,7 +7,7 @@ import random
 import socket
 from collections.abc import Sequence
 
-_FIRST, _SHARE, _SHARES = 10_000, 1_400, 7
+_FIRST, _SHARE, _SHARES = 10_000, 2_000, 5
 _worker = int("".join(filter(str.isdigit, os.environ.get("PYTEST_XDIST_WORKER", ""))) or 0)
 _chance = random.Random()
 _given = set[int]()
