@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-pytestmark = pytest.mark.skipif(not (ROOT / ".git").exists(), reason="this is no checkout of git")
+pytestmark = [
+    pytest.mark.skipif(not (ROOT / ".git").exists(), reason="this is no checkout of git"),
+    pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="needs ssh-keygen, to sign"),
+]
 
 
 def git(folder: Path, *words: str) -> str:
