@@ -233,7 +233,8 @@ def _abandon(loop: VirtualLoop) -> None:
                 # a finally block that awaits or fails; in a dead process it would not have run at
                 # all
                 with contextlib.suppress(Exception, Crash):
-                    task.get_coro().close()
+                    if (coroutine := task.get_coro()) is not None:  # None since Python 3.12
+                        coroutine.close()
             closed |= tasks
     finally:
         asyncio.events._set_running_loop(None)
