@@ -54,19 +54,6 @@ def command() -> None:
 
 _rules = option_set(
     crawl_place,
-    json_option,
-    click.option(
-        "--one-hop-out/--no-hop-out",
-        default=None,
-        help="Also fetch pages elsewhere that a page in scope links to.",
-    ),
-    click.option("--max-depth", metavar="N", help="Maximum number of links from a seed."),
-    click.option("--no-exclude", is_flag=True, help="Remove all patterns of --exclude."),
-    click.option("--exclude", multiple=True, metavar="RE", help="Fetch no URLs that match."),
-    click.option("--no-include", is_flag=True, help="Remove all patterns of --include."),
-    click.option("--include", multiple=True, metavar="RE", help="Fetch only URLs that match."),
-    click.option("--no-surts", is_flag=True, help="Remove all SURT prefixes."),
-    click.option("--surt", "surts", multiple=True, metavar="PREFIX", help="A SURT prefix."),
     click.option(
         "--surts",
         "files",
@@ -75,6 +62,19 @@ _rules = option_set(
         type=click.Path(path_type=Path, exists=True, dir_okay=False),
         help="File of SURT prefixes; may be repeated.",
     ),
+    click.option("--surt", "surts", multiple=True, metavar="PREFIX", help="A SURT prefix."),
+    click.option("--no-surts", is_flag=True, help="Remove all SURT prefixes."),
+    click.option("--include", multiple=True, metavar="RE", help="Fetch only URLs that match."),
+    click.option("--no-include", is_flag=True, help="Remove all patterns of --include."),
+    click.option("--exclude", multiple=True, metavar="RE", help="Fetch no URLs that match."),
+    click.option("--no-exclude", is_flag=True, help="Remove all patterns of --exclude."),
+    click.option("--max-depth", metavar="N", help="Maximum number of links from a seed."),
+    click.option(
+        "--one-hop-out/--no-hop-out",
+        default=None,
+        help="Also fetch pages elsewhere that a page in scope links to.",
+    ),
+    json_option,
 )
 
 

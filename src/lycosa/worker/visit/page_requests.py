@@ -19,9 +19,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from lycosa.base.config.profile_texts import read_profile_rule
+from lycosa.base.config.profile_texts import PrivateUrls
 from lycosa.base.config.sections import RequestsSection
-from lycosa.base.config.url_matchers import MatcherBook
 from lycosa.base.model.fetched import MAX_SITEMAP_BYTES, Fetched, FetchKind, FetchRequest, Limits
 from lycosa.base.reasons import Reason
 from lycosa.base.urls.identity import scheme_of
@@ -54,15 +53,10 @@ class OpenRequests:
         is_asked: Callable[[int], bool],
         wake: Callable[[], None],
     ) -> None:
-        rules = map(read_profile_rule, section.rules)
-        self._private = [each.matcher for each in rules if not each.kind.is_of_connection]
-        self._book = MatcherBook(self._private)
+        self._private = PrivateUrls(section.rules)
         self._most, self._own = section.own_concurrency, own
         self._pacing, self._clock = stages.pacing, stages.clock
         self._is_asked, self._wake = is_asked, wake
-
-    def _has_secret(self, url: str) -> bool:
-        return bool(self._private) and self._book.find(url, len(self._private)) < len(self._private)
 
     def may_join(self, host: VisitState) -> bool:
         """Whether a host with open requests may have a visit that sends one more."""
@@ -91,7 +85,7 @@ class OpenRequests:
         """
         host, slot = visit.host, visit.slot
         assert slot is not None
-        if self._has_secret(visit.lease.url) or not self._may_begin(host, self._clock.monotonic()):
+        if visit.lease.url in self._private or not self._may_begin(host, self._clock.monotonic()):
             return not host.open_requests
         slot.at_once = self._most
         slot.may_begin = lambda now: self._may_begin(host, now)
