@@ -14,7 +14,8 @@ import click
 from lycosa.cli.check_links import command as links_command
 from lycosa.cli.option_sets import option_set
 from lycosa.cli.output import ExitCode, clean, emit, emit_json, emit_pairs
-from lycosa.cli.setting_options import config_option, set_option
+from lycosa.cli.run_settings import settings_of_options
+from lycosa.cli.setting_options import address_options, config_option, set_option
 
 _EPILOG = """
 \b
@@ -157,18 +158,7 @@ def scope_command(
 @click.option("--agent", metavar="TOKEN", help="Product token to check for [the crawl's, lycosa].")
 @config_option
 @set_option
-@click.option(
-    "--resolve",
-    multiple=True,
-    metavar="PATTERN=ADDR",
-    help="With --fetch: use this address instead of a DNS lookup.",
-)
-@click.option(
-    "--allow-address",
-    multiple=True,
-    metavar="CIDR",
-    help="With --fetch: allow a private or special address range.",
-)
+@address_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def robots_command(
     urls: tuple[str, ...],
@@ -279,15 +269,7 @@ def _finder(
 def _config(options: dict[str, Any]) -> Any:
     from lycosa.base.config.sources import load_settings
 
-    names = {
-        "scope": "scope.rule",
-        "include": "scope.include",
-        "exclude": "scope.exclude",
-        "max_depth": "scope.max_depth",
-        "resolve": "dns.pins",
-        "allow_address": "fetch.allow_addresses",
-    }
-    flags = {key: options[name] for name, key in names.items() if name in options}
+    flags = settings_of_options(options)
     if options.get("surts"):
         from lycosa.cli.crawl_scope import surt_lines
 

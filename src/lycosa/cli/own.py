@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lycosa.cli.output import ExitCode, clean, emit, emit_json
-from lycosa.cli.setting_options import config_option, set_option
+from lycosa.cli.run_settings import settings_of_options
+from lycosa.cli.setting_options import address_options, config_option, set_option
 
 if TYPE_CHECKING:
     from lycosa.inspect.own_file_check import OwnFileCheck
@@ -48,18 +49,7 @@ cannot be read
 @click.option("--http", "is_plain", is_flag=True, help="With --check: by http instead of https.")
 @config_option
 @set_option
-@click.option(
-    "--resolve",
-    multiple=True,
-    metavar="PATTERN=ADDR",
-    help="With --check: use this address instead of a DNS lookup.",
-)
-@click.option(
-    "--allow-address",
-    multiple=True,
-    metavar="CIDR",
-    help="With --check: allow a private or special address range.",
-)
+@address_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
 def command(
     hosts: tuple[str, ...],
@@ -68,9 +58,8 @@ def command(
     is_plain: bool,
     config_file: Path | None,
     pairs: tuple[str, ...],
-    resolve: tuple[str, ...],
-    allow_address: tuple[str, ...],
     as_json: bool,
+    **options: Any,
 ) -> int:
     """Print what to put on each HOST to prove that it is yours, or check that it is there.
 
@@ -82,9 +71,7 @@ def command(
     from lycosa.stages.fetch.secret_values import read_own_secrets
     from lycosa.stages.politeness.own_proofs import OWN_PATH, token_of
 
-    flags: dict[str, Any] = {"dns.pins": resolve, "fetch.allow_addresses": allow_address}
-    given = {key: value for key, value in flags.items() if value}
-    config = load_settings(config_file, os.environ, pairs, given).config
+    config = load_settings(config_file, os.environ, pairs, settings_of_options(options)).config
     place = secret or config.requests.own_secret
     if not place:
         raise click.UsageError("no secret; give --secret file:FILE, or set requests.own_secret")
