@@ -36,14 +36,23 @@ class Demand:
 
 
 class Lending:
-    """One per worker. ``crawl`` is the id of the crawl, from which the ids of leases are made."""
+    """One per worker. ``crawl`` is the id of the crawl, from which the ids of leases are made.
 
-    def __init__(self, stages: Stages, pages: PageTurns, permits: Permits, crawl: str) -> None:
+    ``demands`` has the calls that wait for URLs, by partition.
+    """
+
+    def __init__(
+        self,
+        stages: Stages,
+        pages: PageTurns,
+        permits: Permits,
+        crawl: str,
+        demands: dict[int, list[Demand]],
+    ) -> None:
         self._pages, self._pacing = pages, stages.pacing
         self._permits, self._clock, self._crawl = permits, stages.clock, crawl
         self._partitions = stages.frontier.partitions
-        self.demands: dict[int, list[Demand]] = {}
-        """Calls that wait for URLs, by partition."""
+        self.demands = demands
         self._held: dict[str, tuple[Slot | None, asyncio.TimerHandle]] = {}
         self._freeing: set[asyncio.Task[None]] = set()
 

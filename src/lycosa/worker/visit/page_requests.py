@@ -15,7 +15,7 @@ request at a time again, its delay counted from the last end.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 import msgspec
 
@@ -41,7 +41,7 @@ from lycosa.worker.visit.worker_stages import Stages
 class OpenRequests:
     """One per worker, if the settings allow several requests at once.
 
-    ``is_asked`` returns whether an outside fetcher waits for URLs of a partition. ``wake`` lets the
+    ``demands`` has the partitions of which outside fetchers wait for URLs. ``wake`` lets the
     worker's loop look for hosts.
     """
 
@@ -50,20 +50,20 @@ class OpenRequests:
         section: RequestsSection,
         stages: Stages,
         own: OwnHosts,
-        is_asked: Callable[[int], bool],
+        demands: Container[int],
         wake: Callable[[], None],
     ) -> None:
         self._private = PrivateUrls(section.rules)
         self._most, self._own = section.own_concurrency, own
         self._pacing, self._clock = stages.pacing, stages.clock
-        self._is_asked, self._wake = is_asked, wake
+        self._demands, self._wake = demands, wake
 
     def may_join(self, host: VisitState) -> bool:
         """Whether a host with open requests may have a visit that sends one more."""
         return (
             host.open_requests < self._most
             and not host.record.errands
-            and not self._is_asked(host.partition)
+            and host.partition not in self._demands
             and self._may_begin(host, self._clock.monotonic())
         )
 
@@ -100,26 +100,30 @@ class OpenRequests:
 
 
 class PageTurns:
-    """One per worker. ``ask_own`` asks for the file of an own host, at the origin of a URL."""
+    """One per worker. ``ask_own`` asks for the file of an own host, at the origin of a URL.
+
+    ``at_once`` lets proved own hosts have several requests at once, if the settings do.
+    """
 
     def __init__(
-        self, stages: Stages, ask_own: Callable[[Partition, VisitState, str], None] | None = None
+        self,
+        stages: Stages,
+        ask_own: Callable[[Partition, VisitState, str], None] | None = None,
+        at_once: OpenRequests | None = None,
     ) -> None:
-        self._ask_own = ask_own
-        self.at_once: OpenRequests | None = None
-        """Lets proved own hosts have several requests at once, if the settings do."""
+        self._ask_own, self._at_once = ask_own, at_once
         self._stages, self._clock = stages, stages.clock
         self._suspicion = stages.suspicion
 
     def may_join(self, host: VisitState) -> bool:
         """Whether a host with open requests may have one more."""
-        return self.at_once is not None and self.at_once.may_join(host)
+        return self._at_once is not None and self._at_once.may_join(host)
 
     async def fetch(self, visit: Visit) -> PageAnswered | TurnOver:
         host, sender, slot = visit.host, self._stages.sender, visit.slot
         assert slot is not None
         visit.request = self.request_of(visit.lease, slot.address)
-        at_once = self.at_once
+        at_once = self._at_once
         if at_once is not None and not at_once.begin(visit):
             visit.await_end()
             return TurnOver()

@@ -37,7 +37,7 @@ from lycosa.worker.visit.examined_body import BodyExaminer
 from lycosa.worker.visit.host_robots import MOST_RULES, Robots
 from lycosa.worker.visit.key_files import KeyFiles
 from lycosa.worker.visit.leasing import Leasing
-from lycosa.worker.visit.lending import Lending
+from lycosa.worker.visit.lending import Demand, Lending
 from lycosa.worker.visit.missing_paths import MissingPaths
 from lycosa.worker.visit.own_files import OwnFiles, own_hosts
 from lycosa.worker.visit.pacing import Pacing
@@ -99,13 +99,12 @@ def build_visit(
     if job.held_until:
         owned.frontier.hold_all(job.held_until, stages.pacing.delay_of)
     robots, permits = _robots(job, ports, stages), _permits(owned, ports, signals, below.renders)
-    steps = _steps(job, owned.prices, ports, below, stages, robots)
-    lending = Lending(stages, steps.pages, permits, job.manifest.crawl)
+    demands: dict[int, list[Demand]] = {}
+    at_once = None
     if stages.pacing.own is not None and config.requests.own_concurrency > 1:
-        is_asked = lending.demands.__contains__
-        steps.pages.at_once = OpenRequests(
-            config.requests, stages, stages.pacing.own, is_asked, signals.wake
-        )
+        at_once = OpenRequests(config.requests, stages, stages.pacing.own, demands, signals.wake)
+    steps = _steps(job, owned.prices, ports, below, stages, robots, at_once)
+    lending = Lending(stages, steps.pages, permits, job.manifest.crawl, demands)
 
     code = PageCode(caller, config.canonical, job.formats, extensions.failures)
 
@@ -158,6 +157,7 @@ def _steps(
     below: IntakeParts,
     stages: Stages,
     robots: Robots,
+    at_once: OpenRequests | None,
 ) -> VisitSteps:
     config, errands = job.config, Errands(stages, robots, below.outgoing)
     hosts = stages.pacing.own
@@ -178,7 +178,7 @@ def _steps(
         errands=errands,
         addresses=AddressFinder(stages, config.politeness.address_delay_s),
         robots=RobotsTurns(stages, robots, errands, keys, missing_paths, tdm_files, own),
-        pages=PageTurns(stages, own.ask_if_due if own is not None else None),
+        pages=PageTurns(stages, own.ask_if_due if own is not None else None, at_once),
         parsing=parsing,
         examining=BodyExaminer(
             below.duplicates, stages.store, ports.offload, earlier_of_job(job, ports.offload)
