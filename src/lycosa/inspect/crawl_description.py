@@ -131,10 +131,8 @@ def _method(about: CrawlDescription) -> Iterator[str]:
         f" {about.delay_s:g} s between two requests to a host."
     )
     if about.own_hosts:
-        yield (
-            "Hosts that the operator had proved to own by a token (at most"
-            f" {about.own_hosts:,}) had weaker limits."
-        )
+        named = "one host" if about.own_hosts == 1 else f"{about.own_hosts:,} hosts"
+        yield f"These limits were weaker at up to {named} of the operator, proved by a token."
     if about.uses_credentials:
         yield "Some requests carried credentials of the operator."
 
