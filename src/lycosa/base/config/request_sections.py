@@ -25,7 +25,7 @@ class AddressTables(Enum):
 
 
 class PolitenessSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Limits on the load of hosts. One request at a time per host, except own hosts that are proved."""
+    """Limits on the load of hosts. One request at a time per host, except proved own hosts."""
 
     delay_s: Annotated[
         float,
