@@ -10,21 +10,20 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from crawling import QUICK, Pages, crawl_folder, page, robots
+from crawling import Pages, crawl_folder, page, robots
 from lycosa.base.calls import DecisionAnswer, HostAction, HostDecision
-from lycosa.base.config.sections import Config, PolitenessSection, RequestsSection, StoreSection
+from lycosa.base.config.sections import Config, StoreSection
 from lycosa.cli.main import main
-from lycosa.stages.politeness.own_proofs import OWN_PATH, token_of
+from lycosa.stages.politeness.own_proofs import token_of
 from lycosa.state.attempts import Attempt, read_attempts
 from lycosa.state.folder.names import attempts_folder
 from lycosa.synthetic import Faults, Response
 from lycosa.worker.assemble import Assembled
+from own_settings import OWN_FILE, SECRET, A, own_config
 
-A, SECRET = "http://a.test/", "s" * 40
 TEXT = [("Content-Type", "text/plain")]
 TOKEN = Response(200, TEXT, token_of(SECRET.encode(), "a.test").encode())
 LOST = Response(404, TEXT, b"gone")
-OWN_FILE = f"{A[:-1]}{OWN_PATH}"
 SLOW_S = 2.0
 MOST = 3
 
@@ -66,18 +65,7 @@ class Server(Pages):
 
 @pytest.fixture
 def config(tmp_path: Path) -> Config:
-    secret = tmp_path / "secret"
-    secret.write_text(f"{SECRET}\n")
-    secret.chmod(0o600)
-    return msgspec.structs.replace(
-        QUICK,
-        politeness=PolitenessSection(
-            delay_s=300.0, adaptive_factor=0.0, jitter=0.0, address_delay_s=0.0
-        ),
-        requests=RequestsSection(
-            own_hosts=("a.test",), own_secret=f"file:{secret}", own_concurrency=MOST
-        ),
-    )
+    return own_config(tmp_path, MOST)
 
 
 def server(

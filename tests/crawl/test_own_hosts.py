@@ -10,37 +10,28 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from crawling import QUICK, Pages, crawl_folder, page, robots
-from lycosa.base.config.sections import Config, PolitenessSection, RequestsSection, StoreSection
+from crawling import Pages, crawl_folder, page, robots
+from lycosa.base.config.sections import Config, StoreSection
 from lycosa.base.model.fetched import FetchKind
 from lycosa.cli.main import main
 from lycosa.inspect.committed_state import read_folder
 from lycosa.inspect.explain.explanation import explain
 from lycosa.inspect.saved_settings import load_saved_settings
 from lycosa.inspect.top_lists import host_line
-from lycosa.stages.politeness.own_proofs import OWN_PATH, token_of
+from lycosa.stages.politeness.own_proofs import token_of
 from lycosa.state.attempts import Attempt, read_attempts
 from lycosa.state.attempts.attempt_files import open_file
 from lycosa.state.folder.names import attempts_folder
 from lycosa.synthetic import Faults, Response
+from own_settings import OWN_FILE, SECRET, A, own_config
 
-A, B, SECRET = "http://a.test/", "http://b.test/", "s" * 40
+B = "http://b.test/"
 TOKEN = token_of(SECRET.encode(), "a.test")
-OWN_FILE = f"{A[:-1]}{OWN_PATH}"
 
 
 @pytest.fixture
 def config(tmp_path: Path) -> Config:
-    secret = tmp_path / "secret"
-    secret.write_text(f"{SECRET}\n")
-    secret.chmod(0o600)
-    return msgspec.structs.replace(
-        QUICK,
-        politeness=PolitenessSection(
-            delay_s=300.0, adaptive_factor=0.0, jitter=0.0, address_delay_s=0.0
-        ),
-        requests=RequestsSection(own_hosts=("a.test",), own_secret=f"file:{secret}"),
-    )
+    return own_config(tmp_path)
 
 
 def text(body: str, status: int = 200) -> Response:
