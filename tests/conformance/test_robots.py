@@ -295,6 +295,6 @@ def _with_calls(body: bytes) -> None:
 @pytest.mark.parametrize("read", [_with_a_list, _with_an_expression, _with_calls])
 def test_a_reader_that_costs_more_than_in_proportion_is_found(read: Reader) -> None:
     letters = bytes.maketrans(b"0123456789", b"abcdefghij")
-    body = b"".join(b"disallow/%d\n" % n for n in range(4000)).translate(letters)
+    body = b"".join(b"disallow/%d\n" % n for n in range(6000)).translate(letters)
     assert _too_costly(_read_and_judge, body) == ""
     assert _too_costly(read, body)
